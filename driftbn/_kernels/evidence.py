@@ -1,0 +1,57 @@
+"""What the independence tests read (``Evidence``) and where they work (``Workspace``)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+N_ENTRIES = 512  # remembered conditioning sets of one target; a hash table twice as long holds them
+ARENA_BYTES = 2**20  # of masks and of sorted rows each: about what a core's second cache keeps
+MASKS_PER_SET = 128  # a set that splits into more (target level, stratum) is kept as sorted rows
+
+
+class Evidence(NamedTuple):
+    """A table of codes, packed; read only. Levels are numbered through all variables."""
+
+    codes: npt.NDArray[np.uint8]  # [variables, rows]; every code below the maximum occurs
+    bits: npt.NDArray[np.uint64]  # [levels, words]; the rows that have this level
+    first: Ints  # [variables + 1]; first level of each variable
+    totals: Ints  # [levels]; how many rows have this level
+    joint: npt.NDArray[np.int32]  # [levels, levels]; how many have both; [0, 0] if too large
+    critical: Floats  # [degrees of freedom + 1]; above it the statistic means dependence
+    excess: Floats  # [variables]; square root of (design effect - 1)
+    entropy: Floats  # [rows + 1]; n ln n for the G statistic; [0] for chi-square
+
+
+class Workspace(NamedTuple):
+    """Buffers of one search, never shared between threads.
+
+    Rows split by a conditioning set are remembered for the target under test, as masks (bit sets of
+    stratum and target level) or as rows sorted by stratum, because many nodes are tested
+    against the same target and set.
+    """
+
+    cells: Ints  # [largest card squared]; the table of one stratum
+    rest: Ints  # [largest card squared]; what the strata so far have left of the pair's table
+    column: Floats  # [largest card]
+    masks: npt.NDArray[np.uint64]  # [masks, words]
+    mask_stratum: Ints  # [masks]
+    mask_total: Ints  # [masks]
+    scratch: npt.NDArray[np.uint64]  # [2, masks of one set, words]
+    row_index: npt.NDArray[np.int32]  # [slots, rows]; sorted by stratum
+    row_level: npt.NDArray[np.uint8]  # [slots, rows]; the target's level there
+    row_strata: npt.NDArray[np.int32]  # [slots, rows + 1]; offsets of the strata
+    row_levels: npt.NDArray[np.int32]  # [slots, rows]; target levels met in each stratum
+    rows_a: npt.NDArray[np.int32]  # [rows]; scratch of the sorting, as is ``rows_b``
+    rows_b: npt.NDArray[np.int32]  # [rows]
+    place: Ints  # [largest card]; scratch
+    entry_set: Ints  # [N_ENTRIES, members]
+    entry_place: Ints  # [N_ENTRIES, 3]; members, then masks from-to, or slot and strata negated
+    entry_hash: Ints  # [2 * N_ENTRIES]; entry or -1
+    cursor: Ints  # [4]; target, entries, masks, slots in use
+    tests: Ints  # [members + 1, 2]; asked and undecided, by size of the set

@@ -1,0 +1,41 @@
+"""Questions of the search answered from packed tables without leaving compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from driftbn._kernels.compiled import kernel
+from driftbn._kernels.census import Census, ask_census, tell_census
+from driftbn._kernels.chi_square import first_separator
+from driftbn._kernels.evidence import Evidence, Workspace
+from driftbn._kernels.search import READY, Search, ask, tell
+
+PAUSED = 3  # the allotted number of tests is used up; call again to go on
+
+
+@kernel
+def pursue_search(search: Search, evidence: Evidence, work: Workspace, n_tests: int) -> int:
+    """Run the search for about ``n_tests`` tests; return PAUSED, FINISHED or NO_ROOM."""
+    question = search.question
+    limit = np.sum(work.tests[:, 0]) + n_tests
+    while np.sum(work.tests[:, 0]) < limit:
+        state = ask(search)
+        if state != READY:
+            return state
+        found = first_separator(evidence, work, question.pair, question.sets, question.span)
+        tell(search, found)
+    return PAUSED
+
+
+@kernel
+def pursue_census(census: Census, evidence: Evidence, work: Workspace, n_tests: int) -> int:
+    """Run the census for about ``n_tests`` tests; return PAUSED or FINISHED."""
+    question = census.question
+    limit = np.sum(work.tests[:, 0]) + n_tests
+    while np.sum(work.tests[:, 0]) < limit:
+        state = ask_census(census)
+        if state != READY:
+            return state
+        found = first_separator(evidence, work, question.pair, question.sets, question.span)
+        tell_census(census, found)
+    return PAUSED

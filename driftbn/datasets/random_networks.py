@@ -1,0 +1,143 @@
+"""Random networks whose arcs can be seen in data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from driftbn.errors import ConfigError
+from driftbn.graph import Dag
+from driftbn.network import MAX_CELLS, BayesianNetwork, FloatArray
+
+_ROOT_CONCENTRATION = 5.0  # roots with every state common: a parent that never varies shows nothing
+_CANDIDATES = 8  # draws per table, of which the one with the clearest arcs is kept
+
+
+def random_dag(
+    n_nodes: int, n_arcs: int, *, max_parents: int | None = None, seed: int | np.random.Generator
+) -> Dag:
+    """Draw a directed acyclic graph with a given number of arcs.
+
+    The order of the nodes is a random permutation; the arcs are drawn without replacement among
+    the pairs that follow it, passing over children that already have ``max_parents``.
+
+    Parameters
+    ----------
+    n_nodes, n_arcs
+        Size of the graph. Nodes are called ``x0``, ``x1``, … with leading zeros, so that they
+        sort by number.
+    max_parents
+        Most parents that a node may have; without a bound if ``None``.
+    seed
+        A number, for the same graph every time, or a generator.
+
+    Raises
+    ------
+    ConfigError
+        If a number is negative or so many arcs do not fit.
+
+    Examples
+    --------
+    >>> dag = random_dag(20, 30, max_parents=3, seed=1)
+    >>> len(dag.nodes), len(dag.edges)
+    (20, 30)
+    >>> max(len(dag.parents(node)) for node in dag.nodes) <= 3
+    True
+    """
+    if n_nodes < 0:
+        raise ConfigError("n_nodes", n_nodes, "0 or more")
+    if max_parents is not None and max_parents < 0:
+        raise ConfigError("max_parents", max_parents, "0 or more, or None")
+    bound = n_nodes if max_parents is None else max_parents
+    room = sum(min(position, bound) for position in range(n_nodes))
+    if not 0 <= n_arcs <= room:
+        raise ConfigError("n_arcs", n_arcs, f"from 0 to {room} for {n_nodes} nodes")
+    rng = np.random.default_rng(seed)
+    width = len(str(max(n_nodes - 1, 0)))
+    names = [f"x{i:0{width}d}" for i in rng.permutation(n_nodes)]
+    first, second = np.triu_indices(n_nodes, k=1)
+    n_parents = [0] * n_nodes
+    arcs: list[tuple[str, str]] = []
+    for pair in rng.permutation(len(first)):
+        if len(arcs) == n_arcs:
+            break
+        if n_parents[second[pair]] < bound:
+            n_parents[second[pair]] += 1
+            arcs.append((names[first[pair]], names[second[pair]]))
+    return Dag(names, arcs)
+
+
+def random_network(  # noqa: PLR0913 - options of one drawing, all with defaults
+    n_nodes: int,
+    n_arcs: int,
+    *,
+    cardinality: int | tuple[int, int] = 2,
+    max_parents: int | None = 4,
+    strength: float = 2.0,
+    seed: int | np.random.Generator = 0,
+) -> BayesianNetwork:
+    """Draw a network: a random graph with random probabilities.
+
+    Each row of a table is drawn from a symmetric Dirichlet distribution. Of eight tables the one
+    is kept in which the weakest parent moves the child the most, so that arcs can be seen in data.
+
+    Parameters
+    ----------
+    n_nodes, n_arcs, max_parents
+        The graph; see `random_dag`.
+    cardinality
+        Number of states, or its smallest and largest value. States are called ``s0``, ``s1``, …
+    strength
+        The Dirichlet concentration is ``1 / strength``: below 1 the rows are alike and arcs weak,
+        at 1 all distributions are equally likely, above 1 they are sharp and arcs strong. Nodes
+        without parents are drawn with a concentration of 5.
+    seed
+        A number, for the same network every time, or a generator.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range, or a table would have more than ten million cells.
+
+    Examples
+    --------
+    >>> network = random_network(10, 12, cardinality=(2, 4), seed=7)
+    >>> network
+    <BayesianNetwork: 10 nodes, 12 arcs>
+    >>> network == random_network(10, 12, cardinality=(2, 4), seed=7)
+    True
+    """
+    low, high = (cardinality, cardinality) if isinstance(cardinality, int) else cardinality
+    if not 2 <= low <= high:
+        raise ConfigError("cardinality", cardinality, "2 or more, the smaller bound first")
+    if not (strength > 0 and math.isfinite(strength)):
+        raise ConfigError("strength", strength, "a positive number")
+    rng = np.random.default_rng(seed)
+    dag = random_dag(n_nodes, n_arcs, max_parents=max_parents, seed=rng)
+    cards = {node: int(rng.integers(low, high + 1)) for node in dag.nodes}
+    shapes = [[*(cards[parent] for parent in dag.parents(n)), cards[n]] for n in dag.nodes]
+    if max(map(math.prod, shapes), default=0) > MAX_CELLS:
+        raise ConfigError("max_parents", max_parents, f"such that tables have <= {MAX_CELLS} cells")
+    tables = [_drawn_table(shape, strength, rng) for shape in shapes]
+    states = [[f"s{i}" for i in range(cards[node])] for node in dag.nodes]
+    return BayesianNetwork(dag.nodes, states, [dag.parents(node) for node in dag.nodes], tables)
+
+
+def _drawn_table(shape: list[int], strength: float, rng: np.random.Generator) -> FloatArray:
+    """Draw one table ``[configurations, states]``; ``shape`` is that of parents and child."""
+    *parent_cards, card = shape
+    if not parent_cards:
+        return rng.dirichlet([_ROOT_CONCENTRATION] * card, size=1)
+    n_rows = math.prod(parent_cards)
+    draws = [rng.dirichlet([1 / strength] * card, size=n_rows) for _ in range(_CANDIDATES)]
+    return max(draws, key=lambda table: _weakest_effect(table.reshape(shape)))
+
+
+def _weakest_effect(table: FloatArray) -> float:
+    """Return the smallest mean total variation that any one parent causes."""
+    effects = []
+    for axis in range(table.ndim - 1):
+        spread = abs(table - table.mean(axis=axis, keepdims=True)).sum(axis=-1)
+        effects.append(float(spread.mean()))
+    return min(effects)

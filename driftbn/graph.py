@@ -1,0 +1,286 @@
+"""Graphs as values: directed acyclic graphs and partially directed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+import networkx as nx
+
+from driftbn.errors import GraphError, UnknownVariableError
+
+Edge = tuple[str, str]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Pdag:
+    """A graph with directed and undirected edges, such as a CPDAG.
+
+    Edges are kept sorted, undirected ones with the smaller name first, so equal graphs compare
+    equal whatever the order they were given in.
+
+    Parameters
+    ----------
+    nodes
+        Names of the variables; stored sorted.
+    directed_edges
+        Pairs ``(source, target)``.
+    undirected_edges
+        Pairs in any order.
+
+    Raises
+    ------
+    GraphError
+        If a node is named twice, an edge is a loop or stands twice.
+    UnknownVariableError
+        If an edge names a node that is not there.
+
+    Examples
+    --------
+    >>> graph = Pdag(("a", "b", "c"), [("a", "b")], [("c", "b")])
+    >>> graph.undirected_edges
+    (('b', 'c'),)
+    >>> sorted(graph.neighbours("b"))
+    ['a', 'c']
+    """
+
+    nodes: tuple[str, ...]
+    directed_edges: tuple[Edge, ...] = ()
+    undirected_edges: tuple[Edge, ...] = ()
+
+    def __init__(
+        self,
+        nodes: Iterable[str],
+        directed_edges: Iterable[Edge] = (),
+        undirected_edges: Iterable[Edge] = (),
+    ) -> None:
+        directed = tuple(sorted((u, v) for u, v in directed_edges))
+        undirected = tuple(sorted((min(e), max(e)) for e in undirected_edges))
+        object.__setattr__(self, "nodes", _checked_nodes(nodes))
+        object.__setattr__(self, "directed_edges", directed)
+        object.__setattr__(self, "undirected_edges", undirected)
+        _check_edges(self.nodes, directed + undirected)
+
+    @cached_property
+    def skeleton(self) -> frozenset[Edge]:
+        """All edges without direction, each with the smaller name first."""
+        return frozenset((min(e), max(e)) for e in (*self.directed_edges, *self.undirected_edges))
+
+    @cached_property
+    def _neighbours(self) -> dict[str, frozenset[str]]:
+        return _adjacency(self.nodes, self.skeleton)
+
+    def neighbours(self, node: str) -> frozenset[str]:
+        """Return the nodes that share an edge with ``node``."""
+        return _look_up(self._neighbours, node)
+
+    @property
+    def is_dag(self) -> bool:
+        """Whether every edge is directed and there is no cycle."""
+        return not self.undirected_edges and _is_acyclic(self.nodes, self.directed_edges)
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return a networkx graph; an undirected edge becomes a pair of opposite arcs."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.nodes)
+        graph.add_edges_from(self.directed_edges)
+        for u, v in self.undirected_edges:
+            graph.add_edges_from(((u, v), (v, u)))
+        return graph
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph) -> Pdag:
+        """Read a networkx graph; a pair of opposite arcs is one undirected edge."""
+        both = {(u, v) for u, v in graph.edges if u != v and graph.has_edge(v, u)}
+        return cls(
+            graph.nodes,
+            (e for e in graph.edges if e not in both),
+            {(min(e), max(e)) for e in both},
+        )
+
+
+@dataclass(frozen=True)
+class Dag:
+    """A directed acyclic graph.
+
+    Parameters
+    ----------
+    nodes
+        Names of the variables; stored sorted.
+    edges
+        Pairs ``(parent, child)``; stored sorted.
+
+    Raises
+    ------
+    GraphError
+        If there is a cycle, a loop, or a node or edge given twice.
+    UnknownVariableError
+        If an edge names a node that is not there.
+
+    Examples
+    --------
+    >>> dag = Dag("abc", [("a", "c"), ("b", "c")])
+    >>> dag.parents("c")
+    ('a', 'b')
+    >>> sorted(dag.markov_blanket("a"))
+    ['b', 'c']
+    >>> dag.cpdag().directed_edges
+    (('a', 'c'), ('b', 'c'))
+    """
+
+    nodes: tuple[str, ...]
+    edges: tuple[Edge, ...] = ()
+
+    def __init__(self, nodes: Iterable[str], edges: Iterable[Edge] = ()) -> None:
+        ordered = tuple(sorted((u, v) for u, v in edges))
+        object.__setattr__(self, "nodes", _checked_nodes(nodes))
+        object.__setattr__(self, "edges", ordered)
+        _check_edges(self.nodes, ordered)
+        if not _is_acyclic(self.nodes, ordered):
+            raise GraphError(f"a DAG must have no cycle; there is one among {find_cycle(ordered)}")
+
+    @cached_property
+    def _parents(self) -> dict[str, tuple[str, ...]]:
+        return _grouped(self.nodes, ((v, u) for u, v in self.edges))
+
+    @cached_property
+    def _children(self) -> dict[str, tuple[str, ...]]:
+        return _grouped(self.nodes, self.edges)
+
+    def parents(self, node: str) -> tuple[str, ...]:
+        """Return the parents of ``node``, sorted."""
+        return _look_up(self._parents, node)
+
+    def children(self, node: str) -> tuple[str, ...]:
+        """Return the children of ``node``, sorted."""
+        return _look_up(self._children, node)
+
+    def markov_blanket(self, node: str) -> frozenset[str]:
+        """Return parents, children and the children's other parents of ``node``."""
+        blanket = {*self.parents(node), *self.children(node)}
+        for child in self.children(node):
+            blanket.update(self.parents(child))
+        return frozenset(blanket - {node})
+
+    def topological_order(self) -> tuple[str, ...]:
+        """Return the nodes parents first; ties are broken by name."""
+        return tuple(nx.lexicographical_topological_sort(self.to_networkx()))
+
+    def to_pdag(self) -> Pdag:
+        """Return the same edges as a partially directed graph."""
+        return Pdag(self.nodes, self.edges)
+
+    def cpdag(self) -> Pdag:
+        """Return the completed partially directed graph: what data alone could tell of this DAG.
+
+        An edge is directed exactly if it points the same way in every DAG with the same
+        independences (Chickering 1995, algorithms Order-Edges and Label-Edges).
+        """
+        rank = {node: i for i, node in enumerate(self.topological_order())}
+        compelled = _compelled_edges(self, rank)
+        reversible = [e for e in self.edges if e not in compelled]
+        return Pdag(self.nodes, compelled, reversible)
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return a networkx graph with the same nodes and arcs."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.nodes)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    @classmethod
+    def from_networkx(cls, graph: nx.DiGraph) -> Dag:
+        """Read a networkx graph, which must be directed."""
+        if not graph.is_directed():
+            raise GraphError("the networkx graph is not directed")
+        return cls(graph.nodes, graph.edges)
+
+
+def find_cycle(edges: Iterable[Edge]) -> tuple[str, ...]:
+    """Return the nodes of one directed cycle in order, or nothing if there is none."""
+    graph = nx.DiGraph(sorted(edges))
+    try:
+        return tuple(u for u, _ in nx.find_cycle(graph))
+    except nx.NetworkXNoCycle:
+        return ()
+
+
+def _compelled_edges(dag: Dag, rank: dict[str, int]) -> set[Edge]:
+    label: dict[Edge, bool] = {}
+    for child in sorted(dag.nodes, key=rank.__getitem__):
+        parents = sorted(dag.parents(child), key=rank.__getitem__, reverse=True)
+        for parent in parents:
+            if (parent, child) not in label:
+                _label_edges_into(dag, parent, child, label)
+    return {edge for edge, compelled in label.items() if compelled}
+
+
+def _label_edges_into(dag: Dag, parent: str, child: str, label: dict[Edge, bool]) -> None:
+    """Label the edge and what follows from it (Label-Edges, lines 5 to 12)."""
+    into_child = dag.parents(child)
+    for grand in dag.parents(parent):
+        if not label[grand, parent]:
+            continue
+        if grand not in into_child:
+            for other in into_child:
+                label[other, child] = True
+            return
+        label[grand, child] = True
+    compelled = any(z != parent and z not in dag.parents(parent) for z in into_child)
+    for other in into_child:
+        label.setdefault((other, child), compelled)
+
+
+def _checked_nodes(nodes: Iterable[str]) -> tuple[str, ...]:
+    ordered = tuple(sorted(nodes))
+    twice = [a for a, b in pairwise(ordered) if a == b]
+    if twice:
+        raise GraphError(f"node {twice[0]!r} is named twice")
+    return ordered
+
+
+def _check_edges(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> None:
+    known = set(nodes)
+    seen: set[Edge] = set()
+    for u, v in edges:
+        for name in (u, v):
+            if name not in known:
+                raise UnknownVariableError(name, nodes)
+        if u == v:
+            raise GraphError(f"edge {u!r} - {v!r} is a loop")
+        pair = (min(u, v), max(u, v))
+        if pair in seen:
+            raise GraphError(f"there are two edges between {u!r} and {v!r}")
+        seen.add(pair)
+
+
+def _is_acyclic(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> bool:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(edges)
+    return bool(nx.is_directed_acyclic_graph(graph))
+
+
+def _adjacency(nodes: tuple[str, ...], edges: Iterable[Edge]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {node: set() for node in nodes}
+    for u, v in edges:
+        found[u].add(v)
+        found[v].add(u)
+    return {node: frozenset(others) for node, others in found.items()}
+
+
+def _grouped(nodes: tuple[str, ...], edges: Iterable[Edge]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {node: [] for node in nodes}
+    for u, v in edges:
+        found[u].append(v)
+    return {node: tuple(sorted(others)) for node, others in found.items()}
+
+
+def _look_up(table: dict[str, _T], node: str) -> _T:
+    if node not in table:
+        raise UnknownVariableError(node, tuple(table))
+    return table[node]

@@ -1,0 +1,256 @@
+"""Independence tests on a table of codes: Pearson's chi-square and G."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtrc, chdtri, ndtri
+
+from driftbn._kernels import pursuit
+from driftbn._kernels.census import Census
+from driftbn._kernels.chi_square import count_pairs, first_separator, remove_independent
+from driftbn._kernels.chi_square import test_conditional as run_test
+from driftbn._kernels.evidence import (
+    ARENA_BYTES,
+    MASKS_PER_SET,
+    N_ENTRIES,
+    Evidence,
+    Floats,
+    Workspace,
+)
+from driftbn._kernels.search import Search
+from driftbn.config import Statistic
+from driftbn.errors import ConfigError, DataError, VariableMismatchError
+from driftbn.learning.base import IndependenceTest, Ints, Mask
+
+Codes = npt.NDArray[np.uint8]
+
+WORD_BITS = 64
+WORDS_STEP = 4  # bit sets are padded to whole vectors of four words, so no loop has a tail
+JOINT_LEVELS_MAX = 8192  # levels of all variables; the counts of their pairs then take 256 MB
+EXACT_DOF_MAX = 2048  # beyond, Wilson and Hilferty's cube is right to seven digits
+ROWS_PER_DOF = 5
+
+
+class ChiSquareTest(IndependenceTest):
+    """Independence tests on a table, by compiled kernels over bit sets.
+
+    Parameters
+    ----------
+    codes
+        Small integers, shape [variables, rows].
+    names
+        Names of the variables, in the order of ``codes``; the test works in the order of names.
+    alpha
+        Level of the tests.
+    statistic
+        Chi-square or G.
+    design_effects
+        By name, how much more the counts of a variable vary than those of independent rows (1 or
+        more). A pair's statistic is divided by ``1 + sqrt((a - 1) * (b - 1))``.
+
+    Raises
+    ------
+    DataError
+        If codes and names do not fit together or there are no rows.
+    ConfigError
+        If a design effect is less than 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.arange(400, dtype=np.uint8) % 2
+    >>> z = np.arange(400, dtype=np.uint8) // 200
+    >>> test = ChiSquareTest(np.stack([x, x ^ z, z]), ["x", "y", "z"])
+    >>> test.first_separator(0, 1, [()])
+    0
+    >>> test.p_value(0, 1, [2])
+    5.733031437583869e-88
+    """
+
+    def __init__(
+        self,
+        codes: Codes,
+        names: Sequence[str],
+        alpha: float = 0.01,
+        statistic: Statistic = Statistic.CHI_SQUARE,
+        design_effects: Mapping[str, float] | None = None,
+    ) -> None:
+        order = _checked_order(codes, names)
+        self.names = tuple(names[i] for i in order)
+        self.alpha = alpha
+        in_order = bool(np.all(np.diff(order) > 0))
+        self._evidence = _pack(
+            codes if in_order else codes[order],
+            alpha,
+            statistic,
+            _excess(self.names, design_effects or {}),
+        )
+        self.begin(3)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in the table."""
+        return int(self._evidence.codes.shape[1])
+
+    def begin(self, max_size: int) -> None:
+        """Start counting tests with new buffers for sets of at most ``max_size``."""
+        self._work = _make_workspace(self._evidence, max(max_size, 1))
+        self.tests = self._work.tests
+
+    def first_separator(
+        self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints
+    ) -> int | None:
+        """Return the index of the first set given which x and y are independent, if any."""
+        table = np.ascontiguousarray(sets, np.int64).reshape(len(sets), -1)
+        if table.shape[1] >= len(self.tests):
+            self.begin(table.shape[1])
+        pair = np.array([x, y], np.int64)
+        span = np.array([0, *table.shape], np.int64)
+        found = int(first_separator(self._evidence, self._work, pair, table, span))
+        return None if found < 0 else found
+
+    def statistic(self, x: int, y: int, members: Sequence[int]) -> tuple[float, int]:
+        """Return the statistic, with the design effect taken out, and its degrees of freedom."""
+        given = np.array(sorted(members), np.int64)
+        if len(given) >= len(self.tests):
+            self.begin(len(given))
+        _, value, dof = run_test(self._evidence, self._work, x, y, given, np.inf)
+        excess = self._evidence.excess
+        return float(value / (1.0 + excess[x] * excess[y])), int(dof)
+
+    def p_value(self, x: int, y: int, members: Sequence[int]) -> float:
+        """Return the p-value of independence; 1 where the table cannot tell."""
+        value, dof = self.statistic(x, y, members)
+        if dof == 0 or (len(members) > 0 and self.n_rows < ROWS_PER_DOF * dof):
+            return 1.0
+        return float(chdtrc(dof, value))
+
+    def remove_independent(self, adjacent: Mask) -> None:
+        """Take from ``adjacent`` all pairs that are independent without condition."""
+        remove_independent(self._evidence, self._work, adjacent)
+
+    def pursue_search(self, search: Search, n_tests: int) -> int:
+        """Answer the questions of a search for about ``n_tests`` tests; return its state."""
+        return int(pursuit.pursue_search(search, self._evidence, self._work, n_tests))
+
+    def pursue_census(self, census: Census, n_tests: int) -> int:
+        """Answer the questions of a census for about ``n_tests`` tests; return its state."""
+        return int(pursuit.pursue_census(census, self._evidence, self._work, n_tests))
+
+
+@lru_cache(maxsize=32)
+def critical_values(alpha: float, max_dof: int) -> Floats:
+    """Return by degrees of freedom the value that chi-square exceeds with probability alpha."""
+    dof = np.arange(1, max_dof + 1, dtype=np.float64)
+    exact = chdtri(dof[:EXACT_DOF_MAX], alpha)
+    spread = 2.0 / (9.0 * dof[EXACT_DOF_MAX:])
+    cube = 1.0 - spread - ndtri(alpha) * np.sqrt(spread)
+    values = np.concatenate(([np.inf], exact, dof[EXACT_DOF_MAX:] * cube**3))
+    values.setflags(write=False)
+    return values
+
+
+def _checked_order(codes: Codes, names: Sequence[str]) -> npt.NDArray[np.intp]:
+    if codes.ndim != 2 or codes.shape[0] != len(names):
+        problem = f"codes of shape {codes.shape} do not fit {len(names)} names"
+        raise DataError(problem)
+    if codes.shape[1] == 0:
+        raise DataError("a table without rows has nothing to test")
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
+    if len(set(names)) < len(names):
+        twice = next(names[i] for i in order if list(names).count(names[i]) > 1)
+        raise DataError("two columns have this name", column=twice)
+    return order
+
+
+def _excess(names: tuple[str, ...], design_effects: Mapping[str, float]) -> Floats:
+    unknown = sorted(set(design_effects) - set(names))
+    if unknown:
+        raise VariableMismatchError(names, (*names, *unknown))
+    effects = np.array([design_effects.get(name, 1.0) for name in names], np.float64)
+    if not np.all(effects >= 1.0):
+        worst = names[int(np.argmin(np.where(np.isnan(effects), -np.inf, effects)))]
+        raise ConfigError("design_effects", {worst: design_effects[worst]}, "numbers of at least 1")
+    return np.sqrt(effects - 1.0)
+
+
+def _pack(codes: Codes, alpha: float, statistic: Statistic, excess: Floats) -> Evidence:
+    n_rows = codes.shape[1]
+    n_words = -(-n_rows // (WORD_BITS * WORDS_STEP)) * WORDS_STEP
+    n_levels = codes.max(axis=1).astype(np.int64) + 1
+    first = np.concatenate(([0], np.cumsum(n_levels)))
+    bits = np.zeros((int(first[-1]), n_words), np.uint64)
+    as_bytes = bits.view(np.uint8)
+    for level in range(int(n_levels.max(initial=0))):
+        having = np.flatnonzero(n_levels > level)
+        rows = codes if len(having) == len(codes) else codes[having]
+        packed = np.packbits(rows == level, axis=1, bitorder="little")
+        as_bytes[first[having] + level, : packed.shape[1]] = packed
+    totals = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    if not np.all(totals):
+        return _pack(_without_gaps(codes, totals, first), alpha, statistic, excess)
+    n_joint = len(totals) if len(totals) <= JOINT_LEVELS_MAX else 0
+    largest = int(n_levels.max(initial=1))
+    max_dof = max(n_rows // ROWS_PER_DOF, (largest - 1) ** 2, 1)
+    evidence = Evidence(
+        codes=np.ascontiguousarray(codes),
+        bits=bits,
+        first=first,
+        totals=totals,
+        joint=np.zeros((n_joint, n_joint), np.int32),
+        critical=critical_values(alpha, max_dof),
+        excess=excess,
+        entropy=_entropy_table(n_rows) if statistic is Statistic.G else np.zeros(0),
+    )
+    if n_joint:
+        count_pairs(evidence)
+    return evidence
+
+
+def _without_gaps(codes: Codes, totals: Ints, first: Ints) -> Codes:
+    """Renumber the codes so that every code below a variable's maximum occurs."""
+    dense = codes.copy()
+    for v in range(len(codes)):
+        present = totals[first[v] : first[v + 1]] > 0
+        if not np.all(present):
+            dense[v] = (np.cumsum(present) - 1).astype(np.uint8)[codes[v]]
+    return dense
+
+
+def _entropy_table(n_rows: int) -> Floats:
+    n = np.arange(n_rows + 1, dtype=np.float64)
+    return n * np.log(np.maximum(n, 1.0))
+
+
+def _make_workspace(evidence: Evidence, max_size: int) -> Workspace:
+    """Make the buffers: 2 MB, or four sets' worth of masks and two of rows if that is more."""
+    n_rows = evidence.codes.shape[1]
+    n_words = evidence.bits.shape[1]
+    largest = int(np.diff(evidence.first).max(initial=1))
+    n_masks = max(4 * MASKS_PER_SET, ARENA_BYTES // max(8 * n_words, 1))
+    n_slots = max(2, ARENA_BYTES // (13 * n_rows))
+    return Workspace(
+        cells=np.empty(largest * largest, np.int64),
+        rest=np.empty(largest * largest, np.int64),
+        column=np.empty(largest, np.float64),
+        masks=np.empty((n_masks, n_words), np.uint64),
+        mask_stratum=np.empty(n_masks, np.int64),
+        mask_total=np.empty(n_masks, np.int64),
+        scratch=np.empty((2, MASKS_PER_SET, n_words), np.uint64),
+        row_index=np.empty((n_slots, n_rows), np.int32),
+        row_level=np.empty((n_slots, n_rows), np.uint8),
+        row_strata=np.empty((n_slots, n_rows + 1), np.int32),
+        row_levels=np.empty((n_slots, n_rows), np.int32),
+        rows_a=np.empty(n_rows, np.int32),
+        rows_b=np.empty(n_rows, np.int32),
+        place=np.empty(largest, np.int64),
+        entry_set=np.empty((N_ENTRIES, max_size), np.int64),
+        entry_place=np.empty((N_ENTRIES, 3), np.int64),
+        entry_hash=np.full(2 * N_ENTRIES, -1, np.int64),
+        cursor=np.array([-1, 0, 0, 0], np.int64),
+        tests=np.zeros((max_size + 1, 2), np.int64),
+    )

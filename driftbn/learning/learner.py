@@ -1,0 +1,258 @@
+"""From a table to a structure: the learner that puts the parts together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from driftbn.config import Algorithm, Knowledge, LearnerConfig, WarmStart, choice
+from driftbn.graph import Dag, Edge, Pdag
+from driftbn.learning.base import IndependenceTest, SearchCost
+from driftbn.learning.fsbn import fsbn_plan
+from driftbn.learning.independence import ChiSquareTest
+from driftbn.learning.knowledge import KnownEdges, apply_knowledge
+from driftbn.learning.limits import Limits, Overrun
+from driftbn.learning.orientation import (
+    Orientation,
+    OrientationPlan,
+    extend_to_dag,
+    orient,
+    undirected,
+)
+from driftbn.learning.pc import original_pc_plan, pc_plan
+from driftbn.learning.rdsa import RdsaTally
+from driftbn.learning.separators import (
+    SearchPlan,
+    SearchStart,
+    SeparatorMap,
+    find_skeleton,
+)
+from driftbn.learning.ssbn import ssbn_plan
+from driftbn.records import EncodedTable, infer_and_encode
+from driftbn.schema import Schema, SchemaConfig
+
+_PLANS: dict[Algorithm, Callable[[int], SearchPlan]] = {
+    Algorithm.PC: pc_plan,
+    Algorithm.PC_ORIGINAL: original_pc_plan,
+    Algorithm.FSBN: fsbn_plan,
+    Algorithm.SSBN: ssbn_plan,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedStructure:
+    """What was learned, and what it cost.
+
+    Parameters
+    ----------
+    graph
+        The learned equivalence class (CPDAG).
+    separators, tallies
+        What separates the pairs without an edge, and the RDSA tallies: the next search may start
+        from them.
+    conflicts
+        Pairs for which the data demand both directions; they are undirected in ``graph``.
+    cost
+        Tests and time.
+    overrun
+        The limit that has stopped the search, if one has. Then ``graph`` is the skeleton so far
+        without directions: it misses nothing that was found dependent, and has edges too many.
+    schema
+        How the table was read, with the columns left out; ``None`` if codes were given.
+    """
+
+    graph: Pdag
+    separators: SeparatorMap
+    tallies: RdsaTally
+    conflicts: tuple[Edge, ...]
+    cost: SearchCost
+    overrun: Overrun | None = None
+    schema: Schema | None = field(default=None, repr=False)
+
+    @cached_property
+    def dag(self) -> Dag:
+        """A DAG of the learned class; free choices go by the order of names."""
+        return extend_to_dag(self.graph)
+
+
+class StructureLearner:
+    """Learns structures with one configuration.
+
+    Parameters
+    ----------
+    config
+        How to search and direct.
+    knowledge
+        What is known of the edges beforehand.
+    clock
+        Returns seconds, for the deadline and the reported time.
+    """
+
+    def __init__(
+        self,
+        config: LearnerConfig | None = None,
+        knowledge: Knowledge | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.config = config or LearnerConfig()
+        self.knowledge = knowledge or Knowledge()
+        self._clock = clock
+
+    def learn(
+        self,
+        table: EncodedTable,
+        previous: LearnedStructure | None = None,
+        design_effects: Mapping[str, float] | None = None,
+    ) -> LearnedStructure:
+        """Learn from an encoded table, warm if an earlier structure is given."""
+        started = self._clock()
+        test = ChiSquareTest(
+            table.codes,
+            table.schema.names,
+            self.config.alpha,
+            self.config.statistic,
+            design_effects,
+        )
+        return self._learn(test, previous, started, table.schema)
+
+    def learn_from(
+        self, test: IndependenceTest, previous: LearnedStructure | None = None
+    ) -> LearnedStructure:
+        """Learn by asking an independence test, such as a d-separation oracle."""
+        return self._learn(test, previous, self._clock(), None)
+
+    def _learn(
+        self,
+        test: IndependenceTest,
+        previous: LearnedStructure | None,
+        started: float,
+        schema: Schema | None,
+    ) -> LearnedStructure:
+        config = self.config
+        excluded = [] if schema is None else [column.name for column in schema.excluded]
+        known = apply_knowledge(self.knowledge, test.names, excluded)
+        limits = self._limits(started)
+        warm = previous is not None and config.warm is not WarmStart.NONE
+        test.begin(max(config.max_conditioning, config.census_size))
+        skeleton = find_skeleton(
+            test,
+            _PLANS[config.algorithm](config.max_conditioning),
+            self._start(test.names, known, previous if warm else None),
+            config.max_sets,
+            limits,
+        )
+        asked = test.tests.copy()
+        oriented = (
+            orient(skeleton, test, self._orientation_plan(), known, limits)
+            if skeleton.finished
+            else Orientation(undirected(skeleton), (), finished=False)
+        )
+        return LearnedStructure(
+            graph=oriented.graph,
+            separators=skeleton.separators,
+            tallies=skeleton.tallies,
+            conflicts=oriented.conflicts,
+            cost=SearchCost(
+                tests=tuple(asked[:, 0].tolist()),
+                undecided=tuple(asked[:, 1].tolist()),
+                orientation_tests=tuple((test.tests - asked)[:, 0].tolist()),
+                seconds=self._clock() - started,
+                warm=warm,
+            ),
+            overrun=None if oriented.finished else limits.overrun(test),
+            schema=schema,
+        )
+
+    def _limits(self, started: float) -> Limits:
+        seconds = self.config.deadline_seconds
+        stop_at = None if seconds is None else started + seconds
+        return Limits(self._clock, stop_at, self.config.max_tests)
+
+    def _orientation_plan(self) -> OrientationPlan:
+        config = self.config
+        return OrientationPlan(config.collider_rule, config.census_size, config.max_sets)
+
+    def _start(
+        self, names: tuple[str, ...], known: KnownEdges, previous: LearnedStructure | None
+    ) -> SearchStart:
+        config = self.config
+        start = SearchStart.cold(len(names), config.max_conditioning)
+        start = replace(
+            start, adjacent=known.possible, fixed=known.required | known.required.T
+        )
+        if previous is None:
+            return start
+        start = replace(start, tallies=previous.tallies.started_from(names, config.tally_decay))
+        if config.warm is WarmStart.TALLIES:
+            return start
+        recalled, sizes = previous.separators.started_from(names, config.max_conditioning)
+        return replace(start, recalled=recalled, recalled_size=sizes)
+
+
+def learn_structure(  # noqa: PLR0913 - one call for every kind of table
+    data: object,
+    algorithm: Algorithm | str | None = None,
+    alpha: float | None = None,
+    *,
+    config: LearnerConfig | None = None,
+    knowledge: Knowledge | None = None,
+    previous: LearnedStructure | None = None,
+    design_effects: Mapping[str, float] | None = None,
+    schema: SchemaConfig | None = None,
+    names: Sequence[str] | None = None,
+) -> LearnedStructure:
+    """Learn who depends on whom in a table.
+
+    Parameters
+    ----------
+    data
+        DataFrame, pyarrow table or record batch, list of dicts, dict of columns, or a 2-D array
+        with ``names``.
+    algorithm
+        ``"ssbn"`` (default), ``"fsbn"``, ``"pc"`` or ``"pc-original"``.
+    alpha
+        Level of the independence tests; 0.01 by default.
+    config
+        All settings of the learner; ``algorithm`` and ``alpha`` go before it.
+    knowledge
+        Edges required or forbidden, and tiers.
+    previous
+        An earlier structure to start from.
+    design_effects
+        By variable, how much the rows repeat themselves; see ``ChiSquareTest``.
+    schema
+        How columns become codes.
+    names
+        Column names of a 2-D array.
+
+    Returns
+    -------
+    LearnedStructure
+        Graph, separators, tallies, cost, and the columns that were left out.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read.
+    ConfigError
+        If a setting is not allowed.
+
+    Examples
+    --------
+    >>> from driftbn import datasets, learn_structure
+    >>> table = datasets.sample(datasets.asia(), 5000, 1)
+    >>> learned = learn_structure(table, algorithm="ssbn", alpha=0.01)
+    >>> learned.graph.directed_edges
+    ()
+    >>> learned.cost.weighted
+    0
+    """
+    settings = config or LearnerConfig()
+    if algorithm is not None:
+        settings = replace(settings, algorithm=choice(Algorithm, "algorithm", algorithm))
+    if alpha is not None:
+        settings = replace(settings, alpha=alpha)
+    learner = StructureLearner(settings, knowledge)
+    return learner.learn(infer_and_encode(data, schema, names=names), previous, design_effects)

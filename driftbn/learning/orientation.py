@@ -1,0 +1,265 @@
+"""Directions: colliders, Meek's rules, and the extension to a DAG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from driftbn._kernels.arrows import Arrows, close_directions, extend, undirect_cycles
+from driftbn._kernels.census import Census
+from driftbn._kernels.pursuit import PAUSED
+from driftbn.config import ColliderRule
+from driftbn.errors import VariableMismatchError
+from driftbn.graph import Dag, Edge, Pdag
+from driftbn.learning.base import IndependenceTest, Ints, Mask
+from driftbn.learning.knowledge import KnownEdges
+from driftbn.learning.limits import Limits
+from driftbn.learning.rdsa import make_subsets
+from driftbn.learning.separators import Skeleton, make_question
+
+CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """A directed skeleton.
+
+    Parameters
+    ----------
+    graph
+        What is known of the directions.
+    conflicts
+        Pairs for which colliders demand both directions; they stay undirected.
+    finished
+        Whether all tests that the collider rule asks for were made.
+    """
+
+    graph: Pdag
+    conflicts: tuple[Edge, ...]
+    finished: bool
+
+
+@dataclass(frozen=True)
+class OrientationPlan:
+    """How colliders are told: the rule, the largest set and the number of sets it may try."""
+
+    rule: ColliderRule
+    max_size: int
+    max_sets: int | None
+
+
+def orient(
+    skeleton: Skeleton,
+    test: IndependenceTest,
+    plan: OrientationPlan,
+    known: KnownEdges,
+    limits: Limits,
+) -> Orientation:
+    """Direct the edges of a skeleton as far as the data and the knowledge tell."""
+    triples = _Triples.of(skeleton, known)
+    if plan.rule is ColliderRule.STANDARD:
+        colliders, finished = _outside_separator(skeleton, triples), True
+    elif plan.rule is ColliderRule.MAX_P:
+        colliders, finished = _outside_best_set(skeleton, triples, test, plan), True
+    else:
+        census, finished = _take_census(skeleton, triples, test, plan, limits)
+        colliders = _contrast(census) if plan.rule is ColliderRule.CONTRAST else _majority(census)
+        unseen = census.found == 0
+        colliders[unseen] = _outside_separator(skeleton, triples)[unseen]
+    if not finished:
+        return Orientation(undirected(skeleton), (), finished=False)
+    return _direct(skeleton, triples, colliders & triples.middle, known)
+
+
+@dataclass(frozen=True, eq=False)
+class _Triples:
+    """Unshielded triples by their ends: pairs without an edge that have common neighbours."""
+
+    low: Ints  # [pairs]
+    high: Ints  # [pairs]
+    middle: Mask  # [pairs, nodes]
+
+    @classmethod
+    def of(cls, skeleton: Skeleton, known: KnownEdges) -> _Triples:
+        adjacent = skeleton.adjacent
+        counts = adjacent.astype(np.float32)
+        apart = (counts @ counts > 0) & ~adjacent & known.possible
+        low, high = (side.astype(np.int64) for side in np.nonzero(np.triu(apart, 1)))
+        return cls(low, high, adjacent[low] & adjacent[high])
+
+
+def _take_census(
+    skeleton: Skeleton,
+    triples: _Triples,
+    test: IndependenceTest,
+    plan: OrientationPlan,
+    limits: Limits,
+) -> tuple[Census, bool]:
+    census = _make_census(skeleton, triples, plan)
+    while test.pursue_census(census, limits.allotment(test)) == PAUSED:
+        if not limits.go_on(test):
+            return census, False
+    return census, True
+
+
+def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -> Census:
+    n_pairs, n_nodes = triples.middle.shape
+    pair = np.arange(n_pairs, dtype=np.int64)
+    sides = np.concatenate(
+        (
+            np.stack((triples.low, triples.high, pair), axis=1),
+            np.stack((triples.high, triples.low, pair), axis=1),
+        )
+    )
+    sides = sides[np.lexsort((sides[:, 1], sides[:, 0]))]
+    unlimited = np.iinfo(np.int64).max
+    return Census(
+        adjacent=skeleton.adjacent,
+        sides=np.ascontiguousarray(sides),
+        asked=np.ones(n_pairs, np.int64),  # the empty set was asked by the search
+        asked_with=np.zeros((n_pairs, n_nodes), np.int32),
+        found=(skeleton.separators.sizes(triples.low, triples.high) == 0).astype(np.int64),
+        found_with=np.zeros((n_pairs, n_nodes), np.int32),
+        subsets=make_subsets(n_nodes, plan.max_size),
+        question=make_question(plan.max_size),
+        cursor=np.zeros(4, np.int64),
+        plan=np.array(
+            [plan.max_size, unlimited if plan.max_sets is None else plan.max_sets], np.int64
+        ),
+    )
+
+
+def _contrast(census: Census) -> Mask:
+    """Tell z a collider if sets with z separate less than half as often as sets without it."""
+    found, asked = census.found[:, None], census.asked[:, None]
+    with_rate = census.found_with * (asked - census.asked_with)
+    without_rate = (found - census.found_with) * census.asked_with
+    colliders: Mask = with_rate < CONTRAST * without_rate
+    return colliders
+
+
+def _majority(census: Census) -> Mask:
+    """Tell z a collider if it is in less than half of the separating sets."""
+    colliders: Mask = 2 * census.found_with < census.found[:, None]
+    return colliders
+
+
+def _outside_separator(skeleton: Skeleton, triples: _Triples) -> Mask:
+    return ~skeleton.separators.membership(triples.low, triples.high)
+
+
+def _outside_best_set(
+    skeleton: Skeleton, triples: _Triples, test: IndependenceTest, plan: OrientationPlan
+) -> Mask:
+    """Tell z a collider if it is not in the set with the largest p-value."""
+    outside = np.ones(triples.middle.shape, np.bool_)
+    for pair, (x, y) in enumerate(zip(triples.low.tolist(), triples.high.tolist(), strict=True)):
+        candidates = _sets_around(skeleton.adjacent, x, y, plan)
+        best = max(candidates, key=lambda members: test.p_value(x, y, members))  # noqa: B023
+        for members in candidates:
+            test.tests[len(members), 0] += 1
+        outside[pair, list(best)] = False
+    return outside
+
+
+def _sets_around(adjacent: Mask, x: int, y: int, plan: OrientationPlan) -> list[tuple[int, ...]]:
+    """List the sets among the neighbours of either end, smaller sizes first."""
+    found: dict[tuple[int, ...], None] = {(): None}
+    for size in range(1, plan.max_size + 1):
+        for side in (x, y):
+            sets = combinations(np.flatnonzero(adjacent[side]).tolist(), size)
+            for count, members in enumerate(sets):
+                if plan.max_sets is not None and count == plan.max_sets:
+                    break
+                found[members] = None
+    return list(found)
+
+
+def _direct(
+    skeleton: Skeleton, triples: _Triples, colliders: Mask, known: KnownEdges
+) -> Orientation:
+    n_nodes = len(skeleton.names)
+    wanted = np.zeros((n_nodes, n_nodes), np.bool_)
+    pair, middle = np.nonzero(colliders)
+    wanted[triples.low[pair], middle] = True
+    wanted[triples.high[pair], middle] = True
+    wanted &= ~known.closed
+    decided = known.required | (skeleton.adjacent & known.closed.T)
+    conflict = wanted & wanted.T
+    arrows = Arrows(
+        edge=skeleton.adjacent,
+        arrow=(wanted & ~conflict) | decided,
+        closed=known.closed | conflict,
+    )
+    undirect_cycles(arrows, decided)
+    close_directions(arrows)
+    names = skeleton.names
+    return Orientation(
+        graph=_to_pdag(names, arrows),
+        conflicts=tuple((names[x], names[y]) for x, y in np.argwhere(np.triu(conflict)).tolist()),
+        finished=True,
+    )
+
+
+def undirected(skeleton: Skeleton) -> Pdag:
+    """Return the skeleton as a graph without directions."""
+    names = skeleton.names
+    edges = np.argwhere(np.triu(skeleton.adjacent)).tolist()
+    return Pdag(names, (), ((names[x], names[y]) for x, y in edges))
+
+
+def _to_pdag(names: tuple[str, ...], arrows: Arrows) -> Pdag:
+    free = np.triu(arrows.edge & ~arrows.arrow & ~arrows.arrow.T)
+    return Pdag(
+        names,
+        ((names[x], names[y]) for x, y in np.argwhere(arrows.arrow).tolist()),
+        ((names[x], names[y]) for x, y in np.argwhere(free).tolist()),
+    )
+
+
+def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
+    """Direct every edge of ``graph`` without a cycle and, if possible, without a new collider.
+
+    Parameters
+    ----------
+    graph
+        The partially directed graph; its directed edges must have no cycle.
+    anchor
+        A graph whose directions are kept wherever the class of ``graph`` allows it, so that two
+        learned DAGs do not differ by choices that the data never made.
+
+    Raises
+    ------
+    VariableMismatchError
+        If the anchor shares no variable with the graph.
+
+    Examples
+    --------
+    >>> chain = Pdag("abc", [], [("a", "b"), ("b", "c")])
+    >>> extend_to_dag(chain).edges
+    (('a', 'b'), ('b', 'c'))
+    >>> extend_to_dag(chain, Dag("abc", [("c", "b"), ("b", "a")])).edges
+    (('b', 'a'), ('c', 'b'))
+    """
+    names = graph.nodes
+    place = {name: i for i, name in enumerate(names)}
+    arrow = _matrix(place, graph.directed_edges)
+    free = _matrix(place, graph.undirected_edges)
+    preferred = np.zeros_like(arrow)
+    if anchor is not None:
+        if names and not place.keys() & set(anchor.nodes):
+            raise VariableMismatchError(names, anchor.nodes)
+        edges = anchor.edges if isinstance(anchor, Dag) else anchor.directed_edges
+        preferred = _matrix(place, [e for e in edges if e[0] in place and e[1] in place])
+    arrows = Arrows(arrow | arrow.T | free | free.T, arrow, np.zeros_like(arrow))
+    extend(arrows, preferred)
+    return Dag(names, ((names[x], names[y]) for x, y in np.argwhere(arrows.arrow).tolist()))
+
+
+def _matrix(place: dict[str, int], edges: list[Edge] | tuple[Edge, ...]) -> Mask:
+    mask = np.zeros((len(place), len(place)), np.bool_)
+    for u, v in edges:
+        mask[place[u], place[v]] = True
+    return mask

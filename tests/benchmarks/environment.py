@@ -1,0 +1,61 @@
+"""The separate virtual environment in which the peers are installed and run."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import tempfile
+import venv
+from pathlib import Path
+
+PINNED = (
+    "pybnesian==0.5.1",
+    "pyagrum==3.3.1",
+    "pgmpy==1.1.2",
+    "causal-learn==0.1.4.8",
+)
+DEFAULT_CACHE = Path(tempfile.gettempdir()) / "driftbn-benchmarks"
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+_COMPLETE = "complete"
+_log = logging.getLogger(__name__)
+
+
+def pin_to_one_core(core: int | None = None) -> int:
+    """Keep this process and its children on one core and one thread; return the core."""
+    for name in THREAD_VARIABLES:
+        os.environ[name] = "1"
+    chosen = max(os.sched_getaffinity(0)) if core is None else core
+    os.sched_setaffinity(0, {chosen})
+    return chosen
+
+
+def ensure_environment(cache: Path = DEFAULT_CACHE) -> Path:
+    """Return the Python of the peers' environment, created under ``cache`` if it is not there.
+
+    The directory is named after the pinned versions, so a changed pin makes a new environment.
+    A marker is written last: an installation that was interrupted is done again.
+    """
+    fingerprint = hashlib.sha256("\n".join(PINNED).encode()).hexdigest()[:12]
+    home = cache / f"peers-{fingerprint}"
+    python = home / "bin" / "python"
+    if not (home / _COMPLETE).exists():
+        _log.info("installing %s into %s", ", ".join(PINNED), home)
+        venv.create(home, clear=True, with_pip=True)
+        _install(python)
+        (home / _COMPLETE).touch()
+    return python
+
+
+def _install(python: Path) -> None:
+    """Install the pinned peers; pip's own words go to standard error."""
+    command = [str(python), "-m", "pip", "install", "--quiet", *PINNED]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,224 @@
+"""Compare driftbn's learners with public libraries: time, accuracy and tests, on one core.
+
+Run ``python -m tests.benchmarks.learners``. The first run installs the peers into an environment of
+their own. The table goes to standard output, progress to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks.environment import DEFAULT_CACHE, ensure_environment, pin_to_one_core
+from tests.benchmarks.table import Entry, Run, render, rows_of
+from tests.benchmarks.truth import (
+    NETWORKS,
+    Codes,
+    MixedGraph,
+    Network,
+    load_network,
+    sample,
+    skeleton_distance,
+    structural_distance,
+    true_cpdag,
+)
+
+PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
+EXTRA_PEER_NAMES = ("pyagrum-miic",)
+EARLIER_SEED = 1000  # added to a seed: the independent sample that a warm start has seen
+START_SECONDS = 60.0  # for imports, beside the limit of the learning itself
+
+_PEERS_SCRIPT = Path(__file__).with_name("peers.py")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run, as asked for on the command line."""
+
+    networks: tuple[str, ...]
+    rows: tuple[int, ...]
+    seeds: tuple[int, ...]
+    peers: tuple[str, ...]
+    limit_seconds: float
+    alpha: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network with its true CPDAG and one sample per seed."""
+
+    network: Network
+    truth: MixedGraph
+    n_rows: int
+    samples: tuple[Codes, ...]
+    earlier: tuple[Codes, ...]
+
+
+@dataclass
+class PeerRunner:
+    """Calls peers in their environment; leaves out inputs larger than one that took too long."""
+
+    python: Path
+    options: Options
+    _exceeded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def run(self, peer: str, case: Case) -> Entry:
+        """Run one peer on every sample of a case, up to the first without a result."""
+        runs: list[Run] = []
+        for codes in case.samples:
+            runs.append(self._run_one(peer, case, codes))
+            if runs[-1].note:
+                break
+        return Entry(peer, is_peer=True, runs=tuple(runs))
+
+    def _run_one(self, peer: str, case: Case, codes: Codes) -> Run:
+        size = (len(case.network.nodes), case.n_rows)
+        too_large = self._exceeded.setdefault(peer, [])
+        if any(nodes <= size[0] and n_rows <= size[1] for nodes, n_rows in too_large):
+            return Run(note="skipped")
+        answer = self._ask(peer, case, codes)
+        if answer["timed_out"]:
+            too_large.append(size)
+            return Run(note=f">{self.options.limit_seconds:.0f} s")
+        if answer["error"]:
+            _log.warning("%s on %s: %s", peer, case.network.name, answer["error"])
+            return Run(note="failed")
+        graph = MixedGraph.of(answer["directed"], answer["undirected"])
+        return scored(case, answer["seconds"], graph)
+
+    def _ask(self, peer: str, case: Case, codes: Codes) -> dict[str, Any]:
+        options = self.options
+        with tempfile.TemporaryDirectory() as directory:
+            samples = Path(directory) / "samples.npz"
+            np.savez(samples, codes=codes, names=np.array(case.network.nodes))
+            command = [
+                *(str(self.python), "-I", str(_PEERS_SCRIPT), peer, str(samples)),
+                *("--alpha", str(options.alpha), "--repeats", str(options.repeats)),
+                *("--limit", str(options.limit_seconds)),
+            ]
+            # A stuck start is a defect of the environment: let it end the benchmark.
+            done = subprocess.run(
+                command,
+                stdout=subprocess.PIPE,
+                check=True,
+                text=True,
+                timeout=options.limit_seconds + START_SECONDS,
+            )
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+
+
+def scored(
+    case: Case, seconds: float, graph: MixedGraph, weighted_tests: float | None = None
+) -> Run:
+    """Compare a learned graph with the truth."""
+    return Run(
+        seconds,
+        structural_distance(case.truth, graph),
+        skeleton_distance(case.truth, graph),
+        weighted_tests,
+    )
+
+
+def run_own_learners(case: Case, options: Options) -> list[Entry]:
+    """Run every learner of ours on every sample of a case."""
+    # Loaded here, after the process was pinned: numba reads the number of threads when imported.
+    own = importlib.import_module("tests.benchmarks.own")
+    entries = []
+    for learner in own.OWN_LEARNERS:
+        runs = []
+        for codes, earlier in zip(case.samples, case.earlier, strict=True):
+            nodes = case.network.nodes
+            run = own.run_own(learner, nodes, codes, earlier, options.alpha, options.repeats)
+            runs.append(scored(case, run.seconds, run.graph, run.weighted_tests))
+        entries.append(Entry(learner.name, is_peer=False, runs=tuple(runs)))
+    return entries
+
+
+def make_case(name: str, n_rows: int, seeds: Sequence[int]) -> Case:
+    """Load a network and draw its samples."""
+    network = load_network(name)
+    return Case(
+        network=network,
+        truth=true_cpdag(network.arcs),
+        n_rows=n_rows,
+        samples=tuple(sample(network, n_rows, seed) for seed in seeds),
+        earlier=tuple(sample(network, n_rows, seed + EARLIER_SEED) for seed in seeds),
+    )
+
+
+def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tuple[str, ...]]:
+    """Run every case, few rows first, and return the rows of the table, network by network."""
+    runner = None if python is None else PeerRunner(python, options)
+    found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
+    for n_rows in sorted(options.rows):
+        for name in options.networks:
+            _log.info("%s, %d rows", name, n_rows)
+            case = make_case(name, n_rows, options.seeds)
+            entries = run_own_learners(case, options) if with_own else []
+            if runner is not None:
+                entries += [runner.run(peer, case) for peer in options.peers]
+            found[name, n_rows] = rows_of(name, n_rows, entries)
+    ordered = [(name, n_rows) for name in options.networks for n_rows in sorted(options.rows)]
+    return [row for key in ordered for row in found[key]]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.learners")
+    add = parser.add_argument
+    add("--networks", nargs="+", default=NETWORKS, help="names, or random_<nodes>_<arcs>")
+    add("--rows", nargs="+", type=int, default=(1000, 5000))
+    add("--seeds", nargs="+", type=int, default=(0, 1, 2), help="the table shows their mean")
+    choices = PEER_NAMES + EXTRA_PEER_NAMES
+    add(
+        "--peers",
+        nargs="*",
+        default=PEER_NAMES,
+        choices=choices,
+        metavar="PEER",
+        help=f"any of {', '.join(choices)}; none: our own learners only",
+    )
+    add("--limit", type=float, default=120.0, help="seconds a peer may take for one sample")
+    add("--alpha", type=float, default=0.01)
+    add("--repeats", type=int, default=5, help="of a quick run; the best is taken")
+    add("--cache", type=Path, default=DEFAULT_CACHE, help="where the peers are installed")
+    add("--core", type=int, help="the core to run on; default: the last one allowed")
+    add("--peers-only", action="store_true", help="leave our own learners out")
+    add("--markdown", action="store_true", help="print the table as Markdown")
+    return parser
+
+
+def main() -> None:
+    """Parse the command line, run, print the table."""
+    arguments = _parser().parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    options = Options(
+        networks=tuple(arguments.networks),
+        rows=tuple(arguments.rows),
+        seeds=tuple(arguments.seeds),
+        peers=tuple(arguments.peers),
+        limit_seconds=arguments.limit,
+        alpha=arguments.alpha,
+        repeats=arguments.repeats,
+    )
+    python = ensure_environment(arguments.cache) if options.peers else None
+    _log.info("on core %d", pin_to_one_core(arguments.core))
+    rows = run_all(options, python, with_own=not arguments.peers_only)
+    sys.stdout.write(render(rows, markdown=arguments.markdown))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Networks with known truth: those of the package and those in ``tests/networks``."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from driftbn import datasets
+from driftbn.network import BayesianNetwork
+
+_FOLDER = Path(__file__).parent / "networks"
+_BUNDLED = ("asia", "alarm")
+
+NAMES = (*_BUNDLED, *sorted(path.stem for path in _FOLDER.glob("*.json")))
+"""All that `load` knows, the bundled ones first."""
+
+
+@cache
+def load(name: str) -> BayesianNetwork:
+    """Return a network by name."""
+    if name in _BUNDLED:
+        return datasets.load(name)
+    data = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
+    parents = [[data["nodes"][i] for i in indices] for indices in data["parents"]]
+    return BayesianNetwork(data["nodes"], data["states"], parents, data["cpts"])
