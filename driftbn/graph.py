@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TypeVar
-
-import networkx as nx
+from typing import TYPE_CHECKING, TypeVar
 
 from driftbn.errors import GraphError, UnknownVariableError
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Edge = tuple[str, str]
 _T = TypeVar("_T")
@@ -81,10 +84,12 @@ class Pdag:
     @property
     def is_dag(self) -> bool:
         """Whether every edge is directed and there is no cycle."""
-        return not self.undirected_edges and _is_acyclic(self.nodes, self.directed_edges)
+        return not self.undirected_edges and not find_cycle(self.directed_edges)
 
     def to_networkx(self) -> nx.DiGraph:
         """Return a networkx graph; an undirected edge becomes a pair of opposite arcs."""
+        import networkx as nx  # noqa: PLC0415 - a quarter of a second that most never need
+
         graph = nx.DiGraph()
         graph.add_nodes_from(self.nodes)
         graph.add_edges_from(self.directed_edges)
@@ -140,8 +145,9 @@ class Dag:
         object.__setattr__(self, "nodes", _checked_nodes(nodes))
         object.__setattr__(self, "edges", ordered)
         _check_edges(self.nodes, ordered)
-        if not _is_acyclic(self.nodes, ordered):
-            raise GraphError(f"a DAG must have no cycle; there is one among {find_cycle(ordered)}")
+        cycle = find_cycle(ordered)
+        if cycle:
+            raise GraphError(f"a DAG must have no cycle; there is one among {cycle}")
 
     @cached_property
     def _parents(self) -> dict[str, tuple[str, ...]]:
@@ -168,7 +174,17 @@ class Dag:
 
     def topological_order(self) -> tuple[str, ...]:
         """Return the nodes parents first; ties are broken by name."""
-        return tuple(nx.lexicographical_topological_sort(self.to_networkx()))
+        waiting = {node: len(self.parents(node)) for node in self.nodes}
+        ready = [node for node in self.nodes if not waiting[node]]
+        order = []
+        while ready:
+            node = heapq.heappop(ready)
+            order.append(node)
+            for child in self.children(node):
+                waiting[child] -= 1
+                if not waiting[child]:
+                    heapq.heappush(ready, child)
+        return tuple(order)
 
     def to_pdag(self) -> Pdag:
         """Return the same edges as a partially directed graph."""
@@ -187,6 +203,8 @@ class Dag:
 
     def to_networkx(self) -> nx.DiGraph:
         """Return a networkx graph with the same nodes and arcs."""
+        import networkx as nx  # noqa: PLC0415 - a quarter of a second that most never need
+
         graph = nx.DiGraph()
         graph.add_nodes_from(self.nodes)
         graph.add_edges_from(self.edges)
@@ -201,12 +219,17 @@ class Dag:
 
 
 def find_cycle(edges: Iterable[Edge]) -> tuple[str, ...]:
-    """Return the nodes of one directed cycle in order, or nothing if there is none."""
-    graph = nx.DiGraph(sorted(edges))
+    """Return the nodes of one directed cycle, smallest name first, or nothing if there is none."""
+    into: dict[str, list[str]] = {}
+    for u, v in sorted(edges):
+        into.setdefault(v, []).append(u)
     try:
-        return tuple(u for u, _ in nx.find_cycle(graph))
-    except nx.NetworkXNoCycle:
-        return ()
+        TopologicalSorter(into).prepare()
+    except CycleError as error:
+        cycle = error.args[1][1:]
+        start = cycle.index(min(cycle))
+        return (*cycle[start:], *cycle[:start])
+    return ()
 
 
 def _compelled_edges(dag: Dag, rank: dict[str, int]) -> set[Edge]:
@@ -256,13 +279,6 @@ def _check_edges(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> None:
         if pair in seen:
             raise GraphError(f"there are two edges between {u!r} and {v!r}")
         seen.add(pair)
-
-
-def _is_acyclic(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> bool:
-    graph = nx.DiGraph()
-    graph.add_nodes_from(nodes)
-    graph.add_edges_from(edges)
-    return bool(nx.is_directed_acyclic_graph(graph))
 
 
 def _adjacency(nodes: tuple[str, ...], edges: Iterable[Edge]) -> dict[str, frozenset[str]]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
-from driftbn._kernels.compiled import kernel
+from driftbn._kernels.compiled import inlined
 
 Words = npt.NDArray[np.uint64]
 
@@ -32,7 +32,7 @@ def _make_popcount() -> Any:
 _popcount = _make_popcount()
 
 
-@kernel
+@inlined
 def count_two(a: Words, b: Words) -> np.int64:
     """Count the rows that are in both bit sets."""
     total = np.uint64(0)
@@ -41,7 +41,7 @@ def count_two(a: Words, b: Words) -> np.int64:
     return np.int64(total)
 
 
-@kernel
+@inlined
 def count_three(a: Words, b: Words, c: Words) -> np.int64:
     """Count the rows that are in all three bit sets."""
     total = np.uint64(0)
@@ -50,7 +50,7 @@ def count_three(a: Words, b: Words, c: Words) -> np.int64:
     return np.int64(total)
 
 
-@kernel
+@inlined
 def intersect(a: Words, b: Words, out: Words) -> np.int64:
     """Write the common rows of two bit sets to ``out`` and return how many they are."""
     total = np.uint64(0)
@@ -59,3 +59,9 @@ def intersect(a: Words, b: Words, out: Words) -> np.int64:
         out[w] = both
         total += _popcount(both)
     return np.int64(total)
+
+
+@inlined
+def intersect_rows(rows: Words, other: Words) -> np.int64:
+    """Keep in ``rows`` what is also in the other bit set and return how many rows are left."""
+    return intersect(rows, other, rows)

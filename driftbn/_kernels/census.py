@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import kernel
+from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.search import BEGIN, END, FINISHED, READY, WIDTH, Mask, Question
 from driftbn._kernels.subsets import Subsets, begin_subsets, next_subset
@@ -68,6 +68,15 @@ def tell_census(census: Census, found: int) -> None:
 
 
 @kernel
+def withdraw(census: Census, row: int) -> None:
+    """Take back a set of the question that can say nothing about the pair."""
+    pair = census.sides[census.cursor[SIDE], 2]
+    census.asked[pair] -= 1
+    for i in range(census.question.span[WIDTH]):
+        census.asked_with[pair, census.question.sets[row, i]] -= 1
+
+
+@inlined
 def _open_next(census: Census) -> None:
     """Go to the next size that has sets to offer, or else to the next side."""
     cursor = census.cursor
@@ -89,7 +98,7 @@ def _open_next(census: Census) -> None:
     cursor[OPEN], cursor[LISTED] = 1, 0
 
 
-@kernel
+@inlined
 def _fill_block(census: Census) -> None:
     """Write the next sets around the target that were not asked around the other end."""
     cursor, question = census.cursor, census.question

@@ -5,21 +5,35 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import kernel
+from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.bits import count_three, count_two
 from driftbn._kernels.evidence import Evidence, Floats, Ints, Workspace
-from driftbn._kernels.strata import SORTED, find_split
+from driftbn._kernels.strata import (
+    BEGIN,
+    CODED,
+    COUNT,
+    FORM,
+    MASKED,
+    N_STRATA,
+    TARGET,
+    find_split,
+    make_next_stratum,
+    same_stratum,
+    sort_rows_by,
+)
 
 DEPENDENT = 0
 INDEPENDENT = 1
 UNDECIDED = 2  # too few rows to tell: the search takes it for independent and counts it
+CONNECTED, SEPARATED, MUTE = range(3)  # verdicts of a set about a pair
+OPEN = 3  # strata not yet counted may change the answer
 ROWS_PER_DOF = 5  # a conditional test with fewer rows per degree of freedom decides nothing
 # A word of a three-way count costs 0.4 ns, a row of the sorted pass 1.2 ns (5000 rows).
 WORDS_PER_ROW = 3
 BLOCK_WORDS = 256  # of all level sets at once: 400 such blocks stay in a second-level cache
 
 
-@kernel
+@inlined
 def table_statistic(  # type: ignore[no-untyped-def]
     cells: Ints, column: Floats, n_x: int, n_y: int, entropy: Floats
 ):
@@ -85,7 +99,7 @@ def count_pairs(evidence: Evidence) -> None:
             _complete_pair(evidence, x, y)
 
 
-@kernel
+@inlined
 def _complete_pair(evidence: Evidence, x: int, y: int) -> None:
     """Derive the last row and column of a pair's table from the totals, and mirror it."""
     first, totals, joint = evidence.first, evidence.totals, evidence.joint
@@ -105,7 +119,7 @@ def _complete_pair(evidence: Evidence, x: int, y: int) -> None:
         joint[b, last_x] = rest
 
 
-@kernel
+@inlined
 def test_marginal(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, x: int, y: int, scale: float
 ):
@@ -120,12 +134,10 @@ def test_marginal(  # type: ignore[no-untyped-def]
     else:
         _count_by_rows(evidence.codes[x], evidence.codes[y], n_x, n_y, work.cells)
     statistic, dof = table_statistic(work.cells, work.column, n_x, n_y, evidence.entropy)
-    if dof == 0:
-        return UNDECIDED, 0.0, 0
-    return _outcome(statistic, evidence.critical[dof] * scale), statistic, dof
+    return _outcome(evidence, statistic, dof, scale), statistic, dof
 
 
-@kernel
+@inlined
 def _count_by_rows(
     x: npt.NDArray[np.uint8], y: npt.NDArray[np.uint8], n_x: int, n_y: int, cells: Ints
 ) -> None:
@@ -134,9 +146,25 @@ def _count_by_rows(
         cells[np.int64(x[r]) * n_y + y[r]] += 1
 
 
-@kernel
-def _outcome(statistic: float, limit: float) -> int:
-    return DEPENDENT if statistic > limit else INDEPENDENT
+@inlined
+def _outcome(evidence: Evidence, statistic: float, dof: int, scale: float) -> int:
+    """Judge a whole statistic."""
+    if dof == 0:
+        return UNDECIDED
+    return DEPENDENT if statistic > evidence.critical[dof] * scale else INDEPENDENT
+
+
+@inlined
+def _outcome_so_far(
+    evidence: Evidence, statistic: float, dof: int, most_dof: int, scale: float
+) -> int:
+    """Judge a statistic that can only grow, with degrees of freedom between the two given."""
+    n_rows = evidence.codes.shape[1]
+    if n_rows < ROWS_PER_DOF * dof:
+        return UNDECIDED
+    if n_rows >= ROWS_PER_DOF * most_dof and statistic > evidence.critical[most_dof] * scale:
+        return DEPENDENT
+    return OPEN
 
 
 @kernel
@@ -158,12 +186,15 @@ def test_conditional(  # type: ignore[no-untyped-def]
         if n_counts * evidence.bits.shape[1] <= WORDS_PER_ROW * evidence.codes.shape[1]:
             return _test_given_one(evidence, work, x, y, z, scale)
     entry = find_split(evidence, work, x, members)
-    if work.entry_place[entry, 1] <= SORTED:
-        return _test_sorted(evidence, work, y, entry, scale)
-    return _test_masked(evidence, work, y, entry, scale)
+    form = work.entry_place[entry, FORM]
+    if form == MASKED:
+        return _test_masked(evidence, work, y, entry, scale)
+    if form == CODED:
+        return _test_coded(evidence, work, y, entry, scale)
+    return _test_sorted(evidence, work, y, entry, scale)
 
 
-@kernel
+@inlined
 def _test_given_one(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, x: int, y: int, z: int, scale: float
 ):
@@ -202,10 +233,10 @@ def _test_given_one(  # type: ignore[no-untyped-def]
             return DEPENDENT, statistic, dof
     part, _ = table_statistic(rest, work.column, n_x, n_y, evidence.entropy)
     statistic += part
-    return _outcome(statistic, limit), statistic, dof
+    return _outcome(evidence, statistic, dof, scale), statistic, dof
 
 
-@kernel
+@inlined
 def _n_met(counts: npt.NDArray[np.int32], begin: int, end: int) -> int:
     met = 0
     for level in range(begin, end):
@@ -213,7 +244,7 @@ def _n_met(counts: npt.NDArray[np.int32], begin: int, end: int) -> int:
     return met
 
 
-@kernel
+@inlined
 def _complete_stratum(
     cells: Ints, margin_x: npt.NDArray[np.int32], margin_y: npt.NDArray[np.int32]
 ) -> None:
@@ -232,72 +263,94 @@ def _complete_stratum(
         cells[(n_x - 1) * n_y + j] = rest
 
 
-@kernel
+@inlined
 def _test_masked(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, y: int, entry: int, scale: float
 ):
-    """Test against a split of the rows into masks."""
-    begin, end = work.entry_place[entry, 1], work.entry_place[entry, 2]
+    """Test against a split of the rows into masks, made as far as the test needs them."""
+    place = work.entry_place[entry]
+    target = work.cursor[TARGET]
     y0 = evidence.first[y]
     n_y = evidence.first[y + 1] - y0
-    n_rows = evidence.codes.shape[1]
+    most = (evidence.first[target + 1] - evidence.first[target] - 1) * (n_y - 1)
     cells = work.cells
-    bound = 0
-    m = begin
-    while m < end:
-        after, total = _stratum_end(work, m, end)
-        bound += (after - m - 1) * (min(n_y, total) - 1)
-        m = after
     statistic = 0.0
     dof = 0
-    m = begin
-    while m < end:
-        after, total = _stratum_end(work, m, end)
-        n_x = after - m
-        for i in range(n_x):
+    m = place[BEGIN]
+    while m < place[BEGIN] + place[COUNT] or make_next_stratum(evidence, work, entry):
+        after = _stratum_end(work, m, place[BEGIN] + place[COUNT])
+        for i in range(after - m):
             rest = work.mask_total[m + i]
             for j in range(n_y - 1):
                 n = count_two(work.masks[m + i], evidence.bits[y0 + j]) if rest > 0 else 0
                 cells[i * n_y + j] = n
                 rest -= n
             cells[i * n_y + n_y - 1] = rest
-        part, part_dof = table_statistic(cells, work.column, n_x, n_y, evidence.entropy)
+        part, part_dof = table_statistic(cells, work.column, after - m, n_y, evidence.entropy)
         statistic += part
         dof += part_dof
-        bound -= (n_x - 1) * (min(n_y, total) - 1) - part_dof
-        if n_rows < ROWS_PER_DOF * dof:
-            return UNDECIDED, statistic, dof
-        if n_rows >= ROWS_PER_DOF * bound and statistic > evidence.critical[bound] * scale:
-            return DEPENDENT, statistic, dof
+        left = place[N_STRATA] - 1 - work.mask_stratum[m]
+        outcome = _outcome_so_far(evidence, statistic, dof, dof + left * most, scale)
+        if outcome != OPEN:
+            return outcome, statistic, dof
         m = after
-    if dof == 0:
-        return UNDECIDED, 0.0, 0
-    return _outcome(statistic, evidence.critical[dof] * scale), statistic, dof
+    return _outcome(evidence, statistic, dof, scale), statistic, dof
 
 
-@kernel
-def _stratum_end(work: Workspace, begin: int, end: int):  # type: ignore[no-untyped-def]
-    """Return where the stratum of mask ``begin`` ends and how many rows it has."""
-    after = begin
-    total = 0
+@inlined
+def _stratum_end(work: Workspace, begin: int, end: int) -> int:
+    """Return where the masks of the stratum of mask ``begin`` end."""
+    after = begin + 1
     while after < end and work.mask_stratum[after] == work.mask_stratum[begin]:
-        total += work.mask_total[after]
         after += 1
-    return after, total
+    return after
 
 
-@kernel
+@inlined
+def _test_coded(  # type: ignore[no-untyped-def]
+    evidence: Evidence, work: Workspace, y: int, entry: int, scale: float
+):
+    """Test against numbered strata: one histogram pass, then one small table a stratum."""
+    place = work.entry_place[entry]
+    target = work.cursor[TARGET]
+    n_x = evidence.first[target + 1] - evidence.first[target]
+    n_y = evidence.first[y + 1] - evidence.first[y]
+    n_cells = n_x * n_y
+    histogram, row_code, code = work.histogram, work.row_code[place[BEGIN]], evidence.codes[y]
+    for c in range(place[N_STRATA] * n_cells):
+        histogram[c] = 0
+    for r in range(code.shape[0]):
+        histogram[np.int64(row_code[r]) * n_y + code[r]] += 1
+    statistic = 0.0
+    dof = 0
+    for s in range(place[N_STRATA]):
+        total = 0
+        for c in range(n_cells):
+            work.cells[c] = histogram[s * n_cells + c]
+            total += work.cells[c]
+        if total < 2:
+            continue
+        part, part_dof = table_statistic(work.cells, work.column, n_x, n_y, evidence.entropy)
+        statistic += part
+        dof += part_dof
+        bound = dof + (place[N_STRATA] - 1 - s) * (n_x - 1) * (n_y - 1)
+        outcome = _outcome_so_far(evidence, statistic, dof, bound, scale)
+        if outcome != OPEN:
+            return outcome, statistic, dof
+    return _outcome(evidence, statistic, dof, scale), statistic, dof
+
+
+@inlined
 def _test_sorted(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, y: int, entry: int, scale: float
 ):
     """Test against rows sorted by stratum."""
-    slot = SORTED - work.entry_place[entry, 1]
-    n_strata = work.entry_place[entry, 2]
-    target = work.cursor[0]
+    slot = work.entry_place[entry, BEGIN]
+    n_strata = work.entry_place[entry, N_STRATA]
+    target = work.cursor[TARGET]
     n_x = evidence.first[target + 1] - evidence.first[target]
     n_y = evidence.first[y + 1] - evidence.first[y]
     code = evidence.codes[y]
-    n_rows = code.shape[0]
     offset, n_levels = work.row_strata[slot], work.row_levels[slot]
     cells = work.cells
     bound = 0
@@ -306,20 +359,18 @@ def _test_sorted(  # type: ignore[no-untyped-def]
     statistic = 0.0
     dof = 0
     for s in range(n_strata):
-        cells[: n_x * n_y] = 0
+        for c in range(n_x * n_y):
+            cells[c] = 0
         for p in range(offset[s], offset[s + 1]):
             cells[np.int64(work.row_level[slot, p]) * n_y + code[work.row_index[slot, p]]] += 1
         part, part_dof = table_statistic(cells, work.column, n_x, n_y, evidence.entropy)
         statistic += part
         dof += part_dof
         bound -= (n_levels[s] - 1) * (min(n_y, offset[s + 1] - offset[s]) - 1) - part_dof
-        if n_rows < ROWS_PER_DOF * dof:
-            return UNDECIDED, statistic, dof
-        if n_rows >= ROWS_PER_DOF * bound and statistic > evidence.critical[bound] * scale:
-            return DEPENDENT, statistic, dof
-    if dof == 0:
-        return UNDECIDED, 0.0, 0
-    return _outcome(statistic, evidence.critical[dof] * scale), statistic, dof
+        outcome = _outcome_so_far(evidence, statistic, dof, bound, scale)
+        if outcome != OPEN:
+            return outcome, statistic, dof
+    return _outcome(evidence, statistic, dof, scale), statistic, dof
 
 
 @kernel
@@ -330,16 +381,73 @@ def first_separator(
 
     ``span`` holds the rows of ``sets`` to try, from and to, and the size of the sets.
     """
-    x, y = pair[0], pair[1]
-    size = span[2]
-    scale = 1.0 + evidence.excess[x] * evidence.excess[y]
     for k in range(span[0], span[1]):
-        outcome, _, _ = test_conditional(evidence, work, x, y, sets[k, :size], scale)
-        work.tests[size, 0] += 1
-        work.tests[size, 1] += outcome == UNDECIDED
-        if outcome != DEPENDENT:
+        if judge(evidence, work, pair, sets[k, : span[2]]) == SEPARATED:
             return k
     return -1
+
+
+@kernel
+def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int:
+    """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it."""
+    x, y = pair[0], pair[1]
+    size = len(members)
+    scale = 1.0 + evidence.excess[x] * evidence.excess[y]
+    outcome, _, dof = test_conditional(evidence, work, x, y, members, scale)
+    work.tests[size, 0] += 1
+    if outcome == DEPENDENT:
+        return CONNECTED
+    work.tests[size, 1] += outcome == UNDECIDED
+    if dof > 0 or size == 0 or _explains(evidence, work, x, y, members):
+        return SEPARATED
+    return MUTE
+
+
+@kernel
+def _explains(evidence: Evidence, work: Workspace, x: int, y: int, members: Ints) -> bool:
+    """Whether a set within whose strata the pair never varies together explains the pair.
+
+    If the set determines one end, it says nothing by itself: it acts on the other end directly,
+    or only through the end that it determines. The first is taken to hold if every member
+    still depends on the other end once the determined end is known.
+    """
+    x_determined = _is_determined(evidence, work, x, members)
+    y_determined = _is_determined(evidence, work, y, members)
+    return (
+        (not x_determined and not y_determined)
+        or (x_determined and _all_act(evidence, work, x, y, members))
+        or (y_determined and _all_act(evidence, work, y, x, members))
+    )
+
+
+@inlined
+def _all_act(
+    evidence: Evidence, work: Workspace, determined: int, other: int, members: Ints
+) -> bool:
+    """Whether every member depends on the other end given the determined one."""
+    given = work.given
+    given[0] = determined
+    for z in members:
+        scale = 1.0 + evidence.excess[z] * evidence.excess[other]
+        outcome, _, _ = test_conditional(evidence, work, z, other, given, scale)
+        work.tests[1, 0] += 1
+        if outcome != DEPENDENT:
+            return False
+    return True
+
+
+@inlined
+def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -> bool:
+    """Whether x has one level only wherever the members have theirs."""
+    sort_rows_by(evidence, work, members)
+    row = work.rows_a if len(members) % 2 == 0 else work.rows_b
+    level_of = evidence.codes[x]
+    for p in range(1, row.shape[0]):
+        if level_of[row[p]] != level_of[row[p - 1]] and same_stratum(
+            evidence, members, row[p - 1], row[p]
+        ):
+            return False
+    return True
 
 
 @kernel

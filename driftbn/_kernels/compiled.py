@@ -1,13 +1,33 @@
-"""How kernels are compiled."""
+"""How kernels are compiled, and how the results kept on disk stay true to their source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from numba import njit
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+
+def _source_stamp() -> tuple[tuple[str, float, int], ...]:
+    """Return name, time and size of every kernel file."""
+    stats = ((path.name, path.stat()) for path in sorted(Path(__file__).parent.glob("*.py")))
+    return tuple((name, stat.st_mtime, stat.st_size) for name, stat in stats)
+
+
+_STAMP = _source_stamp()
+
+
+def _compile(function: _F, **options: bool) -> _F:
+    compiled: Any = njit(cache=True, nogil=True, **options)(function)
+    # Numba looks only at the file of the function itself, but a kernel holds the code of all that
+    # it calls: without this, an edit of one file leaves old code in the kernels of the others.
+    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if cache_file is not None:
+        cache_file._source_stamp = _STAMP
+    return compiled  # type: ignore[no-any-return]
 
 
 def kernel(function: _F) -> _F:
@@ -16,11 +36,14 @@ def kernel(function: _F) -> _F:
     Reference counts are switched off: a tuple of arrays passed to a small function costs two atomic
     operations an array otherwise, which took four fifths of the time of a search.
     """
-    compiled: _F = njit(cache=True, nogil=True, _nrt=False)(function)
-    return compiled
+    return _compile(function, _nrt=False)
+
+
+def inlined(function: _F) -> _F:
+    """Compile a small part of a kernel into its callers, so that no arguments are copied."""
+    return _compile(function, _nrt=False, forceinline=True)
 
 
 def allocating_kernel(function: _F) -> _F:
     """Compile a function that makes arrays of its own; the result is kept on disk."""
-    compiled: _F = njit(cache=True, nogil=True)(function)
-    return compiled
+    return _compile(function)

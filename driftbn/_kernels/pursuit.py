@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from driftbn._kernels.compiled import kernel
-from driftbn._kernels.census import Census, ask_census, tell_census
-from driftbn._kernels.chi_square import first_separator
+from driftbn._kernels.census import Census, ask_census, tell_census, withdraw
+from driftbn._kernels.chi_square import MUTE, SEPARATED, first_separator, judge
 from driftbn._kernels.evidence import Evidence, Workspace
-from driftbn._kernels.search import READY, Search, ask, tell
+from driftbn._kernels.search import BEGIN, READY, WIDTH, Search, ask, tell
 
 PAUSED = 3  # the allotted number of tests is used up; call again to go on
 
@@ -36,6 +36,12 @@ def pursue_census(census: Census, evidence: Evidence, work: Workspace, n_tests: 
         state = ask_census(census)
         if state != READY:
             return state
-        found = first_separator(evidence, work, question.pair, question.sets, question.span)
-        tell_census(census, found)
+        k = question.span[BEGIN]
+        verdict = judge(evidence, work, question.pair, question.sets[k, : question.span[WIDTH]])
+        if verdict == SEPARATED:
+            tell_census(census, k)
+        else:
+            if verdict == MUTE:
+                withdraw(census, k)
+            question.span[BEGIN] = k + 1
     return PAUSED

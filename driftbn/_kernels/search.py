@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import kernel
+from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.subsets import Subsets, begin_subsets, has_room, next_subset
 
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
     pair: Ints  # [2]; target and the node tested against it
     sets: Ints  # [block, members]; members in rising order
-    span: Ints  # [3]; rows of ``sets`` to try, from and to, and the size of the sets
+    span: Ints  # [3]; rows of ``sets`` to try, from and to, and their size
 
 
 class Search(NamedTuple):
@@ -109,7 +109,7 @@ def tell(search: Search, found: int) -> None:
     search.cursor[OPEN] = 0
 
 
-@kernel
+@inlined
 def _ask_recalled(search: Search) -> bool:
     """Ask of the next adjacent pair whether what separated it in an earlier run still does."""
     question = search.question
@@ -134,21 +134,21 @@ def _ask_recalled(search: Search) -> bool:
     return False
 
 
-@kernel
+@inlined
 def _refill_pool(search: Search) -> None:
     for x in range(search.pool.shape[0]):
         for y in range(search.pool.shape[0]):
             search.pool[x, y] = search.adjacent[x, y]
 
 
-@kernel
+@inlined
 def _set_span(question: Question, count: int, size: int) -> None:
     question.span[BEGIN] = 0
     question.span[END] = count
     question.span[WIDTH] = size
 
 
-@kernel
+@inlined
 def _open_next_pair(search: Search) -> bool:
     """Move on to the next pair that has sets to offer; false when the search is over."""
     cursor, pair = search.cursor, search.question.pair
@@ -171,7 +171,7 @@ def _open_next_pair(search: Search) -> bool:
             return True
 
 
-@kernel
+@inlined
 def _next_target(search: Search) -> bool:
     """Go to the next target or size; false when there is none.
 
@@ -186,8 +186,6 @@ def _next_target(search: Search) -> bool:
             pair[0] += 1
             cursor[SIZE] = 1
         cursor[OPENED_AT_SIZE] = 0
-        if plan[STABLE]:
-            _refill_pool(search)
         return pair[0] < n_nodes and plan[MAX_SIZE] > 0
     pair[0] += 1
     if pair[0] < n_nodes:
@@ -200,7 +198,7 @@ def _next_target(search: Search) -> bool:
     return more
 
 
-@kernel
+@inlined
 def _offer(search: Search, x: int, y: int) -> int:
     """List x's neighbours other than y as candidates; return their number."""
     pool = search.pool if search.plan[STABLE] else search.adjacent
@@ -213,7 +211,7 @@ def _offer(search: Search, x: int, y: int) -> int:
     return count
 
 
-@kernel
+@inlined
 def _fill_block(search: Search) -> bool:
     """Write the next sets of the open pair that were not asked from its other end already."""
     cursor, plan, question = search.cursor, search.plan, search.question

@@ -1,124 +1,182 @@
-"""Splitting the rows by a conditioning set, remembered per target."""
+"""Splitting the rows by a conditioning set, remembered per target.
+
+Three forms, by the size of the split: masks (a bit set for each stratum and target level, made one
+stratum at a time because a test often ends after the first), codes (the number of stratum and target
+level of each row, for one histogram pass), and sorted rows for splits too large for either.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from driftbn._kernels.compiled import kernel
-from driftbn._kernels.bits import intersect
-from driftbn._kernels.evidence import N_ENTRIES, Evidence, Ints, Workspace
+from driftbn._kernels.bits import intersect, intersect_rows
+from driftbn._kernels.compiled import inlined, kernel
+from driftbn._kernels.evidence import (
+    CODES_PER_SET,
+    MASKS_PER_SET,
+    N_ENTRIES,
+    Evidence,
+    Ints,
+    Workspace,
+)
 
-SORTED = -1  # in entry_place: the entry's rows are sorted, not masked
+# Forms of an entry.
+MASKED, CODED, SORTED = range(3)
+# Places in entry_place. A masked entry has its masks from BEGIN to COUNT of them made so far, and the
+# number of the next stratum; a coded one has its slot and the number of strata; a sorted one
+# its slot and the number of strata kept.
+MEMBERS, FORM, BEGIN, COUNT, NEXT, N_STRATA = range(6)
+# Places in the workspace's cursor.
+TARGET, ENTRIES, MASKS, CODE_SLOTS, ROW_SLOTS = range(5)
 
 
 @kernel
-def forget(work: Workspace, target: int) -> None:
+def find_split(evidence: Evidence, work: Workspace, target: int, members: Ints) -> int:
+    """Return the entry of the rows split by ``members``; begin it if it is not there."""
+    if work.cursor[TARGET] != target:
+        _forget(work, target)
+    slot = _hash_slot(work, members)
+    if work.entry_hash[slot] >= 0:
+        return work.entry_hash[slot]
+    first = evidence.first
+    n_strata = 1
+    for z in members:
+        n_strata *= min(first[z + 1] - first[z], 2**16)
+        n_strata = min(n_strata, 2**32)
+    n_codes = n_strata * (first[target + 1] - first[target])
+    form = MASKED if n_codes <= MASKS_PER_SET else CODED if n_codes <= CODES_PER_SET else SORTED
+    if (
+        work.cursor[ENTRIES] == N_ENTRIES
+        or (form == MASKED and work.cursor[MASKS] + n_codes > work.masks.shape[0])
+        or (form == CODED and work.cursor[CODE_SLOTS] == work.row_code.shape[0])
+        or (form == SORTED and work.cursor[ROW_SLOTS] == work.row_index.shape[0])
+    ):
+        _forget(work, target)
+        slot = _hash_slot(work, members)
+    entry = work.cursor[ENTRIES]
+    work.cursor[ENTRIES] += 1
+    work.entry_hash[slot] = entry
+    place = work.entry_place[entry]
+    for i in range(len(members)):
+        work.entry_set[entry, i] = members[i]
+    place[MEMBERS], place[FORM], place[N_STRATA] = len(members), form, n_strata
+    if form == MASKED:
+        place[BEGIN], place[COUNT], place[NEXT] = work.cursor[MASKS], 0, 0
+        work.cursor[MASKS] += n_codes
+    elif form == CODED:
+        place[BEGIN] = work.cursor[CODE_SLOTS]
+        work.cursor[CODE_SLOTS] += 1
+        _number_rows(evidence, work, entry)
+    else:
+        place[BEGIN] = work.cursor[ROW_SLOTS]
+        work.cursor[ROW_SLOTS] += 1
+        _sort_rows(evidence, work, entry)
+    return entry
+
+
+@inlined
+def _forget(work: Workspace, target: int) -> None:
     """Drop all remembered splits and start with ``target``."""
-    work.cursor[0] = target
-    for i in range(1, 4):
+    work.cursor[TARGET] = target
+    for i in range(ENTRIES, ROW_SLOTS + 1):
         work.cursor[i] = 0
     for i in range(work.entry_hash.shape[0]):
         work.entry_hash[i] = -1
 
 
-@kernel
-def find_split(evidence: Evidence, work: Workspace, target: int, members: Ints) -> int:
-    """Return the entry that holds the rows split by ``members``; make it if it is not there."""
-    if work.cursor[0] != target:
-        forget(work, target)
-    slot = _hash_slot(work, members)
-    if work.entry_hash[slot] >= 0:
-        return work.entry_hash[slot]
-    n_masks = evidence.first[target + 1] - evidence.first[target]
-    for z in members:
-        n_masks *= evidence.first[z + 1] - evidence.first[z]
-    masked = n_masks <= work.scratch.shape[1]
-    if (
-        work.cursor[1] == N_ENTRIES
-        or (masked and work.cursor[2] + n_masks > work.masks.shape[0])
-        or (not masked and work.cursor[3] == work.row_index.shape[0])
-    ):
-        forget(work, target)
-        slot = _hash_slot(work, members)
-    entry = work.cursor[1]
-    work.cursor[1] += 1
-    work.entry_hash[slot] = entry
-    for i in range(len(members)):
-        work.entry_set[entry, i] = members[i]
-    work.entry_place[entry, 0] = len(members)
-    if masked:
-        _split_into_masks(evidence, work, entry)
-    else:
-        _sort_rows(evidence, work, entry)
-    return entry
-
-
-@kernel
+@inlined
 def _hash_slot(work: Workspace, members: Ints) -> int:
     """Return the slot where this set is, or the free one where it belongs."""
     size = work.entry_hash.shape[0]
     key = np.uint64(14695981039346656037)
     for z in members:
         key = (key ^ np.uint64(z)) * np.uint64(1099511628211)
-    slot = np.int64((key ^ (key >> np.uint64(29))) % np.uint64(size))
+    slot = np.int64((key ^ (key >> np.uint64(29))) & np.uint64(size - 1))
     while work.entry_hash[slot] >= 0:
         entry = work.entry_hash[slot]
-        same = work.entry_place[entry, 0] == len(members)
+        same = work.entry_place[entry, MEMBERS] == len(members)
         for i in range(len(members)):
             same = same and work.entry_set[entry, i] == members[i]
         if same:
             return slot
-        slot = (slot + 1) % size
+        slot = (slot + 1) & (size - 1)
     return slot
 
 
-@kernel
-def _split_into_masks(evidence: Evidence, work: Workspace, entry: int) -> None:
-    """Store a bit set for each stratum and target level that has rows, in canonical order."""
-    first = evidence.first
-    n_members = work.entry_place[entry, 0]
-    z = work.entry_set[entry, 0]
-    count = first[z + 1] - first[z]
-    here = work.scratch[0]
-    there = work.scratch[1]
-    for m in range(count):
-        for w in range(evidence.bits.shape[1]):
-            here[m, w] = evidence.bits[first[z] + m, w]
-    for i in range(1, n_members):
-        z = work.entry_set[entry, i]
-        refined = 0
-        for m in range(count):
-            for level in range(first[z], first[z + 1]):
-                if intersect(here[m], evidence.bits[level], there[refined]) > 0:
-                    refined += 1
-        here, there, count = there, here, refined
-    target = work.cursor[0]
-    begin = work.cursor[2]
-    end = begin
-    for m in range(count):
-        stratum_begin = end
+@inlined
+def make_next_stratum(evidence: Evidence, work: Workspace, entry: int) -> bool:
+    """Make the masks of the next stratum in which the target varies; false if there is none.
+
+    Strata come in the order of the members' codes, the last member fastest.
+    """
+    first, bits = evidence.first, evidence.bits
+    place = work.entry_place[entry]
+    target = work.cursor[TARGET]
+    rows = work.scratch
+    while place[NEXT] < place[N_STRATA]:
+        stratum = place[NEXT]
+        place[NEXT] += 1
+        rest = stratum
+        n_rows = 0
+        for i in range(place[MEMBERS] - 1, -1, -1):
+            z = work.entry_set[entry, i]
+            card = first[z + 1] - first[z]
+            level = first[z] + rest % card
+            rest //= card
+            if i == place[MEMBERS] - 1:
+                previous = level
+                n_rows = evidence.totals[level]
+            elif i == place[MEMBERS] - 2:
+                n_rows = intersect(bits[previous], bits[level], rows)
+            else:
+                n_rows = intersect_rows(rows, bits[level])
+            if n_rows < 2:
+                break
+        if n_rows < 2:
+            continue
+        begin = place[BEGIN] + place[COUNT]
+        end = begin
+        if place[MEMBERS] == 1:
+            rows = bits[previous]
         for level in range(first[target], first[target + 1]):
-            total = intersect(here[m], evidence.bits[level], work.masks[end])
+            total = intersect(rows, bits[level], work.masks[end])
             if total > 0:
-                work.mask_stratum[end] = m
+                work.mask_stratum[end] = stratum
                 work.mask_total[end] = total
                 end += 1
-        if end - stratum_begin < 2:  # one level of the target: this stratum can tell nothing
-            end = stratum_begin
-    work.cursor[2] = end
-    work.entry_place[entry, 1] = begin
-    work.entry_place[entry, 2] = end
+        if end - begin > 1:  # with one level of the target a stratum can tell nothing
+            place[COUNT] += end - begin
+            return True
+    return False
 
 
-@kernel
+@inlined
+def _number_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
+    """Write the number of stratum and target level of each row; the target is fastest."""
+    code = work.row_code[work.entry_place[entry, BEGIN]]
+    for r in range(code.shape[0]):
+        code[r] = 0
+    for i in range(work.entry_place[entry, MEMBERS]):
+        _append_digit(evidence, code, work.entry_set[entry, i])
+    _append_digit(evidence, code, work.cursor[TARGET])
+
+
+@inlined
+def _append_digit(evidence: Evidence, code: Ints, z: int) -> None:
+    card = np.uint16(evidence.first[z + 1] - evidence.first[z])
+    digit = evidence.codes[z]
+    for r in range(code.shape[0]):
+        code[r] = code[r] * card + digit[r]
+
+
+@inlined
 def _sort_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
     """Sort the rows by stratum and drop the strata in which the target does not vary."""
-    slot = work.cursor[3]
-    work.cursor[3] += 1
-    members = work.entry_set[entry, : work.entry_place[entry, 0]]
-    _sort_by(evidence, work, members)
+    slot = work.entry_place[entry, BEGIN]
+    members = work.entry_set[entry, : work.entry_place[entry, MEMBERS]]
+    sort_rows_by(evidence, work, members)
     row = work.rows_a if len(members) % 2 == 0 else work.rows_b
-    level_of = evidence.codes[work.cursor[0]]
+    level_of = evidence.codes[work.cursor[TARGET]]
     n_rows = level_of.shape[0]
     kept = 0
     end = 0
@@ -127,7 +185,7 @@ def _sort_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
     while begin < n_rows:
         after = begin + 1
         varies = False
-        while after < n_rows and _same_stratum(evidence, members, row[begin], row[after]):
+        while after < n_rows and same_stratum(evidence, members, row[begin], row[after]):
             varies = varies or level_of[row[after]] != level_of[row[begin]]
             after += 1
         if varies:
@@ -139,12 +197,11 @@ def _sort_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
             kept += 1
             work.row_strata[slot, kept] = end
         begin = after
-    work.entry_place[entry, 1] = SORTED - slot
-    work.entry_place[entry, 2] = kept
+    work.entry_place[entry, N_STRATA] = kept
 
 
-@kernel
-def _sort_by(evidence: Evidence, work: Workspace, members: Ints) -> None:
+@inlined
+def sort_rows_by(evidence: Evidence, work: Workspace, members: Ints) -> None:
     """Sort the rows by the members' codes: a radix sort, last member first.
 
     The result is in ``rows_a`` after an even number of members, else in ``rows_b``.
@@ -166,15 +223,15 @@ def _sort_by(evidence: Evidence, work: Workspace, members: Ints) -> None:
         source, sink = sink, source
 
 
-@kernel
-def _same_stratum(evidence: Evidence, members: Ints, r: int, q: int) -> bool:
+@inlined
+def same_stratum(evidence: Evidence, members: Ints, r: int, q: int) -> bool:
     for z in members:
         if evidence.codes[z, r] != evidence.codes[z, q]:
             return False
     return True
 
 
-@kernel
+@inlined
 def _n_levels(work: Workspace, slot: int, begin: int, end: int) -> int:
     """Count the different target levels among sorted rows."""
     seen = work.place

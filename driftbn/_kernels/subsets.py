@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.compiled import kernel
+from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Ints
 
 FRESH = -1  # no subset was given yet
@@ -29,7 +29,7 @@ class Subsets(NamedTuple):
     place: Ints  # [4]; candidates, size, entries in the heap or FRESH or DONE, whether all tie
 
 
-@kernel
+@inlined
 def begin_subsets(subsets: Subsets, count: int, size: int) -> None:
     """Start the listing of the subsets of ``size`` of the first ``count`` candidates.
 
@@ -79,13 +79,13 @@ def next_subset(subsets: Subsets, out: Ints) -> bool:
     return True
 
 
-@kernel
+@inlined
 def has_room(subsets: Subsets) -> bool:
     """Whether the heap can take the children of one more subset (its last row is scratch)."""
     return subsets.place[2] + 3 < subsets.heap.shape[0]
 
 
-@kernel
+@inlined
 def _step(subsets: Subsets) -> bool:
     """Move to the next subset in lexicographic order; the ranks stand in the heap's last row."""
     count, size = subsets.place[0], subsets.place[1]
@@ -107,7 +107,7 @@ def _step(subsets: Subsets) -> bool:
     return True
 
 
-@kernel
+@inlined
 def _push_first(subsets: Subsets) -> None:
     subsets.place[2] = 1
     subsets.heap[0, 0] = 0
@@ -116,7 +116,7 @@ def _push_first(subsets: Subsets) -> None:
         subsets.heap[0, 1 + i] = i
 
 
-@kernel
+@inlined
 def _pop(subsets: Subsets) -> None:
     """Take the best subset out, to the heap's last row, and put its children in."""
     heap = subsets.heap
@@ -136,7 +136,7 @@ def _pop(subsets: Subsets) -> None:
             _push_child(subsets, moved)
 
 
-@kernel
+@inlined
 def _push_child(subsets: Subsets, moved: int) -> None:
     heap = subsets.heap
     best = heap[heap.shape[0] - 1]
@@ -154,7 +154,7 @@ def _push_child(subsets: Subsets, moved: int) -> None:
         place = parent
 
 
-@kernel
+@inlined
 def _sink(subsets: Subsets) -> None:
     place = 0
     while True:
@@ -169,19 +169,19 @@ def _sink(subsets: Subsets) -> None:
         place = child
 
 
-@kernel
+@inlined
 def _copy(heap: Ints, source: int, target: int) -> None:
     for i in range(heap.shape[1]):
         heap[target, i] = heap[source, i]
 
 
-@kernel
+@inlined
 def _swap(heap: Ints, a: int, b: int) -> None:
     for i in range(heap.shape[1]):
         heap[a, i], heap[b, i] = heap[b, i], heap[a, i]
 
 
-@kernel
+@inlined
 def _precedes(subsets: Subsets, a: int, b: int) -> bool:
     """Whether heap entry a comes before b: by value, then by the rising list of indices."""
     heap, size = subsets.heap, subsets.place[1]
@@ -197,7 +197,7 @@ def _precedes(subsets: Subsets, a: int, b: int) -> bool:
     return False
 
 
-@kernel
+@inlined
 def _next_index(subsets: Subsets, entry: int, above: int) -> int:
     """Return the smallest member of the entry that is larger than ``above``."""
     found = np.int64(2**62)

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc, chdtri, ndtri
 
 from driftbn._kernels import pursuit
 from driftbn._kernels.census import Census
@@ -15,6 +14,7 @@ from driftbn._kernels.chi_square import count_pairs, first_separator, remove_ind
 from driftbn._kernels.chi_square import test_conditional as run_test
 from driftbn._kernels.evidence import (
     ARENA_BYTES,
+    CODES_PER_SET,
     MASKS_PER_SET,
     N_ENTRIES,
     Evidence,
@@ -127,6 +127,8 @@ class ChiSquareTest(IndependenceTest):
         value, dof = self.statistic(x, y, members)
         if dof == 0 or (len(members) > 0 and self.n_rows < ROWS_PER_DOF * dof):
             return 1.0
+        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+
         return float(chdtrc(dof, value))
 
     def remove_independent(self, adjacent: Mask) -> None:
@@ -145,6 +147,8 @@ class ChiSquareTest(IndependenceTest):
 @lru_cache(maxsize=32)
 def critical_values(alpha: float, max_dof: int) -> Floats:
     """Return by degrees of freedom the value that chi-square exceeds with probability alpha."""
+    from scipy.special import chdtri, ndtri  # noqa: PLC0415 - a fifth of a second to import
+
     dof = np.arange(1, max_dof + 1, dtype=np.float64)
     exact = chdtri(dof[:EXACT_DOF_MAX], alpha)
     spread = 2.0 / (9.0 * dof[EXACT_DOF_MAX:])
@@ -227,20 +231,24 @@ def _entropy_table(n_rows: int) -> Floats:
 
 
 def _make_workspace(evidence: Evidence, max_size: int) -> Workspace:
-    """Make the buffers: 2 MB, or four sets' worth of masks and two of rows if that is more."""
+    """Make the buffers: 3 MB, or what four sets of masks and two of each other form take."""
     n_rows = evidence.codes.shape[1]
     n_words = evidence.bits.shape[1]
     largest = int(np.diff(evidence.first).max(initial=1))
     n_masks = max(4 * MASKS_PER_SET, ARENA_BYTES // max(8 * n_words, 1))
+    n_codes = max(2, ARENA_BYTES // (2 * n_rows))
     n_slots = max(2, ARENA_BYTES // (13 * n_rows))
     return Workspace(
         cells=np.empty(largest * largest, np.int64),
         rest=np.empty(largest * largest, np.int64),
         column=np.empty(largest, np.float64),
+        given=np.empty(1, np.int64),
         masks=np.empty((n_masks, n_words), np.uint64),
         mask_stratum=np.empty(n_masks, np.int64),
         mask_total=np.empty(n_masks, np.int64),
-        scratch=np.empty((2, MASKS_PER_SET, n_words), np.uint64),
+        scratch=np.empty(n_words, np.uint64),
+        row_code=np.empty((n_codes, n_rows), np.uint16),
+        histogram=np.empty(CODES_PER_SET * largest, np.int32),
         row_index=np.empty((n_slots, n_rows), np.int32),
         row_level=np.empty((n_slots, n_rows), np.uint8),
         row_strata=np.empty((n_slots, n_rows + 1), np.int32),
@@ -249,8 +257,8 @@ def _make_workspace(evidence: Evidence, max_size: int) -> Workspace:
         rows_b=np.empty(n_rows, np.int32),
         place=np.empty(largest, np.int64),
         entry_set=np.empty((N_ENTRIES, max_size), np.int64),
-        entry_place=np.empty((N_ENTRIES, 3), np.int64),
+        entry_place=np.empty((N_ENTRIES, 6), np.int64),
         entry_hash=np.full(2 * N_ENTRIES, -1, np.int64),
-        cursor=np.array([-1, 0, 0, 0], np.int64),
+        cursor=np.array([-1, 0, 0, 0, 0], np.int64),
         tests=np.zeros((max_size + 1, 2), np.int64),
     )
