@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import allocating_kernel
+from driftbn._kernels.compiled import kernel
 from driftbn._kernels.evidence import Ints
 
 Mask = npt.NDArray[np.bool_]
@@ -19,84 +19,137 @@ class Arrows(NamedTuple):
     edge: Mask  # [nodes, nodes]; symmetric
     arrow: Mask  # [nodes, nodes]; arrow[x, y]: the edge points from x to y
     closed: Mask  # [nodes, nodes]; directions that must not be taken
+    first: Ints  # [nodes + 1]; where each node's neighbours begin
+    neighbour: Ints  # [2 * edges]; in rising order for each node
+    stack: Ints  # [nodes]; scratch, as is ``seen``
+    seen: Ints  # [nodes]
 
 
-@allocating_kernel
-def reaches(arrow: Mask, source: int, target: int) -> bool:
+@kernel
+def list_apart(adjacent: Mask, arrows_first: Ints, neighbour: Ints, apart: Mask) -> None:
+    """Mark the pairs that share a neighbour but no edge; both orders of a pair."""
+    for z in range(adjacent.shape[0]):
+        for i in range(arrows_first[z], arrows_first[z + 1]):
+            for j in range(arrows_first[z], arrows_first[z + 1]):
+                x, y = neighbour[i], neighbour[j]
+                if x != y and not adjacent[x, y]:
+                    apart[x, y] = True
+
+
+@kernel
+def reaches(arrows: Arrows, source: int, target: int) -> bool:
     """Whether a directed path leads from source to target."""
-    n_nodes = arrow.shape[0]
-    seen = np.zeros(n_nodes, np.bool_)
-    stack = np.empty(n_nodes, np.int64)
+    seen, stack = arrows.seen, arrows.stack
+    for node in range(seen.shape[0]):
+        seen[node] = 0
     stack[0] = source
-    seen[source] = True
+    seen[source] = 1
     depth = 1
     while depth > 0:
         depth -= 1
         node = stack[depth]
         if node == target:
             return True
-        for child in range(n_nodes):
-            if arrow[node, child] and not seen[child]:
-                seen[child] = True
+        for i in range(arrows.first[node], arrows.first[node + 1]):
+            child = arrows.neighbour[i]
+            if arrows.arrow[node, child] and not seen[child]:
+                seen[child] = 1
                 stack[depth] = child
                 depth += 1
     return False
 
 
-@allocating_kernel
-def undirect_cycles(arrows: Arrows, fixed: Mask) -> int:
-    """Take the direction from every arrow on a directed cycle, but for fixed ones; count them."""
-    before = arrows.arrow.copy()
+@kernel
+def undirect_cycles(arrows: Arrows, fixed: Mask, on_cycle: Mask) -> int:
+    """Take the direction from every arrow on a directed cycle, but for fixed ones; count them.
+
+    ``on_cycle`` is scratch; it must be all false.
+    """
+    if not _has_cycle(arrows):
+        return 0
+    n_nodes = arrows.edge.shape[0]
+    for x in range(n_nodes):
+        for y in range(n_nodes):
+            on_cycle[x, y] = arrows.arrow[x, y] and not fixed[x, y] and reaches(arrows, y, x)
     count = 0
-    for x in range(before.shape[0]):
-        for y in range(before.shape[0]):
-            if before[x, y] and not fixed[x, y] and reaches(before, y, x):
+    for x in range(n_nodes):
+        for y in range(n_nodes):
+            if on_cycle[x, y]:
                 arrows.arrow[x, y] = False
                 count += 1
     return count
 
 
-@allocating_kernel
+@kernel
+def _has_cycle(arrows: Arrows) -> bool:
+    """Whether some node is left when nodes without a parent are taken away again and again."""
+    waiting, ready = arrows.seen, arrows.stack
+    n_nodes = waiting.shape[0]
+    n_ready = 0
+    for node in range(n_nodes):
+        waiting[node] = 0
+        for i in range(arrows.first[node], arrows.first[node + 1]):
+            waiting[node] += arrows.arrow[arrows.neighbour[i], node]
+        if waiting[node] == 0:
+            ready[n_ready] = node
+            n_ready += 1
+    done = 0
+    while done < n_ready:
+        node = ready[done]
+        done += 1
+        for i in range(arrows.first[node], arrows.first[node + 1]):
+            child = arrows.neighbour[i]
+            if arrows.arrow[node, child]:
+                waiting[child] -= 1
+                if waiting[child] == 0:
+                    ready[n_ready] = child
+                    n_ready += 1
+    return done < n_nodes
+
+
+@kernel
 def close_directions(arrows: Arrows) -> None:
     """Apply Meek's rules 1 to 4 until nothing changes, never closing a cycle."""
     changed = True
     while changed:
         changed = False
         for x in range(arrows.edge.shape[0]):
-            for y in range(arrows.edge.shape[0]):
+            for i in range(arrows.first[x], arrows.first[x + 1]):
+                y = arrows.neighbour[i]
                 if is_free(arrows, x, y) and _is_implied(arrows, x, y):
                     changed = point(arrows, x, y) or changed
 
 
-@allocating_kernel
+@kernel
 def is_free(arrows: Arrows, x: int, y: int) -> bool:
     """Whether x and y share an edge without direction."""
     return arrows.edge[x, y] and not arrows.arrow[x, y] and not arrows.arrow[y, x]
 
 
-@allocating_kernel
+@kernel
 def point(arrows: Arrows, x: int, y: int) -> bool:
     """Direct the free edge from x to y unless that is closed or would make a cycle."""
-    if arrows.closed[x, y] or reaches(arrows.arrow, y, x):
+    if arrows.closed[x, y] or reaches(arrows, y, x):
         return False
     arrows.arrow[x, y] = True
     return True
 
 
-@allocating_kernel
+@kernel
 def _is_implied(arrows: Arrows, x: int, y: int) -> bool:
     """Whether one of Meek's rules directs the free edge from x to y."""
-    edge, arrow = arrows.edge, arrows.arrow
-    n_nodes = edge.shape[0]
-    for z in range(n_nodes):
-        if arrow[z, x] and z != y and not edge[z, y]:  # rule 1
+    edge, arrow, first, neighbour = arrows.edge, arrows.arrow, arrows.first, arrows.neighbour
+    for i in range(first[x], first[x + 1]):
+        z = neighbour[i]
+        if arrow[z, x] and not edge[z, y]:  # rule 1
             return True
         if arrow[x, z] and arrow[z, y]:  # rule 2
             return True
         if not arrow[z, y] or not is_free(arrows, x, z):
             continue
-        for w in range(n_nodes):
-            if w == z or w == y or not is_free(arrows, x, w) or edge[w, z] and not arrow[w, z]:
+        for j in range(first[x], first[x + 1]):
+            w = neighbour[j]
+            if w in (y, z) or not is_free(arrows, x, w):
                 continue
             if arrow[w, y] and not edge[w, z]:  # rule 3
                 return True
@@ -105,22 +158,15 @@ def _is_implied(arrows: Arrows, x: int, y: int) -> bool:
     return False
 
 
-@allocating_kernel
+@kernel
 def extend(arrows: Arrows, preferred: Mask) -> None:
     """Direct every edge: preferred directions first, then by order of names; never a cycle."""
     close_directions(arrows)
-    n_nodes = arrows.edge.shape[0]
     for anchored in (True, False):
-        for x in range(n_nodes):
-            for y in range(n_nodes):
-                if not is_free(arrows, x, y) or anchored and not preferred[x, y]:
+        for x in range(arrows.edge.shape[0]):
+            for i in range(arrows.first[x], arrows.first[x + 1]):
+                y = arrows.neighbour[i]
+                if not is_free(arrows, x, y) or (anchored and not preferred[x, y]):
                     continue
                 if point(arrows, x, y) or point(arrows, y, x):
                     close_directions(arrows)
-    for x in range(n_nodes):  # what is left had both directions closed: keep it acyclic all the same
-        for y in range(n_nodes):
-            if is_free(arrows, x, y):
-                if reaches(arrows.arrow, y, x):
-                    arrows.arrow[y, x] = True
-                else:
-                    arrows.arrow[x, y] = True

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
 from driftbn._kernels.compiled import inlined
@@ -16,7 +15,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def _make_popcount() -> Any:
-    if numba.config.DISABLE_JIT:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return lambda word: np.uint64(int(word).bit_count())
 
     @intrinsic

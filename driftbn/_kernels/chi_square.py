@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.bits import count_three, count_two
+from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Evidence, Floats, Ints, Workspace
 from driftbn._kernels.strata import (
     BEGIN,
@@ -198,8 +198,9 @@ def test_conditional(  # type: ignore[no-untyped-def]
 def _test_given_one(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, x: int, y: int, z: int, scale: float
 ):
-    """Test with one condition: the pair counts give all margins, so the degrees of freedom
-    are known before a word is read and only inner cells are counted.
+    """Test with one condition, whose margins all stand in the pair counts.
+
+    So the degrees of freedom are known before a word is read, and only inner cells are counted.
     """
     first, joint, bits, cells = evidence.first, evidence.joint, evidence.bits, work.cells
     x0, y0 = first[x], first[y]
@@ -374,66 +375,49 @@ def _test_sorted(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def first_separator(
-    evidence: Evidence, work: Workspace, pair: Ints, sets: Ints, span: Ints
-) -> int:
-    """Return the first set that separates the pair, or -1; count what was asked.
-
-    ``span`` holds the rows of ``sets`` to try, from and to, and the size of the sets.
-    """
-    for k in range(span[0], span[1]):
-        if judge(evidence, work, pair, sets[k, : span[2]]) == SEPARATED:
-            return k
-    return -1
-
-
-@kernel
 def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int:
-    """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it."""
-    x, y = pair[0], pair[1]
-    size = len(members)
-    scale = 1.0 + evidence.excess[x] * evidence.excess[y]
-    outcome, _, dof = test_conditional(evidence, work, x, y, members, scale)
-    work.tests[size, 0] += 1
-    if outcome == DEPENDENT:
-        return CONNECTED
-    work.tests[size, 1] += outcome == UNDECIDED
-    if dof > 0 or size == 0 or _explains(evidence, work, x, y, members):
-        return SEPARATED
-    return MUTE
+    """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it.
 
-
-@kernel
-def _explains(evidence: Evidence, work: Workspace, x: int, y: int, members: Ints) -> bool:
-    """Whether a set within whose strata the pair never varies together explains the pair.
-
-    If the set determines one end, it says nothing by itself: it acts on the other end directly,
-    or only through the end that it determines. The first is taken to hold if every member
-    still depends on the other end once the determined end is known.
+    A set within whose strata the pair never varies together separates it, unless it determines one
+    end: then it may act on the other end directly or only through the end that it
+    determines. The first is taken to hold if every member still depends on the other end
+    once the determined end is known; otherwise the set says nothing.
     """
-    x_determined = _is_determined(evidence, work, x, members)
-    y_determined = _is_determined(evidence, work, y, members)
-    return (
-        (not x_determined and not y_determined)
-        or (x_determined and _all_act(evidence, work, x, y, members))
-        or (y_determined and _all_act(evidence, work, y, x, members))
-    )
-
-
-@inlined
-def _all_act(
-    evidence: Evidence, work: Workspace, determined: int, other: int, members: Ints
-) -> bool:
-    """Whether every member depends on the other end given the determined one."""
+    size = len(members)
     given = work.given
-    given[0] = determined
-    for z in members:
-        scale = 1.0 + evidence.excess[z] * evidence.excess[other]
-        outcome, _, _ = test_conditional(evidence, work, z, other, given, scale)
-        work.tests[1, 0] += 1
-        if outcome != DEPENDENT:
-            return False
-    return True
+    for i in range(size):
+        given[i] = members[i]
+    left, right, n_given = pair[0], pair[1], size
+    end = -1  # of the pair, the one whose determination is looked into
+    member = size
+    verdict = SEPARATED
+    while True:  # one place from which tests are run keeps the compiled code small
+        scale = 1.0 + evidence.excess[left] * evidence.excess[right]
+        outcome, _, dof = test_conditional(evidence, work, left, right, given[:n_given], scale)
+        work.tests[n_given, 0] += 1
+        if end < 0:
+            if outcome == DEPENDENT:
+                return CONNECTED
+            work.tests[size, 1] += outcome == UNDECIDED
+            if dof > 0 or size == 0:
+                return SEPARATED
+        elif outcome == DEPENDENT:
+            member += 1
+            if member == size:
+                return SEPARATED
+        else:
+            verdict = MUTE
+            member = size
+        if member == size:
+            end += 1
+            while end < 2 and not _is_determined(evidence, work, pair[end], members):
+                end += 1
+            if end == 2:
+                return verdict
+            member = 0
+            given[0] = pair[end]
+            right, n_given = pair[1 - end], 1
+        left = members[member]
 
 
 @inlined

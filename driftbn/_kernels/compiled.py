@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit
+import numba
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -21,13 +21,14 @@ _STAMP = _source_stamp()
 
 
 def _compile(function: _F, **options: bool) -> _F:
-    compiled: Any = njit(cache=True, nogil=True, **options)(function)
+    jit: Any = numba.njit
+    compiled = jit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
     # Numba looks only at the file of the function itself, but a kernel holds the code of all that
     # it calls: without this, an edit of one file leaves old code in the kernels of the others.
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None:
         cache_file._source_stamp = _STAMP
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def kernel(function: _F) -> _F:
@@ -40,8 +41,11 @@ def kernel(function: _F) -> _F:
 
 
 def inlined(function: _F) -> _F:
-    """Compile a small part of a kernel into its callers, so that no arguments are copied."""
-    return _compile(function, _nrt=False, forceinline=True)
+    """Compile a part of a kernel into its callers, so that no arguments are copied.
+
+    Python cannot call it: its wrapper would take longer to compile than the part itself.
+    """
+    return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
 
 
 def allocating_kernel(function: _F) -> _F:

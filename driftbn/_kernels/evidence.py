@@ -41,7 +41,7 @@ class Workspace(NamedTuple):
     cells: Ints  # [largest card squared]; the table of one stratum
     rest: Ints  # [largest card squared]; what the strata so far have left of the pair's table
     column: Floats  # [largest card]
-    given: Ints  # [1]
+    given: Ints  # [members]
     masks: npt.NDArray[np.uint64]  # [masks, words]
     mask_stratum: Ints  # [masks]
     mask_total: Ints  # [masks]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn._kernels.compiled import kernel
 from driftbn._kernels.census import Census, ask_census, tell_census, withdraw
-from driftbn._kernels.chi_square import MUTE, SEPARATED, first_separator, judge
+from driftbn._kernels.chi_square import MUTE, SEPARATED, judge
+from driftbn._kernels.compiled import kernel
 from driftbn._kernels.evidence import Evidence, Workspace
-from driftbn._kernels.search import BEGIN, READY, WIDTH, Search, ask, tell
+from driftbn._kernels.search import BEGIN, END, READY, WIDTH, Search, ask, tell
 
 PAUSED = 3  # the allotted number of tests is used up; call again to go on
 
@@ -22,8 +22,11 @@ def pursue_search(search: Search, evidence: Evidence, work: Workspace, n_tests: 
         state = ask(search)
         if state != READY:
             return state
-        found = first_separator(evidence, work, question.pair, question.sets, question.span)
-        tell(search, found)
+        size = question.span[WIDTH]
+        for k in range(question.span[BEGIN], question.span[END]):
+            if judge(evidence, work, question.pair, question.sets[k, :size]) == SEPARATED:
+                tell(search, k)
+                break
     return PAUSED
 
 

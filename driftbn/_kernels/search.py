@@ -1,9 +1,9 @@
 """The search for separators as questions and answers.
 
-The search knows no data. ``ask`` writes the next question (a pair and a block of candidate sets, best
-first) and ``tell`` takes the answer (which set separates, if any). So the same code runs over packed
-tables without leaving compiled code, over a d-separation oracle, or over any test in Python, and it
-can be left and resumed between any two questions, which is how deadlines hold.
+The search knows no data. ``ask`` writes the next question (a pair and a block of candidate sets,
+best first) and ``tell`` takes the answer (which set separates, if any). So the same code runs over
+packed tables without leaving compiled code, over a d-separation oracle, or over any test in Python,
+and it can be left and resumed between any two questions, which is how deadlines hold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Splitting the rows by a conditioning set, remembered per target.
 
 Three forms, by the size of the split: masks (a bit set for each stratum and target level, made one
-stratum at a time because a test often ends after the first), codes (the number of stratum and target
-level of each row, for one histogram pass), and sorted rows for splits too large for either.
+stratum at a time because a test often ends after the first), codes (the number of stratum and
+target level of each row, for one histogram pass), and sorted rows for splits too large for either.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from driftbn._kernels.evidence import (
 
 # Forms of an entry.
 MASKED, CODED, SORTED = range(3)
-# Places in entry_place. A masked entry has its masks from BEGIN to COUNT of them made so far, and the
-# number of the next stratum; a coded one has its slot and the number of strata; a sorted one
-# its slot and the number of strata kept.
+# Places in entry_place. A masked entry has its masks from BEGIN, COUNT of them made so far, and the
+# number of the NEXT stratum; a coded or sorted one has its slot at BEGIN.
 MEMBERS, FORM, BEGIN, COUNT, NEXT, N_STRATA = range(6)
 # Places in the workspace's cursor.
 TARGET, ENTRIES, MASKS, CODE_SLOTS, ROW_SLOTS = range(5)

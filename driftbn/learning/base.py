@@ -28,9 +28,7 @@ class IndependenceTest(ABC):
     names: tuple[str, ...]
 
     @abstractmethod
-    def first_separator(
-        self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints
-    ) -> int | None:
+    def first_separator(self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints) -> int | None:
         """Return the index of the first set given which x and y are independent, if any.
 
         Called many thousand times in a search; variables are given by their place in ``names``.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from driftbn._kernels import pursuit
 from driftbn._kernels.census import Census
-from driftbn._kernels.chi_square import count_pairs, first_separator, remove_independent
+from driftbn._kernels.chi_square import SEPARATED, count_pairs, judge, remove_independent
 from driftbn._kernels.chi_square import test_conditional as run_test
 from driftbn._kernels.evidence import (
     ARENA_BYTES,
@@ -89,7 +89,9 @@ class ChiSquareTest(IndependenceTest):
             statistic,
             _excess(self.names, design_effects or {}),
         )
-        self.begin(3)
+        self.tests = np.zeros(
+            (0, 2), np.int64
+        )  # a search, or the first question, makes the buffers
 
     @property
     def n_rows(self) -> int:
@@ -101,17 +103,16 @@ class ChiSquareTest(IndependenceTest):
         self._work = _make_workspace(self._evidence, max(max_size, 1))
         self.tests = self._work.tests
 
-    def first_separator(
-        self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints
-    ) -> int | None:
+    def first_separator(self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints) -> int | None:
         """Return the index of the first set given which x and y are independent, if any."""
         table = np.ascontiguousarray(sets, np.int64).reshape(len(sets), -1)
         if table.shape[1] >= len(self.tests):
             self.begin(table.shape[1])
         pair = np.array([x, y], np.int64)
-        span = np.array([0, *table.shape], np.int64)
-        found = int(first_separator(self._evidence, self._work, pair, table, span))
-        return None if found < 0 else found
+        for index, members in enumerate(table):
+            if judge(self._evidence, self._work, pair, members) == SEPARATED:
+                return index
+        return None
 
     def statistic(self, x: int, y: int, members: Sequence[int]) -> tuple[float, int]:
         """Return the statistic, with the design effect taken out, and its degrees of freedom."""
@@ -184,16 +185,9 @@ def _excess(names: tuple[str, ...], design_effects: Mapping[str, float]) -> Floa
 
 def _pack(codes: Codes, alpha: float, statistic: Statistic, excess: Floats) -> Evidence:
     n_rows = codes.shape[1]
-    n_words = -(-n_rows // (WORD_BITS * WORDS_STEP)) * WORDS_STEP
     n_levels = codes.max(axis=1).astype(np.int64) + 1
     first = np.concatenate(([0], np.cumsum(n_levels)))
-    bits = np.zeros((int(first[-1]), n_words), np.uint64)
-    as_bytes = bits.view(np.uint8)
-    for level in range(int(n_levels.max(initial=0))):
-        having = np.flatnonzero(n_levels > level)
-        rows = codes if len(having) == len(codes) else codes[having]
-        packed = np.packbits(rows == level, axis=1, bitorder="little")
-        as_bytes[first[having] + level, : packed.shape[1]] = packed
+    bits = _pack_levels(codes, n_levels, first)
     totals = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
     if not np.all(totals):
         return _pack(_without_gaps(codes, totals, first), alpha, statistic, excess)
@@ -213,6 +207,25 @@ def _pack(codes: Codes, alpha: float, statistic: Statistic, excess: Floats) -> E
     if n_joint:
         count_pairs(evidence)
     return evidence
+
+
+def _pack_levels(codes: Codes, n_levels: Ints, first: Ints) -> npt.NDArray[np.uint64]:
+    """Return a bit set of rows for each level; the last level has what the others leave."""
+    n_rows = codes.shape[1]
+    n_words = -(-n_rows // (WORD_BITS * WORDS_STEP)) * WORDS_STEP
+    n_bytes = -(-n_rows // 8)
+    bits = np.zeros((int(first[-1]), n_words), np.uint64)
+    as_bytes = bits.view(np.uint8)
+    rest = np.zeros((len(codes), n_words), np.uint64)
+    rest.view(np.uint8)[:, :n_bytes] = np.packbits(np.ones(n_rows, np.bool_), bitorder="little")
+    for level in range(int(n_levels.max(initial=1)) - 1):
+        having = np.flatnonzero(n_levels - 1 > level)
+        rows = codes if len(having) == len(codes) else codes[having]
+        packed = np.packbits(rows == level, axis=1, bitorder="little")
+        as_bytes[first[having] + level, :n_bytes] = packed
+        rest[having] &= ~bits[first[having] + level]
+    bits[first[1:] - 1] = rest
+    return bits
 
 
 def _without_gaps(codes: Codes, totals: Ints, first: Ints) -> Codes:
@@ -242,7 +255,7 @@ def _make_workspace(evidence: Evidence, max_size: int) -> Workspace:
         cells=np.empty(largest * largest, np.int64),
         rest=np.empty(largest * largest, np.int64),
         column=np.empty(largest, np.float64),
-        given=np.empty(1, np.int64),
+        given=np.empty(max_size, np.int64),
         masks=np.empty((n_masks, n_words), np.uint64),
         mask_stratum=np.empty(n_masks, np.int64),
         mask_total=np.empty(n_masks, np.int64),

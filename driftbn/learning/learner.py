@@ -179,9 +179,7 @@ class StructureLearner:
     ) -> SearchStart:
         config = self.config
         start = SearchStart.cold(len(names), config.max_conditioning)
-        start = replace(
-            start, adjacent=known.possible, fixed=known.required | known.required.T
-        )
+        start = replace(start, adjacent=known.possible, fixed=known.required | known.required.T)
         if previous is None:
             return start
         start = replace(start, tallies=previous.tallies.started_from(names, config.tally_decay))

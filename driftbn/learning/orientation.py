@@ -7,7 +7,13 @@ from itertools import combinations
 
 import numpy as np
 
-from driftbn._kernels.arrows import Arrows, close_directions, extend, undirect_cycles
+from driftbn._kernels.arrows import (
+    Arrows,
+    close_directions,
+    extend,
+    list_apart,
+    undirect_cycles,
+)
 from driftbn._kernels.census import Census
 from driftbn._kernels.pursuit import PAUSED
 from driftbn.config import ColliderRule
@@ -65,29 +71,30 @@ def orient(
         colliders, finished = _outside_best_set(skeleton, triples, test, plan), True
     else:
         census, finished = _take_census(skeleton, triples, test, plan, limits)
-        colliders = _contrast(census) if plan.rule is ColliderRule.CONTRAST else _majority(census)
-        unseen = census.found == 0
-        colliders[unseen] = _outside_separator(skeleton, triples)[unseen]
+        judge = _contrast if plan.rule is ColliderRule.CONTRAST else _majority
+        seen = census.found[triples.pair] > 0
+        colliders = np.where(seen, judge(census, triples), _outside_separator(skeleton, triples))
     if not finished:
         return Orientation(undirected(skeleton), (), finished=False)
-    return _direct(skeleton, triples, colliders & triples.middle, known)
+    return _direct(skeleton, triples, colliders, known)
 
 
 @dataclass(frozen=True, eq=False)
 class _Triples:
-    """Unshielded triples by their ends: pairs without an edge that have common neighbours."""
+    """Unshielded triples: pairs of ends without an edge, and the neighbours they share."""
 
     low: Ints  # [pairs]
     high: Ints  # [pairs]
-    middle: Mask  # [pairs, nodes]
+    pair: Ints  # [triples]; the ends, as a place in ``low`` and ``high``
+    middle: Ints  # [triples]
 
     @classmethod
     def of(cls, skeleton: Skeleton, known: KnownEdges) -> _Triples:
         adjacent = skeleton.adjacent
-        counts = adjacent.astype(np.float32)
-        apart = (counts @ counts > 0) & ~adjacent & known.possible
-        low, high = (side.astype(np.int64) for side in np.nonzero(np.triu(apart, 1)))
-        return cls(low, high, adjacent[low] & adjacent[high])
+        apart = np.zeros_like(adjacent)
+        list_apart(adjacent, *_list_neighbours(adjacent), apart)
+        low, high = np.nonzero(np.triu(apart & known.possible))
+        return cls(low, high, *np.nonzero(adjacent[low] & adjacent[high]))
 
 
 def _take_census(
@@ -105,7 +112,7 @@ def _take_census(
 
 
 def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -> Census:
-    n_pairs, n_nodes = triples.middle.shape
+    n_pairs, n_nodes = len(triples.low), len(skeleton.names)
     pair = np.arange(n_pairs, dtype=np.int64)
     sides = np.concatenate(
         (
@@ -131,37 +138,46 @@ def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -
     )
 
 
-def _contrast(census: Census) -> Mask:
-    """Tell z a collider if sets with z separate less than half as often as sets without it."""
-    found, asked = census.found[:, None], census.asked[:, None]
-    with_rate = census.found_with * (asked - census.asked_with)
-    without_rate = (found - census.found_with) * census.asked_with
-    colliders: Mask = with_rate < CONTRAST * without_rate
+def _contrast(census: Census, triples: _Triples) -> Mask:
+    """Tell a middle a collider if sets with it separate less than half as often as others."""
+    pair, middle = triples.pair, triples.middle
+    asked_with, found_with = census.asked_with[pair, middle], census.found_with[pair, middle]
+    asked_without = census.asked[pair] - asked_with
+    found_without = census.found[pair] - found_with
+    colliders: Mask = found_with * asked_without < CONTRAST * found_without * asked_with
     return colliders
 
 
-def _majority(census: Census) -> Mask:
-    """Tell z a collider if it is in less than half of the separating sets."""
-    colliders: Mask = 2 * census.found_with < census.found[:, None]
+def _majority(census: Census, triples: _Triples) -> Mask:
+    """Tell a middle a collider if it is in less than half of the separating sets."""
+    found_with = census.found_with[triples.pair, triples.middle]
+    colliders: Mask = 2 * found_with < census.found[triples.pair]
     return colliders
 
 
 def _outside_separator(skeleton: Skeleton, triples: _Triples) -> Mask:
-    return ~skeleton.separators.membership(triples.low, triples.high)
+    """Tell a middle a collider if the search separated the ends without it."""
+    holds = skeleton.separators.membership(triples.low, triples.high)
+    colliders: Mask = ~holds[triples.pair, triples.middle]
+    return colliders
 
 
 def _outside_best_set(
     skeleton: Skeleton, triples: _Triples, test: IndependenceTest, plan: OrientationPlan
 ) -> Mask:
-    """Tell z a collider if it is not in the set with the largest p-value."""
-    outside = np.ones(triples.middle.shape, np.bool_)
-    for pair, (x, y) in enumerate(zip(triples.low.tolist(), triples.high.tolist(), strict=True)):
+    """Tell a middle a collider if it is not in the set with the largest p-value."""
+    best = []
+    for x, y in zip(triples.low.tolist(), triples.high.tolist(), strict=True):
         candidates = _sets_around(skeleton.adjacent, x, y, plan)
-        best = max(candidates, key=lambda members: test.p_value(x, y, members))  # noqa: B023
+        p_values = [test.p_value(x, y, members) for members in candidates]
+        best.append(candidates[p_values.index(max(p_values))])
         for members in candidates:
             test.tests[len(members), 0] += 1
-        outside[pair, list(best)] = False
-    return outside
+    outside = [
+        middle not in best[pair]
+        for pair, middle in zip(triples.pair.tolist(), triples.middle.tolist(), strict=True)
+    ]
+    return np.array(outside, np.bool_)
 
 
 def _sets_around(adjacent: Mask, x: int, y: int, plan: OrientationPlan) -> list[tuple[int, ...]]:
@@ -182,18 +198,16 @@ def _direct(
 ) -> Orientation:
     n_nodes = len(skeleton.names)
     wanted = np.zeros((n_nodes, n_nodes), np.bool_)
-    pair, middle = np.nonzero(colliders)
+    pair, middle = triples.pair[colliders], triples.middle[colliders]
     wanted[triples.low[pair], middle] = True
     wanted[triples.high[pair], middle] = True
     wanted &= ~known.closed
     decided = known.required | (skeleton.adjacent & known.closed.T)
     conflict = wanted & wanted.T
-    arrows = Arrows(
-        edge=skeleton.adjacent,
-        arrow=(wanted & ~conflict) | decided,
-        closed=known.closed | conflict,
+    arrows = _make_arrows(
+        skeleton.adjacent, (wanted & ~conflict) | decided, known.closed | conflict
     )
-    undirect_cycles(arrows, decided)
+    undirect_cycles(arrows, decided, np.zeros_like(conflict))
     close_directions(arrows)
     names = skeleton.names
     return Orientation(
@@ -201,6 +215,19 @@ def _direct(
         conflicts=tuple((names[x], names[y]) for x, y in np.argwhere(np.triu(conflict)).tolist()),
         finished=True,
     )
+
+
+def _list_neighbours(edge: Mask) -> tuple[Ints, Ints]:
+    """Return where each node's neighbours begin in a list of all neighbours, and that list."""
+    node, neighbour = np.nonzero(edge)
+    first = np.searchsorted(node, np.arange(len(edge) + 1))
+    return first.astype(np.int64), neighbour.astype(np.int64)
+
+
+def _make_arrows(edge: Mask, arrow: Mask, closed: Mask) -> Arrows:
+    first, neighbour = _list_neighbours(edge)
+    stack, seen = np.zeros((2, len(edge)), np.int64)
+    return Arrows(edge, arrow, closed, first, neighbour, stack, seen)
 
 
 def undirected(skeleton: Skeleton) -> Pdag:
@@ -253,7 +280,7 @@ def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
             raise VariableMismatchError(names, anchor.nodes)
         edges = anchor.edges if isinstance(anchor, Dag) else anchor.directed_edges
         preferred = _matrix(place, [e for e in edges if e[0] in place and e[1] in place])
-    arrows = Arrows(arrow | arrow.T | free | free.T, arrow, np.zeros_like(arrow))
+    arrows = _make_arrows(arrow | arrow.T | free | free.T, arrow, np.zeros_like(arrow))
     extend(arrows, preferred)
     return Dag(names, ((names[x], names[y]) for x, y in np.argwhere(arrows.arrow).tolist()))
 

@@ -49,7 +49,7 @@ class RdsaTally:
 
     def started_from(self, names: Sequence[str], decay: float) -> Ints:
         """Return decayed units for a search over ``names``; a new variable starts at zero."""
-        units = np.floor(self.units * decay).astype(np.int64)
+        units: Ints = np.floor(self.units * decay).astype(np.int64)
         if tuple(names) == self.names:
             return units
         if not set(names) & set(self.names):
