@@ -1,41 +1,31 @@
-"""Variables, their levels and bins, and the settings by which they are inferred."""
+"""The variables of a table and the columns left out of it, with a form that JSON can hold."""
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from driftbn.config import choice
 from driftbn.errors import ConfigError, DataError, FormatError, UnknownVariableError
+from driftbn.schema_config import MissingPolicy, SchemaConfig
+from driftbn.variables import Variable, VariableKind
 
-OTHER: Final = "__other__"
-MISSING: Final = "__missing__"
-MAX_LEVELS: Final = 250
-"""With the two reserved levels a code still fits one byte, and 255 stays free as a mark."""
+__all__ = [
+    "Exclusion",
+    "ExclusionReason",
+    "MissingPolicy",
+    "Schema",
+    "SchemaConfig",
+    "Variable",
+    "VariableKind",
+]
 
 _FORMAT: Final = "driftbn.schema"
 _VERSION: Final = 1
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_NUMBER_START: Final = frozenset("+-.0123456789")
-_EnumT = TypeVar("_EnumT", bound=StrEnum)
-
-
-class VariableKind(StrEnum):
-    """What the values of a variable are."""
-
-    CATEGORICAL = "categorical"
-    """Text, or a mix of types told apart by their canonical text."""
-    BOOLEAN = "boolean"
-    """``true`` and ``false``."""
-    INTEGER = "integer"
-    """Whole numbers, few enough to be a level each."""
-    NUMERIC = "numeric"
-    """Numbers cut into bins at frozen edges."""
 
 
 class ExclusionReason(StrEnum):
@@ -44,132 +34,13 @@ class ExclusionReason(StrEnum):
     CONSTANT = "constant"
     """One level only; it depends on nothing."""
     DUPLICATE = "duplicate"
-    """The same partition of the rows as a column that comes earlier by name."""
+    """The same partition of the rows as a column that comes earlier by name, not by chance."""
     ID_LIKE = "id_like"
     """Nearly every row has a value of its own."""
     ALL_MISSING = "all_missing"
     """No row has a value."""
     TEMPORAL = "temporal"
     """Dates, times or durations, which move on by themselves; derive hour or weekday instead."""
-
-
-class MissingPolicy(StrEnum):
-    """What to do with a missing value."""
-
-    LEVEL = "level"
-    """It is the level ``__missing__``."""
-    REJECT = "reject"
-    """It is a ``DataError``."""
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable: a name and the levels its values fall into.
-
-    Codes run through ``levels`` and then two reserved levels, ``__other__`` for a value that is
-    none of them and ``__missing__``. Both are always there, so codes stay valid whatever comes.
-
-    Parameters
-    ----------
-    name
-        Any text but the empty one.
-    kind
-        What the values are.
-    levels
-        Canonical texts of the levels, without the reserved ones, at most 250. For a numeric
-        variable the intervals; they follow from the edges and may be left empty.
-    edges
-        Inner bin edges of a numeric variable, finite and rising; a value belongs to the first bin
-        whose edge is not below it. Infinity belongs to the first or the last bin.
-    pooled
-        Whether rare levels were dropped into ``__other__`` when the variable was inferred. An
-        unknown level is then nothing new.
-
-    Raises
-    ------
-    DataError
-        If the name is empty, or levels or edges break a rule above.
-
-    Examples
-    --------
-    >>> colour = Variable("colour", VariableKind.CATEGORICAL, ("blue", "red"))
-    >>> colour.labels
-    ('blue', 'red', '__other__', '__missing__')
-    >>> colour.code_of("red"), colour.code_of("green")
-    (1, 2)
-    >>> Variable("age", VariableKind.NUMERIC, edges=(18.0, 65.0)).levels
-    ('(-inf, 18]', '(18, 65]', '(65, inf)')
-    """
-
-    name: str
-    kind: VariableKind
-    levels: tuple[str, ...] = ()
-    edges: tuple[float, ...] = ()
-    pooled: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise DataError(f"the name of a variable must not be empty: {self.name!r}")
-        if self.kind is VariableKind.NUMERIC:
-            self._check_edges()
-        elif self.edges:
-            raise DataError("only a numeric variable has edges", column=self.name, value=self.edges)
-        if len(self.levels) > MAX_LEVELS:
-            problem = f"{len(self.levels)} levels; there may be at most {MAX_LEVELS}"
-            raise DataError(problem, column=self.name)
-        levels = self.levels
-        if len(set(levels)) != len(levels) or OTHER in levels or MISSING in levels:
-            problem = f"levels must differ from each other and from {OTHER} and {MISSING}"
-            raise DataError(problem, column=self.name, value=self.levels)
-
-    def _check_edges(self) -> None:
-        edges = self.edges
-        rising = all(a < b for a, b in pairwise(edges))
-        if not rising or not all(map(math.isfinite, edges)):
-            raise DataError(
-                f"edges {edges} must be finite and rising", column=self.name, value=edges
-            )
-        intervals = _intervals(edges)
-        if self.levels and self.levels != intervals:
-            problem = f"levels {self.levels} must be the intervals {intervals} of the edges"
-            raise DataError(problem, column=self.name, value=self.levels)
-        object.__setattr__(self, "levels", intervals)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The text of every code, the reserved ones last."""
-        return (*self.levels, OTHER, MISSING)
-
-    @property
-    def cardinality(self) -> int:
-        """The number of codes, the two reserved ones included."""
-        return len(self.levels) + 2
-
-    @property
-    def other_code(self) -> int:
-        """The code of ``__other__``."""
-        return len(self.levels)
-
-    @property
-    def missing_code(self) -> int:
-        """The code of ``__missing__``."""
-        return len(self.levels) + 1
-
-    @cached_property
-    def _codes(self) -> dict[str, int]:
-        if self.kind is VariableKind.NUMERIC:
-            return {OTHER: self.other_code, MISSING: self.missing_code}
-        return {text: code for code, text in enumerate(self.labels)}
-
-    def code_of(self, text: str) -> int:
-        """Return the code of a canonical text; ``other_code`` if it is none of the levels."""
-        code = self._codes.get(text)
-        if code is not None:
-            return code
-        if self.kind is VariableKind.NUMERIC and _NUMBER.fullmatch(text):
-            value = float(text)
-            return sum(edge < value for edge in self.edges)
-        return self.other_code
 
 
 @dataclass(frozen=True, order=True)
@@ -306,95 +177,10 @@ class Schema:
             return cls(
                 [_read_variable(item) for item in _items(data, "variables")],
                 [_read_exclusion(item) for item in _items(data, "excluded")],
-                _member(MissingPolicy, data, "missing"),
+                choice(MissingPolicy, "missing", data.get("missing")),
             )
-        except (DataError, OverflowError) as error:
+        except (ConfigError, DataError, OverflowError) as error:
             raise FormatError(f"schema is not valid: {error}") from error
-
-
-@dataclass(frozen=True)
-class SchemaConfig:
-    """How variables are inferred from a table.
-
-    Parameters
-    ----------
-    max_levels
-        Levels kept per variable, the most frequent first; 2 to 250.
-    numeric_bins
-        Quantile bins of a numeric variable; 2 to 250.
-    integer_levels
-        A column of whole numbers with at most this many distinct ones has a level for each; with
-        more it is numeric. 0 to 250; 0 makes every such column numeric.
-    missing
-        What to do with missing values.
-    id_like_ratio
-        A text, categorical or integer column whose distinct values are more than this share of its
-        present ones is left out; above 0, at most 1. 1 keeps all columns.
-    id_like_min_rows
-        Present values below which no column is called id-like; at least 2.
-
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
-
-    Examples
-    --------
-    >>> SchemaConfig(numeric_bins=3, missing="reject").missing
-    <MissingPolicy.REJECT: 'reject'>
-    """
-
-    max_levels: int = 32
-    numeric_bins: int = 4
-    integer_levels: int = 16
-    missing: MissingPolicy = MissingPolicy.LEVEL
-    id_like_ratio: float = 0.95
-    id_like_min_rows: int = 50
-
-    def __post_init__(self) -> None:
-        _check_whole("max_levels", self.max_levels, 2, MAX_LEVELS)
-        _check_whole("numeric_bins", self.numeric_bins, 2, MAX_LEVELS)
-        _check_whole("integer_levels", self.integer_levels, 0, MAX_LEVELS)
-        _check_whole("id_like_min_rows", self.id_like_min_rows, 2, None)
-        ratio = self.id_like_ratio
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
-            raise ConfigError("id_like_ratio", ratio, "a number above 0 and at most 1")
-        if self.missing not in list(MissingPolicy):
-            raise ConfigError("missing", self.missing, " or ".join(map(repr, MissingPolicy)))
-        object.__setattr__(self, "missing", MissingPolicy(self.missing))
-
-
-def level_key(text: str) -> tuple[int, float, str]:
-    """Return the sort key of a level: numbers by value, then all else as text.
-
-    Examples
-    --------
-    >>> sorted(["b", "10", "9", "-1.5", "a"], key=level_key)
-    ['-1.5', '9', '10', 'a', 'b']
-    """
-    if text[:1] in _NUMBER_START and _NUMBER.fullmatch(text):
-        return (0, float(text), text)
-    return (1, 0.0, text)
-
-
-def sorted_levels(levels: Collection[str]) -> tuple[str, ...]:
-    """Return levels in canonical order, that of ``level_key``."""
-    # Nothing that starts like a number sorts after ":", and plain text needs no key.
-    plain = levels and min(levels) >= ":"
-    return tuple(sorted(levels) if plain else sorted(levels, key=level_key))
-
-
-def _intervals(edges: tuple[float, ...]) -> tuple[str, ...]:
-    marks = ["-inf", *(repr(edge).removesuffix(".0") for edge in edges), "inf"]
-    closing = ["]"] * len(edges) + [")"]
-    return tuple(f"({marks[i]}, {marks[i + 1]}{end}" for i, end in enumerate(closing))
-
-
-def _check_whole(field: str, value: object, low: int, high: int | None) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < low or (high is not None and value > high):  # type: ignore[operator]
-        allowed = f"a whole number of at least {low}"
-        raise ConfigError(field, value, allowed if high is None else f"{allowed}, at most {high}")
 
 
 def _field(data: Mapping[str, Any], key: str, kind: type | tuple[type, ...]) -> Any:
@@ -408,14 +194,6 @@ def _items(data: Mapping[str, Any], key: str) -> list[Any]:
     return list(_field(data, key, (list, tuple)))
 
 
-def _member(kind: type[_EnumT], data: Mapping[str, Any], key: str) -> _EnumT:
-    text = _field(data, key, str)
-    if text not in list(kind):
-        allowed = ", ".join(member.value for member in kind)
-        raise FormatError(f"schema field {key!r} is {text!r}: it must be one of {allowed}")
-    return kind(text)
-
-
 def _read_variable(item: Mapping[str, Any]) -> Variable:
     name = _field(item, "name", str)
     levels, edges = _items(item, "levels"), _items(item, "edges")
@@ -423,11 +201,11 @@ def _read_variable(item: Mapping[str, Any]) -> Variable:
         raise FormatError(f"levels of {name!r} must be texts: {levels!r}")
     if not all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in edges):
         raise FormatError(f"edges of {name!r} must be numbers: {edges!r}")
-    kind = _member(VariableKind, item, "kind")
+    kind = choice(VariableKind, "kind", item.get("kind"))
     numbers = tuple(map(float, edges))
     return Variable(name, kind, tuple(levels), numbers, _field(item, "pooled", bool))
 
 
 def _read_exclusion(item: Mapping[str, Any]) -> Exclusion:
-    reason = _member(ExclusionReason, item, "reason")
-    return Exclusion(_field(item, "name", str), reason, _field(item, "detail", str))
+    name, detail = _field(item, "name", str), _field(item, "detail", str)
+    return Exclusion(name, choice(ExclusionReason, "reason", item.get("reason")), detail)

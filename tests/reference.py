@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations, islice, permutations, product
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from scipy.stats import chi2
 
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.network import BayesianNetwork
@@ -134,3 +138,349 @@ def joint_distribution(network: BayesianNetwork) -> dict[tuple[int, ...], float]
             probability *= float(network.cpts[i][row, states[i]])
         joint[states] = probability
     return joint
+
+
+class TableTest(NamedTuple):
+    """What a conditional independence test finds."""
+
+    statistic: float
+    dof: int
+    separated: bool
+    undecided: bool
+
+
+def pair_counts(codes: np.ndarray, x: int, y: int) -> Counter[tuple[int, int]]:
+    """Count the rows of every two levels."""
+    return Counter(zip(codes[x].tolist(), codes[y].tolist(), strict=True))
+
+
+def table_statistic(tables: np.ndarray, *, use_g: bool = False) -> tuple[float, int]:
+    """Compare tables ``[strata, x, y]`` with their margins; what is empty has no freedom."""
+    observed = tables.astype(float)
+    in_x, in_y = observed.sum(axis=2), observed.sum(axis=1)
+    total = observed.sum(axis=(1, 2))
+    expected = in_x[:, :, None] * in_y[:, None, :] / total[:, None, None]
+    dof = int((((in_x > 0).sum(axis=1) - 1) * ((in_y > 0).sum(axis=1) - 1)).sum())
+    if use_g:
+        seen = observed > 0
+        return float(2 * (observed[seen] * np.log(observed[seen] / expected[seen])).sum()), dof
+    met = expected > 0
+    return float(((observed[met] - expected[met]) ** 2 / expected[met]).sum()), dof
+
+
+def conditional_test(
+    codes: np.ndarray,
+    x: int,
+    y: int,
+    members: Sequence[int],
+    *,
+    alpha: float = 0.01,
+    use_g: bool = False,
+    divisor: float = 1.0,
+) -> TableTest:
+    """Sum the statistics of all strata, one table each."""
+    keys, stratum = np.unique(codes[list(members)], axis=1, return_inverse=True)
+    tables = np.zeros((max(keys.shape[1], 1), int(codes[x].max()) + 1, int(codes[y].max()) + 1))
+    np.add.at(tables, (stratum.ravel(), codes[x], codes[y]), 1)
+    statistic, dof = table_statistic(tables, use_g=use_g)
+    statistic /= divisor
+    n_rows = codes.shape[1]
+    undecided = dof == 0 or (len(members) > 0 and n_rows < 5 * dof)
+    separated = undecided or statistic <= float(chi2.isf(alpha, dof))
+    return TableTest(statistic, dof, separated, undecided)
+
+
+class Verdict(NamedTuple):
+    """What a set says about a pair, and the sizes of the tests asked for it, in order."""
+
+    separated: bool
+    mute: bool
+    undecided: bool
+    sizes: tuple[int, ...]
+
+
+def is_determined(codes: np.ndarray, x: int, members: Sequence[int]) -> bool:
+    """Whether x has one level only wherever the members have theirs."""
+    given = codes[list(members)].T.tolist()
+    both = {(*key, level) for key, level in zip(map(tuple, given), codes[x].tolist(), strict=True)}
+    return len(both) == len(set(map(tuple, given)))
+
+
+def judge(
+    codes: np.ndarray, x: int, y: int, members: Sequence[int], **options: float | bool
+) -> Verdict:
+    """Tell apart a set that separates from one that only determines an end of the pair."""
+    test = conditional_test(codes, x, y, members, **options)
+    sizes = [len(members)]
+    if test.dof > 0 or not members:
+        return Verdict(test.separated, False, test.undecided, tuple(sizes))
+    mute = False
+    for end, other in ((x, y), (y, x)):
+        if not is_determined(codes, end, members):
+            continue
+        acting = True
+        for z in members:
+            sizes.append(1)
+            if conditional_test(codes, z, other, (end,), **options).separated:
+                acting = False
+                break
+        if acting:
+            return Verdict(True, False, True, tuple(sizes))
+        mute = True
+    return Verdict(not mute, mute, True, tuple(sizes))
+
+
+def subsets_in_order(
+    candidates: Iterable[int], size: int, tallies: Mapping[int, int] | Sequence[int]
+) -> list[tuple[int, ...]]:
+    """List all subsets by falling sum of tallies, then in the order of their members."""
+    subsets = combinations(sorted(candidates), size)
+    return sorted(subsets, key=lambda members: (-sum(tallies[z] for z in members), members))
+
+
+Separates = Callable[[int, int, tuple[int, ...]], bool]
+Question = tuple[int, int, tuple[int, ...]]
+
+
+@dataclass
+class SearchTwin:
+    """PC, FSBN and SSBN with sets and sorted lists, one question at a time.
+
+    ``skips`` says whether a set is passed over that was asked from the pair's other end, which is
+    taken for granted when all sets of this size around the other end were listed.
+    """
+
+    separates: Separates
+    n_nodes: int
+    by_node: bool
+    stable: bool
+    credit: Sequence[int]
+    max_sets: int | None = None
+    impossible: Iterable[tuple[int, int]] = ()
+    fixed: Iterable[tuple[int, int]] = ()
+    tallies: list[list[int]] | None = None
+    recalled: Mapping[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+    skips: bool = True
+
+    def __post_init__(self) -> None:
+        away = {frozenset(pair) for pair in self.impossible}
+        nodes = range(self.n_nodes)
+        self.neighbours = [
+            {y for y in nodes if y != x and frozenset((x, y)) not in away} for x in nodes
+        ]
+        self.fixed_pairs = {frozenset(pair) for pair in self.fixed}
+        self.gained = [list(row) for row in self.tallies or [[0] * self.n_nodes] * self.n_nodes]
+        self.separators: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.asked: list[Question] = []
+        self.completed: set[tuple[int, int, int]] = set()
+
+    @property
+    def max_size(self) -> int:
+        return len(self.credit) - 1
+
+    @property
+    def tests(self) -> tuple[int, ...]:
+        """Questions by size."""
+        sizes = Counter(len(members) for _, _, members in self.asked)
+        return tuple(sizes[size] for size in range(self.max_size + 1))
+
+    @property
+    def edges(self) -> set[tuple[int, int]]:
+        return {(x, y) for x in range(self.n_nodes) for y in self.neighbours[x] if x < y}
+
+    def run(self) -> SearchTwin:
+        for x, y in combinations(range(self.n_nodes), 2):
+            self.ask(x, y, ())
+        for x, y in combinations(range(self.n_nodes), 2):
+            if members := self.recalled.get((x, y), ()):
+                self.ask(x, y, members)
+        sizes, targets = range(1, self.max_size + 1), range(self.n_nodes)
+        if self.by_node:
+            for x, size in product(targets, sizes):
+                self.examine_all(x, size, self.neighbours)
+            return self
+        for size in sizes:
+            pool = [set(around) for around in self.neighbours]
+            for x in targets:
+                self.examine_all(x, size, pool if self.stable else self.neighbours)
+        return self
+
+    def examine_all(self, x: int, size: int, pool: list[set[int]]) -> None:
+        for y in range(self.n_nodes):
+            if y in self.neighbours[x] and frozenset((x, y)) not in self.fixed_pairs:
+                self.examine(x, y, size, pool)
+
+    def examine(self, x: int, y: int, size: int, pool: list[set[int]]) -> None:
+        listed = subsets_in_order(pool[x] - {y}, size, self.gained[x])
+        known = self.skips and (y, x, size) in self.completed
+        for members in listed[: self.max_sets]:
+            if known and pool[y].issuperset(members):
+                continue
+            if self.ask(x, y, members):
+                return
+        if self.max_sets is None or len(listed) < self.max_sets:
+            self.completed.add((x, y, size))
+
+    def ask(self, x: int, y: int, members: tuple[int, ...]) -> bool:
+        if y not in self.neighbours[x] or frozenset((x, y)) in self.fixed_pairs:
+            return False
+        self.asked.append((x, y, members))
+        if not self.separates(x, y, members):
+            return False
+        self.neighbours[x].discard(y)
+        self.neighbours[y].discard(x)
+        self.separators[min(x, y), max(x, y)] = members
+        for z in members:
+            self.gained[x][z] += self.credit[len(members)]
+        return True
+
+
+@dataclass
+class ColliderTwin:
+    """The collider rules over all sets around the ends of each unshielded triple."""
+
+    search: SearchTwin
+    separates: Separates
+    p_value: Callable[[int, int, tuple[int, ...]], float]
+    max_size: int
+    max_sets: int | None = None
+    is_mute: Separates = lambda x, y, members: False
+
+    def __post_init__(self) -> None:
+        self.asked: list[Question] = []
+
+    @property
+    def tests(self) -> tuple[int, ...]:
+        sizes = Counter(len(members) for _, _, members in self.asked)
+        return tuple(sizes[size] for size in range(self.max_size + 1))
+
+    def triples(self) -> Iterator[tuple[int, int, list[int]]]:
+        around = self.search.neighbours
+        for x, y in combinations(range(self.search.n_nodes), 2):
+            if y not in around[x] and around[x] & around[y]:
+                yield x, y, sorted(around[x] & around[y])
+
+    def sets_around(self, x: int, y: int) -> list[tuple[int, ...]]:
+        found: dict[tuple[int, ...], None] = {}
+        for size in range(1, self.max_size + 1):
+            for end in (x, y):
+                sets = combinations(sorted(self.search.neighbours[end]), size)
+                found.update(dict.fromkeys(islice(sets, self.max_sets)))
+        return list(found)
+
+    def colliders(self, rule: str) -> set[tuple[int, int, int]]:
+        decide = {
+            "standard": self.outside_separator,
+            "max-p": self.outside_best,
+            "majority": self.in_minority,
+            "contrast": self.in_contrast,
+        }[rule]
+        return {(x, z, y) for x, y, middles in self.triples() for z in decide(x, y, middles)}
+
+    def outside_separator(self, x: int, y: int, middles: list[int]) -> list[int]:
+        return [z for z in middles if z not in self.search.separators[x, y]]
+
+    def outside_best(self, x: int, y: int, middles: list[int]) -> list[int]:
+        sets = [(), *self.sets_around(x, y)]
+        self.asked += [(x, y, members) for members in sets]
+        best = max(sets, key=lambda members: self.p_value(x, y, members))
+        return [z for z in middles if z not in best]
+
+    def census(self, x: int, y: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """Return the sets that tell something, and those that separate; () is known already."""
+        sets = self.sets_around(x, y)
+        self.asked += [(x, y, members) for members in sets]
+        found = [members for members in sets if self.separates(x, y, members)]
+        if self.search.separators[x, y] == ():
+            found.append(())
+        telling = [members for members in sets if not self.is_mute(x, y, members)]
+        return [*telling, ()], found
+
+    def in_minority(self, x: int, y: int, middles: list[int]) -> list[int]:
+        _, found = self.census(x, y)
+        if not found:
+            return self.outside_separator(x, y, middles)
+        return [z for z in middles if sum(z in members for members in found) < len(found) / 2]
+
+    def in_contrast(self, x: int, y: int, middles: list[int]) -> list[int]:
+        asked, found = self.census(x, y)
+        if not found:
+            return self.outside_separator(x, y, middles)
+        told = []
+        for z in middles:
+            n_with = sum(z in members for members in asked)
+            found_with = sum(z in members for members in found)
+            rate_with = Fraction(found_with, n_with) if n_with else Fraction(1)
+            rate_without = Fraction(len(found) - found_with, len(asked) - n_with)
+            if rate_with < rate_without / 2:
+                told.append(z)
+        return told
+
+
+def direct(
+    n_nodes: int, edges: Iterable[tuple[int, int]], colliders: Iterable[tuple[int, int, int]]
+) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Return the arrows that follow from colliders, and the pairs that are to point both ways."""
+    wanted = {(end, z) for x, z, y in colliders for end in (x, y)}
+    conflicts = {(u, v) for u, v in wanted if u < v and (v, u) in wanted}
+    agreed = {(u, v) for u, v in wanted if (v, u) not in wanted}
+    graph = nx.DiGraph(sorted(agreed))
+    arrows = {(u, v) for u, v in agreed if not nx.has_path(graph, v, u)}
+    adjacent = {frozenset(edge) for edge in edges}
+    disputed = {frozenset(pair) for pair in conflicts}
+    return close_directions(n_nodes, adjacent, arrows, disputed), conflicts
+
+
+def close_directions(
+    n_nodes: int,
+    adjacent: set[frozenset[int]],
+    arrows: Iterable[tuple[int, int]],
+    disputed: set[frozenset[int]] = frozenset(),  # type: ignore[assignment]
+) -> set[tuple[int, int]]:
+    """Apply Meek's four rules in the order of nodes, but for disputed edges and cycles."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n_nodes))
+    graph.add_edges_from(arrows)
+
+    def free(x: int, y: int) -> bool:
+        pair = frozenset((x, y))
+        return pair in adjacent and not graph.has_edge(x, y) and not graph.has_edge(y, x)
+
+    def implied(x: int, y: int) -> bool:
+        into_y = set(graph.predecessors(y))
+        sides = [z for z in into_y if free(x, z)]
+        return (
+            any(frozenset((z, y)) not in adjacent for z in graph.predecessors(x))
+            or any(z in into_y for z in graph.successors(x))
+            or any(frozenset(pair) not in adjacent for pair in combinations(sides, 2))
+            or any(
+                free(x, w) and frozenset((w, y)) not in adjacent
+                for z in sides
+                for w in graph.predecessors(z)
+            )
+        )
+
+    changed = True
+    while changed:
+        changed = False
+        for x, y in permutations(range(n_nodes), 2):
+            if not free(x, y) or frozenset((x, y)) in disputed or not implied(x, y):
+                continue
+            if not nx.has_path(graph, y, x):
+                graph.add_edge(x, y)
+                changed = True
+    return set(graph.edges)
+
+
+def shd(previous: Pdag, current: Pdag) -> int:
+    """Look at every pair of nodes of either graph and count those that are not alike."""
+
+    def mark(graph: Pdag, u: str, v: str) -> str:
+        for edge, sign in (((u, v), ">"), ((v, u), "<")):
+            if edge in graph.directed_edges:
+                return sign
+        either = ((u, v), (v, u))
+        return "-" if any(edge in graph.undirected_edges for edge in either) else " "
+
+    nodes = sorted({*previous.nodes, *current.nodes})
+    return sum(mark(previous, u, v) != mark(current, u, v) for u, v in combinations(nodes, 2))

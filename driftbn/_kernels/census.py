@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import inlined, kernel
+from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.search import BEGIN, END, FINISHED, READY, WIDTH, Mask, Question
 from driftbn._kernels.subsets import Subsets, begin_subsets, next_subset
@@ -38,7 +38,7 @@ class Census(NamedTuple):
     plan: Ints  # [2]
 
 
-@kernel
+@open_kernel
 def ask_census(census: Census) -> int:
     """Write the next question; return READY or FINISHED."""
     cursor, span = census.cursor, census.question.span
@@ -53,7 +53,7 @@ def ask_census(census: Census) -> int:
     return FINISHED
 
 
-@kernel
+@open_kernel
 def tell_census(census: Census, found: int) -> None:
     """Take the answer; what of the block comes after the found set is the next question."""
     span = census.question.span
@@ -67,7 +67,7 @@ def tell_census(census: Census, found: int) -> None:
     span[BEGIN] = found + 1
 
 
-@kernel
+@inlined
 def withdraw(census: Census, row: int) -> None:
     """Take back a set of the question that can say nothing about the pair."""
     pair = census.sides[census.cursor[SIDE], 2]

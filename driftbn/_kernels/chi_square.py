@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.bits import count_three, count_two
-from driftbn._kernels.compiled import inlined, kernel
+from driftbn._kernels.compiled import inlined, kernel, open_kernel
 from driftbn._kernels.evidence import Evidence, Floats, Ints, Workspace
 from driftbn._kernels.strata import (
     BEGIN,
@@ -167,7 +167,7 @@ def _outcome_so_far(
     return OPEN
 
 
-@kernel
+@open_kernel
 def test_conditional(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, x: int, y: int, members: Ints, scale: float
 ):
@@ -374,7 +374,7 @@ def _test_sorted(  # type: ignore[no-untyped-def]
     return _outcome(evidence, statistic, dof, scale), statistic, dof
 
 
-@kernel
+@open_kernel
 def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int:
     """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it.
 

@@ -40,6 +40,11 @@ def kernel(function: _F) -> _F:
     return _compile(function, _nrt=False)
 
 
+def open_kernel(function: _F) -> _F:
+    """Compile a kernel that is called from Python and is also put into other kernels."""
+    return _compile(function, _nrt=False, forceinline=True)
+
+
 def inlined(function: _F) -> _F:
     """Compile a part of a kernel into its callers, so that no arguments are copied.
 

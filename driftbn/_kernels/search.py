@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import inlined, kernel
+from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.subsets import Subsets, begin_subsets, has_room, next_subset
 
@@ -60,14 +60,14 @@ class Search(NamedTuple):
     plan: Ints  # [4]
 
 
-@kernel
+@open_kernel
 def pair_index(x: int, y: int) -> int:
     """Return the place of the pair in a list of all pairs, whatever the order of x and y."""
     low, high = min(x, y), max(x, y)
     return high * (high - 1) // 2 + low
 
 
-@kernel
+@open_kernel
 def ask(search: Search) -> int:
     """Write the next question; return READY, FINISHED or NO_ROOM."""
     cursor = search.cursor
@@ -91,7 +91,7 @@ def ask(search: Search) -> int:
     return FINISHED
 
 
-@kernel
+@open_kernel
 def tell(search: Search, found: int) -> None:
     """Take the answer: the row of the question's sets that separates the pair, or -1."""
     if found < 0:
@@ -218,8 +218,10 @@ def _fill_block(search: Search) -> bool:
     x, y, size = question.pair[0], question.pair[1], cursor[SIZE]
     pool = search.pool if plan[STABLE] else search.adjacent
     known = search.covered[y, x] >= size
+    # The first set often separates; blocks grow so that few are listed in vain.
+    room = min(question.sets.shape[0], max(1, cursor[LISTED]))
     count = 0
-    while count < question.sets.shape[0] and cursor[LISTED] < plan[MAX_SETS]:
+    while count < room and cursor[LISTED] < plan[MAX_SETS]:
         if not has_room(search.subsets):
             break
         if not next_subset(search.subsets, question.sets[count]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from driftbn._kernels.bits import intersect, intersect_rows
-from driftbn._kernels.compiled import inlined, kernel
+from driftbn._kernels.compiled import inlined
 from driftbn._kernels.evidence import (
     CODES_PER_SET,
     MASKS_PER_SET,
@@ -29,7 +29,7 @@ MEMBERS, FORM, BEGIN, COUNT, NEXT, N_STRATA = range(6)
 TARGET, ENTRIES, MASKS, CODE_SLOTS, ROW_SLOTS = range(5)
 
 
-@kernel
+@inlined
 def find_split(evidence: Evidence, work: Workspace, target: int, members: Ints) -> int:
     """Return the entry of the rows split by ``members``; begin it if it is not there."""
     if work.cursor[TARGET] != target:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.compiled import inlined, kernel
+from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.evidence import Ints
 
 FRESH = -1  # no subset was given yet
@@ -53,7 +53,7 @@ def begin_subsets(subsets: Subsets, count: int, size: int) -> None:
     subsets.place[3] = tied or size == 1
 
 
-@kernel
+@open_kernel
 def next_subset(subsets: Subsets, out: Ints) -> bool:
     """Write the next subset to ``out`` in rising order of index; false when there is none."""
     if subsets.place[2] == DONE:

@@ -23,8 +23,8 @@ class OwnLearner:
 
 
 OWN_LEARNERS = (
-    OwnLearner("PC-stable", "pc-stable"),
-    OwnLearner("PC", "pc"),
+    OwnLearner("PC-stable", "pc"),
+    OwnLearner("PC", "pc-original"),
     OwnLearner("FSBN", "fsbn"),
     OwnLearner("SSBN cold", "ssbn"),
     OwnLearner("SSBN warm", "ssbn", warm=True),

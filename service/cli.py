@@ -1,0 +1,102 @@
+"""The command ``driftbn``: arguments in, exit code out; no traceback for what a user can cause."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+
+import pyarrow as pa
+
+from driftbn.errors import ConfigError, DriftbnError
+from service.commands import diff, learn, version
+from service.errors import UsageError
+from service.output import note
+
+
+class ExitCode(IntEnum):
+    """What the command tells its caller."""
+
+    OK = 0
+    """Done."""
+    FAILED = 1
+    """A table or graph cannot be used, or a file cannot be read or written."""
+    USAGE = 2
+    """Arguments that are not understood, as argparse has it."""
+    DIFFERENT = diff.DIFFERENT
+    """``diff --exit-code`` has found a difference."""
+    CONFIG = 78
+    """A setting has a value that is not allowed (EX_CONFIG of sysexits.h)."""
+    INTERRUPTED = 130
+    """Interrupted by Ctrl-C."""
+    BROKEN_PIPE = 141
+    """The reader of the output has gone; nothing is said."""
+
+
+_EXIT_CODES = """exit codes:
+  0    done (diff: whether or not there is a difference)
+  1    a table or graph cannot be used, or a file cannot be read or written
+  2    arguments are not understood
+  3    diff --exit-code: there is a difference
+  78   a setting has a value that is not allowed
+  130  interrupted
+  141  the reader of the output has gone
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments
+        The words after the command's name; those of the process if not given.
+
+    Raises
+    ------
+    SystemExit
+        From argparse, on ``--help`` and on arguments it does not understand.
+    """
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except UsageError as error:
+        note(f"error: {error}")
+        return ExitCode.USAGE
+    except ConfigError as error:
+        note(f"error: {error}")
+        return ExitCode.CONFIG
+    except BrokenPipeError:
+        _silence_stdout()
+        return ExitCode.BROKEN_PIPE
+    except (DriftbnError, OSError, pa.ArrowException) as error:
+        note(f"error: {error}")
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        note("interrupted")
+        return ExitCode.INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="driftbn",
+        description="Says when the relations between the fields of an event stream change.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in (learn, diff, version):
+        command.add_parser(commands)
+    for subparser in commands.choices.values():
+        subparser.epilog = _EXIT_CODES
+        subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from writing to the broken pipe once more when it ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,52 @@
+"""Errors of the command line, each naming the input that is at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from driftbn.errors import ConfigError, DriftbnError
+
+
+class InputError(DriftbnError):
+    """An input cannot be used.
+
+    Attributes
+    ----------
+    name, problem
+        The file, or ``standard input``, and what is wrong with it.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = name
+        self.problem = problem
+        super().__init__(f"{name}: {problem}")
+
+
+class UsageError(DriftbnError):
+    """Options that do not go together; argparse cannot see it."""
+
+
+@contextmanager
+def blamed_on(name: str) -> Iterator[None]:
+    """Turn any error about data into one that names its file; bad settings pass as they are.
+
+    Raises
+    ------
+    InputError
+        If the body raises an error of driftbn, Arrow, the operating system or text decoding.
+    """
+    try:
+        yield
+    except (ConfigError, InputError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise InputError(name, error.strerror or str(error)) from error
+    except UnicodeError as error:
+        raise InputError(name, f"is not UTF-8: {error}") from error
+    except MemoryError as error:
+        raise InputError(name, "does not fit into memory") from error
+    except (DriftbnError, pa.ArrowException) as error:
+        raise InputError(name, str(error)) from error

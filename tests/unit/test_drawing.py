@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import struct
+import sys
+from itertools import combinations
+
+import pytest
+
+from driftbn import drawing
+from driftbn.datasets import alarm, asia, random_dag
+from driftbn.drawing import draw_diff, draw_graph
+from driftbn.errors import MissingExtraError
+from driftbn.graph import Dag, Pdag
+from driftbn.layout import Layout, Spacing, arrange
+
+SPACING = Spacing(node_height=1.0, node_gap=1.0, layer_gap=3.0)
+
+
+def size_of(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+def arranged(dag: Dag, width: float = 4.0) -> Layout:
+    return arrange(dag, dict.fromkeys(dag.nodes, width), SPACING)
+
+
+def overlaps(layout: Layout, width: float = 4.0) -> list[tuple[str, str]]:
+    pairs = combinations(sorted(layout.centres), 2)
+    return [
+        (a, b)
+        for a, b in pairs
+        if abs(layout.centres[a][0] - layout.centres[b][0]) < width - 1e-9
+        and abs(layout.centres[a][1] - layout.centres[b][1]) < SPACING.node_height - 1e-9
+    ]
+
+
+@pytest.mark.parametrize(
+    "dag",
+    [asia().dag, alarm().dag, random_dag(100, 130, seed=1), Dag(f"n{i}" for i in range(30))],
+    ids=["asia", "alarm", "random", "without edges"],
+)
+def test_no_two_nodes_overlap(dag: Dag) -> None:
+    assert overlaps(arranged(dag)) == []
+
+
+def test_every_edge_points_down() -> None:
+    dag = alarm().dag
+    layout = arranged(dag)
+    assert layout.routes.keys() == set(dag.edges)
+    for u, v in dag.edges:
+        assert layout.centres[u][1] < layout.centres[v][1]
+
+
+def test_routes_begin_and_end_at_the_borders_of_their_nodes() -> None:
+    layout = arranged(alarm().dag)
+    for (u, v), points in layout.routes.items():
+        for node, (x, y), side in ((u, points[0], 1), (v, points[-1], -1)):
+            assert y == pytest.approx(layout.centres[node][1] + side * SPACING.node_height / 2)
+            assert abs(x - layout.centres[node][0]) < 2.0
+
+
+def test_routes_pass_no_node() -> None:
+    layout = arranged(alarm().dag)
+    for edge, points in layout.routes.items():
+        for node, (x, y) in layout.centres.items():
+            for px, py in points[1:-1]:
+                inside = abs(px - x) < 2.0 and abs(py - y) < SPACING.node_height
+                assert not inside, (edge, node)
+
+
+def test_everything_lies_within_the_size() -> None:
+    layout = arranged(random_dag(60, 80, seed=2))
+    for x, y in layout.centres.values():
+        assert 2.0 - 1e-9 <= x <= layout.width - 2.0 + 1e-9
+        assert 0.5 - 1e-9 <= y <= layout.height - 0.5 + 1e-9
+
+
+def test_a_tree_is_drawn_without_crossings() -> None:
+    edges = [("a", "e"), ("a", "c"), ("c", "b"), ("c", "g"), ("e", "d"), ("e", "f")]
+    layout = arranged(Dag("abcdefg", edges))
+    lines = [points for points in layout.routes.values() if points[0][1] > 2]
+    for first, second in combinations(lines, 2):
+        assert (first[0][0] - second[0][0]) * (first[-1][0] - second[-1][0]) >= 0
+
+
+def test_a_star_is_broken_into_several_rows() -> None:
+    layout = arranged(
+        Dag([f"n{i:03d}" for i in range(150)], [("n000", f"n{i:03d}") for i in range(1, 150)])
+    )
+    assert layout.width < 6 * layout.height
+    assert overlaps(layout) == []
+
+
+def test_the_layout_of_nothing_is_empty() -> None:
+    assert arrange(Dag(()), {}, SPACING) == Layout(0.0, 0.0, {}, {})
+
+
+@pytest.mark.parametrize("n_nodes", [2, 30, 200])
+def test_pictures_grow_with_the_graph(n_nodes: int) -> None:
+    width, height = size_of(draw_graph(random_dag(n_nodes, n_nodes // 2, seed=1)))
+    assert width * height > 900 * n_nodes
+    assert max(width, height) <= drawing.MAX_PIXELS
+
+
+def test_equal_graphs_give_equal_bytes() -> None:
+    dag = asia().dag
+    assert draw_graph(dag, title="t") == draw_graph(
+        Dag(dag.nodes[::-1], dag.edges[::-1]), title="t"
+    )
+    other = Dag(dag.nodes, dag.edges[1:])
+    assert draw_diff(dag, other) == draw_diff(dag, other)
+
+
+def test_direction_and_title_show() -> None:
+    directed, undirected = Pdag("ab", [("a", "b")]), Pdag("ab", [], [("a", "b")])
+    pictures = [draw_graph(directed), draw_graph(undirected), draw_graph(directed, title="x")]
+    assert len(set(pictures)) == 3
+
+
+def test_a_diff_shows_each_kind_of_change() -> None:
+    before = Pdag("abcd", [("a", "b")], [("b", "c")])
+    changed = [
+        before,
+        Pdag("abcd", [("a", "b")], [("b", "c"), ("c", "d")]),
+        Pdag("abcd", [("a", "b")]),
+        Pdag("abcd", [("b", "a")], [("b", "c")]),
+        Pdag("abcd", [("a", "b"), ("b", "c")]),
+        Pdag("abcd", [], [("a", "b"), ("b", "c")]),
+        Pdag("abcde", [("a", "b")], [("b", "c")]),
+        Pdag("abc", [("a", "b")], [("b", "c")]),
+    ]
+    assert len({draw_diff(before, after) for after in changed}) == len(changed)
+
+
+def test_arrows_in_a_cycle_are_drawn() -> None:
+    cycle = Pdag("abc", [("a", "b"), ("b", "c"), ("c", "a")])
+    assert size_of(draw_graph(cycle))
+    assert size_of(draw_diff(cycle, Pdag("abc", [("b", "a"), ("c", "b"), ("a", "c")])))
+
+
+def test_graphs_without_edges_or_nodes_are_drawn() -> None:
+    assert size_of(draw_graph(Dag("a")))
+    assert size_of(draw_graph(Dag(())))
+    assert size_of(draw_diff(Dag(()), Dag(())))
+
+
+@pytest.mark.parametrize(
+    "name", ['"quoted"', "two\nlines", "$math$", "\x1b[2J", "漢字", "\ud800", "x" * 300, " ", "&<"]
+)
+def test_any_name_can_be_drawn(name: str) -> None:
+    assert size_of(draw_graph(Dag([name, "b"], [(name, "b")]), title=name[:20]))
+
+
+def test_long_names_do_not_make_wide_pictures() -> None:
+    assert size_of(draw_graph(Dag(["x" * 5000])))[0] < 600
+
+
+def test_drawing_touches_no_global_state_of_matplotlib() -> None:
+    loaded = "matplotlib.pyplot" in sys.modules
+    draw_graph(Dag("a"))
+    assert ("matplotlib.pyplot" in sys.modules) == loaded
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"driftbn\[plots\]"):
+        draw_graph(Dag("a"))

@@ -1,0 +1,37 @@
+"""The kernels are plain Python as well: the same tests pass with the compiler switched off."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CHOSEN = [
+    "test_kernels_subsets.py::test_heap_grows_in_the_middle_of_a_listing",
+    "test_kernels_subsets.py::test_a_listing_starts_afresh_after_one_that_was_left",
+    "test_kernels_tables.py::test_a_later_target_does_not_see_the_splits_of_an_earlier_one",
+    "test_kernels_tables.py::test_first_separating_set_of_several_is_returned",
+    "test_kernels_tables.py::test_order_zero_in_one_call_is_every_pair_tested_alone",
+    "test_kernels_tables.py::test_levels_that_do_not_occur_take_no_degree_of_freedom",
+    "test_kernels_search.py::test_search_on_data_is_that_of_the_twin[asia-ssbn-none]",
+    "test_kernels_search.py::test_directions_on_data_are_those_of_the_twin[asia-contrast]",
+    "test_learning_orientation.py::test_small_graph_is_directed_as_far_as_it_can_be",
+    "test_learning_orientation.py::test_anchor_may_know_other_variables",
+]
+
+
+def test_kernels_run_without_the_compiler() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *(f"tests/unit/{test}" for test in CHOSEN)],
+        cwd=ROOT,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert " passed" in done.stdout

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from driftbn import datasets
+from driftbn.config import Algorithm, LearnerConfig, WarmStart
+from driftbn.errors import VariableMismatchError
+from driftbn.graph import Pdag
+from driftbn.learning import (
+    LearnedStructure,
+    RdsaTally,
+    SearchCost,
+    SeparatorMap,
+    StructureLearner,
+    learn_structure,
+)
+from driftbn.learning.rdsa import UNITS
+from driftbn.testing import DSeparationOracle
+from tests.networks import load
+
+NAMES = ("a", "b", "c", "d")
+FOUND = {("a", "c"): ("b",), ("d", "a"): (), ("b", "d"): ("c", "a")}
+
+
+def test_map_gives_what_was_put_in_whatever_the_order_of_a_pair() -> None:
+    separators = SeparatorMap(NAMES, FOUND)
+    assert separators["c", "a"] == separators["a", "c"] == ("b",)
+    assert separators["a", "d"] == ()
+    assert separators["d", "b"] == ("a", "c")
+    assert len(separators) == 3
+    assert list(separators) == [("a", "c"), ("a", "d"), ("b", "d")]
+    assert dict(separators) == {("a", "c"): ("b",), ("a", "d"): (), ("b", "d"): ("a", "c")}
+
+
+@pytest.mark.parametrize("pair", [("a", "b"), ("a", "a"), ("a", "x"), ("x", "y")])
+def test_pair_without_separator_is_not_in_the_map(pair: tuple[str, str]) -> None:
+    separators = SeparatorMap(NAMES, FOUND)
+    assert pair not in separators
+    with pytest.raises(KeyError):
+        separators[pair]
+
+
+def test_membership_and_sizes_follow_the_pairs() -> None:
+    separators = SeparatorMap(NAMES, FOUND)
+    low, high = np.array([0, 0, 1, 0]), np.array([2, 3, 3, 1])
+    assert separators.sizes(low, high).tolist() == [1, 0, 2, -1]
+    holds = separators.membership(low, high)
+    assert [np.flatnonzero(row).tolist() for row in holds] == [[1], [], [0, 2], []]
+
+
+def test_start_over_other_variables_keeps_what_they_share() -> None:
+    members, sizes = SeparatorMap(NAMES, FOUND).started_from(("a", "b", "c", "x"), 2)
+    again = SeparatorMap.from_arrays(("a", "b", "c", "x"), members, sizes)
+    assert dict(again) == {("a", "c"): ("b",)}
+    assert members.shape == (6, 2)
+
+
+def test_start_with_smaller_sets_drops_larger_ones() -> None:
+    members, sizes = SeparatorMap(NAMES, FOUND).started_from(NAMES, 1)
+    again = SeparatorMap.from_arrays(NAMES, members, sizes)
+    assert dict(again) == {("a", "c"): ("b",), ("a", "d"): ()}
+
+
+def test_empty_map_is_empty() -> None:
+    assert len(SeparatorMap(())) == 0
+    assert dict(SeparatorMap(("a",))) == {}
+
+
+def test_tallies_decay_and_round_down() -> None:
+    tally = RdsaTally(("a", "b"), np.array([[0, 2520], [5, 0]]))
+    assert tally.value("a", "b") == 1.0
+    assert tally.started_from(("a", "b"), 0.5).tolist() == [[0, 1260], [2, 0]]
+    assert tally.started_from(("a", "b"), 0.0).tolist() == [[0, 0], [0, 0]]
+    assert tally.started_from(("a", "b"), 1.0).tolist() == tally.units.tolist()
+
+
+def test_tallies_move_with_their_names() -> None:
+    tally = RdsaTally(("a", "b", "c"), np.arange(9).reshape(3, 3))
+    started = tally.started_from(("b", "c", "x"), 1.0)
+    assert started.tolist() == [[4, 5, 0], [7, 8, 0], [0, 0, 0]]
+
+
+def test_tallies_of_other_variables_are_an_error() -> None:
+    with pytest.raises(VariableMismatchError):
+        RdsaTally.zero(("a", "b")).started_from(("x", "y"), 1.0)
+
+
+@pytest.mark.parametrize(("algorithm", "share"), [(Algorithm.FSBN, 1), (Algorithm.SSBN, 2)])
+def test_member_of_a_separator_gains_by_its_size(algorithm: Algorithm, share: int) -> None:
+    learner = StructureLearner(LearnerConfig(algorithm=algorithm, max_sets=None))
+    learned = learner.learn_from(DSeparationOracle(load("alarm").dag))
+    gained = learned.tallies.units.sum()
+    expected = sum(
+        UNITS * (len(members) if share == 1 else bool(members))
+        for members in learned.separators.values()
+    )
+    assert gained == expected
+    assert gained > 0
+
+
+def test_pc_gives_no_tallies() -> None:
+    learned = learn_structure(datasets.sample(load("asia"), 500, 1), "pc")
+    assert not learned.tallies.units.any()
+
+
+@pytest.mark.parametrize("warm", list(WarmStart), ids=lambda warm: warm.value)
+def test_warm_start_over_changed_columns_works(warm: WarmStart) -> None:
+    table = datasets.sample(load("alarm"), 800, 1)
+    config = LearnerConfig(warm=warm)
+    previous = learn_structure(table.drop(columns=["HR", "CO"]), config=config)
+    learned = learn_structure(table.drop(columns=["BP", "PCWP"]), config=config, previous=previous)
+    assert set(learned.graph.nodes) == set(table.columns) - {"BP", "PCWP"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_warm_start_with_another_largest_size_works(size: int) -> None:
+    table = datasets.sample(load("asia"), 800, 1)
+    previous = learn_structure(table, config=LearnerConfig(max_conditioning=3))
+    config = LearnerConfig(max_conditioning=size)
+    learned = learn_structure(table, config=config, previous=previous)
+    assert max(map(len, learned.separators.values())) <= size
+
+
+def test_warm_start_leaves_the_earlier_structure_as_it_was() -> None:
+    table = datasets.sample(load("alarm"), 800, 1)
+    previous = learn_structure(table)
+    units, separators = previous.tallies.units.copy(), dict(previous.separators)
+    learn_structure(datasets.sample(load("alarm"), 800, 2), previous=previous)
+    assert np.array_equal(previous.tallies.units, units)
+    assert dict(previous.separators) == separators
+
+
+@pytest.mark.parametrize("empty_first", [True, False])
+def test_window_without_variables_can_come_before_or_after_another(empty_first: bool) -> None:
+    full = datasets.sample(load("asia"), 300, 1)
+    empty = {name: [0] * 300 for name in full.columns}
+    tables = (empty, full) if empty_first else (full, empty)
+    learned = learn_structure(tables[1], previous=learn_structure(tables[0]))
+    assert len(learned.graph.nodes) == (8 if empty_first else 0)
+
+
+def test_cost_is_weighted_by_size_plus_two() -> None:
+    cost = SearchCost((3, 2, 1), orientation_tests=(0, 1, 1))
+    assert cost.weighted == 3 * 2 + 2 * 3 + 1 * 4
+    assert cost.orientation_weighted == 3 + 4
+    assert cost.n_tests == 8
+
+
+def test_dag_of_a_structure_extends_its_graph() -> None:
+    structure = LearnedStructure(
+        graph=Pdag("abc", [("a", "b")], [("b", "c")]),
+        separators=SeparatorMap(("a", "b", "c")),
+        tallies=RdsaTally.zero(("a", "b", "c")),
+        conflicts=(),
+        cost=SearchCost(()),
+    )
+    assert structure.dag.edges == (("a", "b"), ("b", "c"))

@@ -1,0 +1,245 @@
+from collections import UserDict
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftbn.errors import DataError
+from driftbn.records import encode, infer_and_encode
+from driftbn.schema import Schema
+from driftbn.tables import read_table
+from driftbn.variables import MISSING
+from tests.encoded import NAN, assert_same, labels_of
+
+
+class TestSources:
+    COLUMNS = {  # noqa: RUF012
+        "t": ["b", "a", None, "b"],
+        "i": [1, 5, 1, 1],
+        "f": [0.5, NAN, 2.5, 1.5],
+        "b": [True, True, False, None],
+    }
+    EXPECTED = infer_and_encode(COLUMNS)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            pd.DataFrame(COLUMNS),
+            pd.DataFrame(COLUMNS).convert_dtypes(),
+            pd.DataFrame(COLUMNS).convert_dtypes(dtype_backend="pyarrow"),
+            pd.DataFrame(COLUMNS, index=list("wxyz")),
+            pd.DataFrame(COLUMNS, dtype=object),
+            pa.table(COLUMNS),
+            pa.concat_tables([pa.table(COLUMNS).slice(0, 1), pa.table(COLUMNS).slice(1)]),
+            pa.RecordBatch.from_pydict(COLUMNS),
+            pd.DataFrame(COLUMNS).to_dict("records"),
+            tuple(pd.DataFrame(COLUMNS).to_dict("records")),
+            UserDict(COLUMNS),
+            {k: tuple(v) for k, v in COLUMNS.items()},
+            {k: pd.Series(v, index=[3, 1, 0, 2]) for k, v in COLUMNS.items()},
+            {k: pa.array(v) for k, v in COLUMNS.items()},
+            {k: np.array(v, object) for k, v in COLUMNS.items()},
+        ],
+    )
+    def test_every_kind_of_table_gives_the_same_schema_and_codes(self, data):
+        assert_same(infer_and_encode(data), self.EXPECTED)
+        assert_same(encode(data, self.EXPECTED.schema), self.EXPECTED)
+
+    def test_objects_in_an_array_are_read_cell_by_cell(self):
+        data = np.array(list(zip(*self.COLUMNS.values(), strict=True)), object)
+        assert_same(infer_and_encode(data, names=list(self.COLUMNS)), self.EXPECTED)
+
+    def test_absent_key_is_a_missing_value(self):
+        table = infer_and_encode([{"a": 1}, {"a": 2, "b": "x"}, {"b": "x"}])
+        assert labels_of(table, "a") == ["1", "2", MISSING]
+        assert labels_of(table, "b") == [MISSING, "x", "x"]
+
+    def test_records_with_the_same_number_of_other_keys_are_told_apart(self):
+        table = infer_and_encode([{"a": 1, "b": 1}, {"a": 2, "c": 1}, UserDict({"b": 2, "c": 2})])
+        assert labels_of(table, "a") == ["1", "2", MISSING]
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_number_array_is_read_by_columns(self, order):
+        data = np.array([[1, 10], [2, 10], [1, 20]], order=order)
+        table = infer_and_encode(data, names=["x", "y"])
+        assert table.codes.tolist() == [[0, 1, 0], [0, 0, 1]]
+
+    @pytest.mark.parametrize(
+        ("dtype", "low", "high"),
+        [
+            ("i8", 0, 255),
+            ("i8", -1, 255),
+            ("i8", -(2**63), 2**63 - 1),
+            ("i8", -1, 2**40),
+            ("u8", 2**63, 2**64 - 1),
+            ("i4", -200, -100),
+        ],
+    )
+    def test_integers_in_an_array_are_exact_up_to_the_ends_of_their_type(self, dtype, low, high):
+        data = np.array([[low, 1], [high, 1], [high, 2]], dtype)
+        assert labels_of(infer_and_encode(data, names=["x", "y"]), "x") == [
+            str(low),
+            str(high),
+            str(high),
+        ]
+
+    def test_masked_cells_are_missing(self):
+        data = np.ma.masked_array([[1, 5], [2, 6], [1, 5]], [[0, 0], [0, 0], [1, 0]])
+        table = infer_and_encode(data, names=["x", "y"])
+        assert labels_of(table, "x") == ["1", "2", MISSING]
+
+
+class OldFrame(pd.DataFrame):
+    """A frame as of a pandas that has no fast way to its arrays."""
+
+    _iter_column_arrays = None
+
+
+class TestFrames:
+    @pytest.mark.parametrize("dtype", ["category", "str", object, "string[pyarrow]"])
+    def test_frame_without_the_fast_way_gives_the_same(self, dtype):
+        frame = pd.DataFrame({"a": list("xyzx"), "b": ["3", None, "3.0", "q"]}, dtype=dtype)
+        expected = infer_and_encode(frame)
+        assert_same(infer_and_encode(OldFrame(frame)), expected)
+        assert_same(encode(OldFrame(frame), expected.schema), expected)
+
+    def test_columns_of_every_type_are_read_without_the_fast_way(self):
+        frame = pd.DataFrame(TestSources.COLUMNS)
+        assert read_table(OldFrame(frame)).columns.keys() == frame.to_dict().keys()
+        assert_same(infer_and_encode(OldFrame(frame)), TestSources.EXPECTED)
+
+    def test_frame_of_one_block_is_read_by_columns(self):
+        values = np.arange(12).reshape(4, 3) % 5
+        frame = pd.DataFrame(values, columns=list("abc"))
+        assert_same(infer_and_encode(frame), infer_and_encode(values, names=list("abc")))
+
+
+class TestArrays:
+    @pytest.mark.parametrize("n_rows", [1, 7, 8, 9, 64, 71])
+    @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", ">i4", "f4", "f8", "?"])
+    def test_array_is_turned_over_whatever_its_type(self, dtype, n_rows):
+        values = (np.arange(n_rows * 5).reshape(n_rows, 5) % 7).astype(dtype)
+        table = read_table(values, list("abcde"))
+        found = [getattr(column, "values", column).tolist() for column in table.columns.values()]
+        assert found == values.T.tolist()
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            np.asfortranarray(np.arange(40).reshape(10, 4) % 3),
+            (np.arange(160).reshape(20, 8) % 3)[::2, ::2],
+            (np.arange(40).reshape(10, 4) % 3)[::-1],
+        ],
+    )
+    def test_layout_in_memory_does_not_matter(self, values):
+        expected = infer_and_encode(values.copy(order="C"), names=list("abcd"))
+        assert_same(infer_and_encode(values, names=list("abcd")), expected)
+
+    def test_array_that_cannot_be_written_to_is_read(self):
+        values = np.arange(20, dtype=np.int8).reshape(10, 2) % 3
+        expected = infer_and_encode(values, names=["a", "b"])
+        values.flags.writeable = False
+        assert_same(infer_and_encode(values, names=["a", "b"]), expected)
+
+    def test_order_of_bytes_in_a_word_does_not_matter(self, monkeypatch):
+        values = np.arange(60).reshape(20, 3) % 4
+        expected = infer_and_encode(values, names=list("abc"))
+        monkeypatch.setattr("driftbn.tables._BIG_ENDIAN", True)
+        assert_same(infer_and_encode(values, names=list("abc")), expected)
+
+    def test_columns_of_integers_know_their_ends(self):
+        columns = read_table(np.array([[5, -1], [300, -1]]), ["a", "b"]).columns
+        assert [column.ends for column in columns.values()] == [(5, 300), (-1, -1)]
+
+    @given(
+        st.integers(1, 20).flatmap(
+            lambda n: st.lists(
+                st.lists(st.integers(-300, 300), min_size=3, max_size=3), min_size=n, max_size=n
+            )
+        ),
+        st.sampled_from(["i2", "i4", "i8"]),
+    )
+    @settings(deadline=None)
+    def test_array_of_integers_gives_the_same_as_its_columns(self, rows, dtype):
+        array = np.array(rows, dtype)
+        columns = dict(zip("abc", array.T.tolist(), strict=True))
+        assert_same(infer_and_encode(array, names=list("abc")), infer_and_encode(columns))
+
+
+class TestArrowTables:
+    TABLE = pa.table(
+        {
+            "d": pa.array(["x", "y", None, "x", "z", "y"]).dictionary_encode(),
+            "i": pa.array([1, 2, None, 1, 1, 2]),
+        }
+    )
+
+    @pytest.mark.parametrize("size", [1, 2, 4, 6])
+    def test_chunks_do_not_matter(self, size):
+        expected = infer_and_encode(self.TABLE)
+        chunked = pa.Table.from_batches(self.TABLE.to_batches(max_chunksize=size))
+        assert_same(infer_and_encode(chunked), expected)
+        assert_same(encode(chunked, expected.schema), expected)
+
+    def test_columns_may_be_cut_in_different_places(self):
+        first, second = self.TABLE.column("d"), self.TABLE.column("i")
+        table = pa.table(
+            {
+                "d": pa.chunked_array([first.slice(0, 2).chunk(0), first.slice(2).chunk(0)]),
+                "i": pa.chunked_array([second.slice(0, 5).chunk(0), second.slice(5).chunk(0)]),
+            }
+        )
+        assert_same(infer_and_encode(table), infer_and_encode(self.TABLE))
+
+    def test_slice_is_read_from_its_start(self):
+        table = infer_and_encode(self.TABLE.slice(3, 3))
+        assert labels_of(table, "d") == ["x", "z", "y"]
+        assert labels_of(table, "i") == ["1", "1", "2"]
+
+
+BAD_TABLES = [
+    (None, None, "NoneType is no table"),
+    ("text", None, "str is no table"),
+    (pd.Series([1]), None, "Series is no table"),
+    (pa.array([1]), None, "is no table"),
+    ({}, None, "no columns"),
+    ([], None, "no columns"),
+    ([{}, {}], None, "no columns"),
+    (pd.DataFrame(), None, "no columns"),
+    (pd.DataFrame(index=[1, 2]), None, "no columns"),
+    (pd.DataFrame({"a": []}), None, "no rows"),
+    (pa.table({"a": pa.array([], pa.string())}), None, "no rows"),
+    ({"a": []}, None, "no rows"),
+    (np.zeros((0, 1)), ["a"], "no rows"),
+    (np.zeros((3, 0)), [], "no columns"),
+    (np.zeros(3), ["a"], "2 dimensions"),
+    (np.zeros((2, 2)), None, "pass names="),
+    (np.zeros((2, 2)), ["a"], "1 names for 2 columns"),
+    ({"a": [1]}, ["a"], "names go with a 2-D array only"),
+    ({"a": [1, 2], "b": [1]}, None, "column 'b': 1 rows, where the first column has 2"),
+    ({"a": 5}, None, "column 'a': int is no column"),
+    ({"a": "text"}, None, "column 'a': str is no column"),
+    ({"a": {1, 2}}, None, "column 'a': set is no column"),
+    ({"a": np.zeros((2, 2))}, None, "column 'a': a column must have 1 dimension"),
+    ([{"a": 1}, 7], None, "row 1: int is no record"),
+    (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "column 'a': the name is taken twice"),
+    ({1: [1], "1": [2]}, None, "column '1': the name is taken twice"),
+    (pa.table([[1], [2]], names=["a", "a"]), None, "column 'a': the name is taken twice"),
+    ({None: [1]}, None, "column name None is not allowed"),
+    ({"": [1]}, None, "column name '' is not allowed"),
+    ({1.5: [1]}, None, "column name 1.5 is not allowed"),
+    ({True: [1]}, None, "column name True is not allowed"),
+    (pd.DataFrame({("a", "b"): [1]}), None, "column name .* is not allowed"),
+]
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(("data", "names", "message"), BAD_TABLES)
+    def test_bad_table_is_a_data_error_that_says_why(self, data, names, message):
+        with pytest.raises(DataError, match=message):
+            infer_and_encode(data, names=names)
+        with pytest.raises(DataError, match=message):
+            encode(data, Schema([]), names=names)
