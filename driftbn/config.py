@@ -81,7 +81,8 @@ class LearnerConfig:
     tally_decay
         Factor on the tallies of an earlier structure, 0 to 1.
     deadline_seconds, max_tests
-        When to stop with a degraded answer; ``None`` for never.
+        When to stop with a degraded answer; ``None`` for never. The tests without a condition
+        are one step, which always runs whole.
 
     Raises
     ------
@@ -200,7 +201,7 @@ def check_number(  # noqa: PLR0913 - a range with a name
 def _edges(name: str, edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     found = []
     for edge in edges:
-        if isinstance(edge, str) or len(edge) != 2:
+        if not isinstance(edge, tuple | list) or len(edge) != 2:
             raise ConfigError(name, edge, "a list of pairs (source, target)")
         found.append((str(edge[0]), str(edge[1])))
     return tuple(sorted(set(found)))

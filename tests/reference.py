@@ -381,7 +381,7 @@ class ColliderTwin:
         return [z for z in middles if z not in self.search.separators[x, y]]
 
     def outside_best(self, x: int, y: int, middles: list[int]) -> list[int]:
-        sets = [(), *self.sets_around(x, y)]
+        sets = list(dict.fromkeys([self.search.separators[x, y], (), *self.sets_around(x, y)]))
         self.asked += [(x, y, members) for members in sets]
         best = max(sets, key=lambda members: self.p_value(x, y, members))
         return [z for z in middles if z not in best]
@@ -420,12 +420,16 @@ class ColliderTwin:
 def direct(
     n_nodes: int, edges: Iterable[tuple[int, int]], colliders: Iterable[tuple[int, int, int]]
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
-    """Return the arrows that follow from colliders, and the pairs that are to point both ways."""
+    """Return the arrows that follow from colliders, and the pairs to be left alone.
+
+    Those are the pairs that are to point both ways, and those on a directed cycle.
+    """
     wanted = {(end, z) for x, z, y in colliders for end in (x, y)}
     conflicts = {(u, v) for u, v in wanted if u < v and (v, u) in wanted}
     agreed = {(u, v) for u, v in wanted if (v, u) not in wanted}
     graph = nx.DiGraph(sorted(agreed))
     arrows = {(u, v) for u, v in agreed if not nx.has_path(graph, v, u)}
+    conflicts |= {(min(arrow), max(arrow)) for arrow in agreed - arrows}
     adjacent = {frozenset(edge) for edge in edges}
     disputed = {frozenset(pair) for pair in conflicts}
     return close_directions(n_nodes, adjacent, arrows, disputed), conflicts

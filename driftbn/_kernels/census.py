@@ -99,6 +99,36 @@ def _open_next(census: Census) -> None:
 
 
 @inlined
+def _place_in_listing(neighbours: npt.NDArray[np.bool_], members: Ints, size: int) -> int:
+    """Return how many sets of neighbours come before the members; -1 if one is no neighbour."""
+    left = 0
+    for z in range(neighbours.shape[0]):
+        left += neighbours[z]
+    before = 0
+    met = 0
+    for z in range(neighbours.shape[0]):
+        if met == size:
+            return before
+        if neighbours[z]:
+            left -= 1
+            if z == members[met]:
+                met += 1
+            else:  # sets that have z here and any later neighbours after it
+                before += _n_subsets(left, size - met - 1)
+        elif z == members[met]:
+            return -1
+    return before if met == size else -1
+
+
+@inlined
+def _n_subsets(n_members: int, size: int) -> int:
+    count = 1
+    for i in range(size):
+        count = count * (n_members - i) // (i + 1)
+    return count
+
+
+@inlined
 def _fill_block(census: Census) -> None:
     """Write the next sets around the target that were not asked around the other end."""
     cursor, question = census.cursor, census.question
@@ -110,9 +140,10 @@ def _fill_block(census: Census) -> None:
         if not next_subset(census.subsets, question.sets[count]):
             break
         cursor[LISTED] += 1
-        repeated = other < target
-        for i in range(size):
-            repeated = repeated and census.adjacent[other, question.sets[count, i]]
+        place = -1
+        if other < target:
+            place = _place_in_listing(census.adjacent[other], question.sets[count], size)
+        repeated = 0 <= place < census.plan[MAX_SETS]
         if repeated:
             continue
         census.asked[pair] += 1

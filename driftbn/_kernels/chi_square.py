@@ -10,14 +10,16 @@ from driftbn._kernels.compiled import inlined, kernel, open_kernel
 from driftbn._kernels.evidence import Evidence, Floats, Ints, Workspace
 from driftbn._kernels.strata import (
     BEGIN,
-    CODED,
     COUNT,
-    FORM,
-    MASKED,
     N_STRATA,
+    NEXT,
+    NUMBERED,
+    SLOT,
+    SORTED,
     TARGET,
     find_split,
     make_next_stratum,
+    number_rows,
     same_stratum,
     sort_rows_by,
 )
@@ -186,12 +188,12 @@ def test_conditional(  # type: ignore[no-untyped-def]
         if n_counts * evidence.bits.shape[1] <= WORDS_PER_ROW * evidence.codes.shape[1]:
             return _test_given_one(evidence, work, x, y, z, scale)
     entry = find_split(evidence, work, x, members)
-    form = work.entry_place[entry, FORM]
-    if form == MASKED:
-        return _test_masked(evidence, work, y, entry, scale)
-    if form == CODED:
+    if work.entry_place[entry, SORTED]:
+        return _test_sorted(evidence, work, y, entry, scale)
+    outcome, statistic, dof = _test_masked(evidence, work, y, entry, scale)
+    if outcome == OPEN:
         return _test_coded(evidence, work, y, entry, scale)
-    return _test_sorted(evidence, work, y, entry, scale)
+    return outcome, statistic, dof
 
 
 @inlined
@@ -268,7 +270,7 @@ def _complete_stratum(
 def _test_masked(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, y: int, entry: int, scale: float
 ):
-    """Test against a split of the rows into masks, made as far as the test needs them."""
+    """Test against masks, made as far as the test needs them; OPEN if there is no room for more."""
     place = work.entry_place[entry]
     target = work.cursor[TARGET]
     y0 = evidence.first[y]
@@ -295,6 +297,8 @@ def _test_masked(  # type: ignore[no-untyped-def]
         if outcome != OPEN:
             return outcome, statistic, dof
         m = after
+    if place[NEXT] < place[N_STRATA]:
+        return OPEN, statistic, dof
     return _outcome(evidence, statistic, dof, scale), statistic, dof
 
 
@@ -313,11 +317,13 @@ def _test_coded(  # type: ignore[no-untyped-def]
 ):
     """Test against numbered strata: one histogram pass, then one small table a stratum."""
     place = work.entry_place[entry]
+    if not place[NUMBERED]:
+        number_rows(evidence, work, entry)
     target = work.cursor[TARGET]
     n_x = evidence.first[target + 1] - evidence.first[target]
     n_y = evidence.first[y + 1] - evidence.first[y]
     n_cells = n_x * n_y
-    histogram, row_code, code = work.histogram, work.row_code[place[BEGIN]], evidence.codes[y]
+    histogram, row_code, code = work.histogram, work.row_code[place[SLOT]], evidence.codes[y]
     for c in range(place[N_STRATA] * n_cells):
         histogram[c] = 0
     for r in range(code.shape[0]):
@@ -346,7 +352,7 @@ def _test_sorted(  # type: ignore[no-untyped-def]
     evidence: Evidence, work: Workspace, y: int, entry: int, scale: float
 ):
     """Test against rows sorted by stratum."""
-    slot = work.entry_place[entry, BEGIN]
+    slot = work.entry_place[entry, SLOT]
     n_strata = work.entry_place[entry, N_STRATA]
     target = work.cursor[TARGET]
     n_x = evidence.first[target + 1] - evidence.first[target]
@@ -423,6 +429,11 @@ def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int
 @inlined
 def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -> bool:
     """Whether x has one level only wherever the members have theirs."""
+    if len(members) == 1 and evidence.joint.shape[0] > 0:
+        for c in range(evidence.first[members[0]], evidence.first[members[0] + 1]):
+            if _n_met(evidence.joint[c], evidence.first[x], evidence.first[x + 1]) > 1:
+                return False
+        return True
     sort_rows_by(evidence, work, members)
     row = work.rows_a if len(members) % 2 == 0 else work.rows_b
     level_of = evidence.codes[x]

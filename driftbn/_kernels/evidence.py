@@ -12,14 +12,18 @@ Floats = npt.NDArray[np.float64]
 
 N_ENTRIES = 512  # remembered conditioning sets of one target; a hash table twice as long holds them
 ARENA_BYTES = 2**20  # of masks and of sorted rows each: about what a core's second cache keeps
-# Largest splits, counted in strata times target levels. A mask costs 20 ns to count against, a
-# histogram pass over 5000 rows 5 us; a table of 16384 cells stays in the first-level cache.
-MASKS_PER_SET = 128
+# Largest splits, counted in strata times target levels. A mask of 5000 rows costs 20 ns to count
+# against, a histogram pass 5 us; a table of 16384 cells stays in the first-level cache.
+MASKS_PER_SET = 96
 CODES_PER_SET = 4096
 
 
 class Evidence(NamedTuple):
-    """A table of codes, packed; read only. Levels are numbered through all variables."""
+    """A table of codes, packed; read only.
+
+    Levels are numbered through all variables, those of one variable by falling frequency, so a
+    level is not a code: bit sets and counts speak of levels, passes over rows of codes.
+    """
 
     codes: npt.NDArray[np.uint8]  # [variables, rows]; every code below the maximum occurs
     bits: npt.NDArray[np.uint64]  # [levels, words]; the rows that have this level
@@ -56,7 +60,7 @@ class Workspace(NamedTuple):
     rows_b: npt.NDArray[np.int32]  # [rows]
     place: Ints  # [largest card]; scratch
     entry_set: Ints  # [N_ENTRIES, members]
-    entry_place: Ints  # [N_ENTRIES, 6]; see strata.py
+    entry_place: Ints  # [N_ENTRIES, 9]; see strata.py
     entry_hash: Ints  # [2 * N_ENTRIES]; entry or -1
     cursor: Ints  # [5]; see strata.py
     tests: Ints  # [members + 1, 2]; asked and undecided, by size of the set

@@ -53,7 +53,7 @@ class Search(NamedTuple):
     recalled_size: npt.NDArray[np.int8]  # [pairs]; NO_SEPARATOR where there was none
     separator: npt.NDArray[np.int16]  # [pairs, members]
     separator_size: npt.NDArray[np.int8]  # [pairs]; NO_SEPARATOR while adjacent
-    covered: npt.NDArray[np.int8]  # [nodes, nodes]; size listed to the end for (target, other)
+    covered: npt.NDArray[np.int16]  # [nodes, nodes]; bit by size: (target, other) listed to the end
     subsets: Subsets
     question: Question
     cursor: Ints  # [5]
@@ -75,7 +75,7 @@ def ask(search: Search) -> int:
         if cursor[PHASE] == RECALL:
             if _ask_recalled(search):
                 return READY
-            cursor[PHASE] = LEVELS
+            cursor[PHASE] = LEVELS if search.plan[MAX_SIZE] > 0 else OVER
             cursor[SIZE] = 1
             search.question.pair[0] = 0
             search.question.pair[1] = -1
@@ -85,7 +85,8 @@ def ask(search: Search) -> int:
                 return NO_ROOM
             if _fill_block(search):
                 return READY
-            cursor[OPEN] = 0
+            if has_room(search.subsets):
+                cursor[OPEN] = 0
         elif not _open_next_pair(search):
             cursor[PHASE] = OVER
     return FINISHED
@@ -186,7 +187,7 @@ def _next_target(search: Search) -> bool:
             pair[0] += 1
             cursor[SIZE] = 1
         cursor[OPENED_AT_SIZE] = 0
-        return pair[0] < n_nodes and plan[MAX_SIZE] > 0
+        return pair[0] < n_nodes
     pair[0] += 1
     if pair[0] < n_nodes:
         return True
@@ -217,7 +218,7 @@ def _fill_block(search: Search) -> bool:
     cursor, plan, question = search.cursor, search.plan, search.question
     x, y, size = question.pair[0], question.pair[1], cursor[SIZE]
     pool = search.pool if plan[STABLE] else search.adjacent
-    known = search.covered[y, x] >= size
+    known = (search.covered[y, x] >> size) & 1 == 1
     # The first set often separates; blocks grow so that few are listed in vain.
     room = min(question.sets.shape[0], max(1, cursor[LISTED]))
     count = 0
@@ -226,7 +227,7 @@ def _fill_block(search: Search) -> bool:
             break
         if not next_subset(search.subsets, question.sets[count]):
             if count == 0:
-                search.covered[x, y] = size
+                search.covered[x, y] |= 1 << size
             break
         cursor[LISTED] += 1
         repeated = known

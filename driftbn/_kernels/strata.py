@@ -1,8 +1,9 @@
 """Splitting the rows by a conditioning set, remembered per target.
 
-Three forms, by the size of the split: masks (a bit set for each stratum and target level, made one
-stratum at a time because a test often ends after the first), codes (the number of stratum and
-target level of each row, for one histogram pass), and sorted rows for splits too large for either.
+A split is first made into masks, a bit set for each stratum and target level, one stratum at a time
+and the largest first, because most tests are decided by a few strata. If they are not, a split too
+large for masks is numbered (stratum and target level of each row, for one histogram pass); one too
+large for that is made as sorted rows from the start.
 """
 
 from __future__ import annotations
@@ -20,11 +21,9 @@ from driftbn._kernels.evidence import (
     Workspace,
 )
 
-# Forms of an entry.
-MASKED, CODED, SORTED = range(3)
-# Places in entry_place. A masked entry has its masks from BEGIN, COUNT of them made so far, and the
-# number of the NEXT stratum; a coded or sorted one has its slot at BEGIN.
-MEMBERS, FORM, BEGIN, COUNT, NEXT, N_STRATA = range(6)
+# Places in entry_place: number of members; whether rows are sorted; first mask, room for masks,
+# masks made, next stratum to make; slot of codes or sorted rows; whether the codes are written.
+MEMBERS, SORTED, BEGIN, ROOM, COUNT, NEXT, N_STRATA, SLOT, NUMBERED = range(9)
 # Places in the workspace's cursor.
 TARGET, ENTRIES, MASKS, CODE_SLOTS, ROW_SLOTS = range(5)
 
@@ -43,32 +42,31 @@ def find_split(evidence: Evidence, work: Workspace, target: int, members: Ints) 
         n_strata *= min(first[z + 1] - first[z], 2**16)
         n_strata = min(n_strata, 2**32)
     n_codes = n_strata * (first[target + 1] - first[target])
-    form = MASKED if n_codes <= MASKS_PER_SET else CODED if n_codes <= CODES_PER_SET else SORTED
+    is_sorted = n_codes > CODES_PER_SET
+    room = 0 if is_sorted else min(n_codes, MASKS_PER_SET)
+    is_coded = not is_sorted and n_codes > MASKS_PER_SET
     if (
         work.cursor[ENTRIES] == N_ENTRIES
-        or (form == MASKED and work.cursor[MASKS] + n_codes > work.masks.shape[0])
-        or (form == CODED and work.cursor[CODE_SLOTS] == work.row_code.shape[0])
-        or (form == SORTED and work.cursor[ROW_SLOTS] == work.row_index.shape[0])
+        or work.cursor[MASKS] + room > work.masks.shape[0]
+        or work.cursor[CODE_SLOTS] + is_coded > work.row_code.shape[0]
+        or work.cursor[ROW_SLOTS] + is_sorted > work.row_index.shape[0]
     ):
         _forget(work, target)
         slot = _hash_slot(work, members)
     entry = work.cursor[ENTRIES]
-    work.cursor[ENTRIES] += 1
     work.entry_hash[slot] = entry
     place = work.entry_place[entry]
     for i in range(len(members)):
         work.entry_set[entry, i] = members[i]
-    place[MEMBERS], place[FORM], place[N_STRATA] = len(members), form, n_strata
-    if form == MASKED:
-        place[BEGIN], place[COUNT], place[NEXT] = work.cursor[MASKS], 0, 0
-        work.cursor[MASKS] += n_codes
-    elif form == CODED:
-        place[BEGIN] = work.cursor[CODE_SLOTS]
-        work.cursor[CODE_SLOTS] += 1
-        _number_rows(evidence, work, entry)
-    else:
-        place[BEGIN] = work.cursor[ROW_SLOTS]
-        work.cursor[ROW_SLOTS] += 1
+    place[MEMBERS], place[SORTED], place[N_STRATA] = len(members), is_sorted, n_strata
+    place[BEGIN], place[ROOM], place[COUNT] = work.cursor[MASKS], room, 0
+    place[NEXT], place[NUMBERED] = 0, 0
+    place[SLOT] = work.cursor[ROW_SLOTS] if is_sorted else work.cursor[CODE_SLOTS]
+    work.cursor[ENTRIES] += 1
+    work.cursor[MASKS] += room
+    work.cursor[CODE_SLOTS] += is_coded
+    work.cursor[ROW_SLOTS] += is_sorted
+    if is_sorted:
         _sort_rows(evidence, work, entry)
     return entry
 
@@ -87,10 +85,10 @@ def _forget(work: Workspace, target: int) -> None:
 def _hash_slot(work: Workspace, members: Ints) -> int:
     """Return the slot where this set is, or the free one where it belongs."""
     size = work.entry_hash.shape[0]
-    key = np.uint64(14695981039346656037)
+    key = 0
     for z in members:
-        key = (key ^ np.uint64(z)) * np.uint64(1099511628211)
-    slot = np.int64((key ^ (key >> np.uint64(29))) & np.uint64(size - 1))
+        key = ((key * 1000003) ^ z) & 0xFFFFFFFF
+    slot = (key ^ (key >> 15)) & (size - 1)
     while work.entry_hash[slot] >= 0:
         entry = work.entry_hash[slot]
         same = work.entry_place[entry, MEMBERS] == len(members)
@@ -104,15 +102,16 @@ def _hash_slot(work: Workspace, members: Ints) -> int:
 
 @inlined
 def make_next_stratum(evidence: Evidence, work: Workspace, entry: int) -> bool:
-    """Make the masks of the next stratum in which the target varies; false if there is none.
+    """Make the masks of the next stratum in which the target varies; false if none or no room.
 
-    Strata come in the order of the members' codes, the last member fastest.
+    Strata come in the order of the members' levels, which go by falling frequency.
     """
     first, bits = evidence.first, evidence.bits
     place = work.entry_place[entry]
     target = work.cursor[TARGET]
     rows = work.scratch
-    while place[NEXT] < place[N_STRATA]:
+    n_levels = first[target + 1] - first[target]
+    while place[NEXT] < place[N_STRATA] and place[COUNT] + n_levels <= place[ROOM]:
         stratum = place[NEXT]
         place[NEXT] += 1
         rest = stratum
@@ -150,9 +149,10 @@ def make_next_stratum(evidence: Evidence, work: Workspace, entry: int) -> bool:
 
 
 @inlined
-def _number_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
+def number_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
     """Write the number of stratum and target level of each row; the target is fastest."""
-    code = work.row_code[work.entry_place[entry, BEGIN]]
+    work.entry_place[entry, NUMBERED] = 1
+    code = work.row_code[work.entry_place[entry, SLOT]]
     for r in range(code.shape[0]):
         code[r] = 0
     for i in range(work.entry_place[entry, MEMBERS]):
@@ -171,7 +171,7 @@ def _append_digit(evidence: Evidence, code: Ints, z: int) -> None:
 @inlined
 def _sort_rows(evidence: Evidence, work: Workspace, entry: int) -> None:
     """Sort the rows by stratum and drop the strata in which the target does not vary."""
-    slot = work.entry_place[entry, BEGIN]
+    slot = work.entry_place[entry, SLOT]
     members = work.entry_set[entry, : work.entry_place[entry, MEMBERS]]
     sort_rows_by(evidence, work, members)
     row = work.rows_a if len(members) % 2 == 0 else work.rows_b
@@ -211,10 +211,13 @@ def sort_rows_by(evidence: Evidence, work: Workspace, members: Ints) -> None:
     for i in range(len(members) - 1, -1, -1):
         z = members[i]
         code = evidence.codes[z]
-        place = 0
-        for level in range(evidence.first[z + 1] - evidence.first[z]):
-            work.place[level] = place
-            place += evidence.totals[evidence.first[z] + level]
+        for level in range(work.place.shape[0]):
+            work.place[level] = 0
+        for p in range(source.shape[0]):
+            work.place[code[p]] += 1
+        begin = 0
+        for level in range(work.place.shape[0]):
+            begin, work.place[level] = begin + work.place[level], begin
         for p in range(source.shape[0]):
             r = source[p]
             sink[work.place[code[r]]] = r

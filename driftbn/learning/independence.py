@@ -31,7 +31,7 @@ Codes = npt.NDArray[np.uint8]
 WORD_BITS = 64
 WORDS_STEP = 4  # bit sets are padded to whole vectors of four words, so no loop has a tail
 JOINT_LEVELS_MAX = 8192  # levels of all variables; the counts of their pairs then take 256 MB
-EXACT_DOF_MAX = 2048  # beyond, Wilson and Hilferty's cube is right to seven digits
+EXACT_DOF_MAX = 2048  # beyond, Wilson and Hilferty's cube is right to five digits
 ROWS_PER_DOF = 5
 
 
@@ -62,13 +62,15 @@ class ChiSquareTest(IndependenceTest):
     Examples
     --------
     >>> import numpy as np
-    >>> x = np.arange(400, dtype=np.uint8) % 2
-    >>> z = np.arange(400, dtype=np.uint8) // 200
+    >>> x = np.tile([0, 1], 200).astype(np.uint8)
+    >>> z = np.repeat([0, 1], 200).astype(np.uint8)
     >>> test = ChiSquareTest(np.stack([x, x ^ z, z]), ["x", "y", "z"])
-    >>> test.first_separator(0, 1, [()])
-    0
-    >>> test.p_value(0, 1, [2])
-    5.733031437583869e-88
+    >>> test.first_separator(0, 1, [(2,), ()])
+    1
+    >>> test.p_value(0, 1, [])
+    1.0
+    >>> test.statistic(0, 1, [2])
+    (400.0, 2)
     """
 
     def __init__(
@@ -105,12 +107,12 @@ class ChiSquareTest(IndependenceTest):
 
     def first_separator(self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints) -> int | None:
         """Return the index of the first set given which x and y are independent, if any."""
-        table = np.ascontiguousarray(sets, np.int64).reshape(len(sets), -1)
-        if table.shape[1] >= len(self.tests):
-            self.begin(table.shape[1])
         pair = np.array([x, y], np.int64)
-        for index, members in enumerate(table):
-            if judge(self._evidence, self._work, pair, members) == SEPARATED:
+        for index, members in enumerate(sets):
+            given = np.array(sorted(members), np.int64)
+            if len(given) >= len(self.tests):
+                self.begin(len(given))
+            if judge(self._evidence, self._work, pair, given) == SEPARATED:
                 return index
         return None
 
@@ -177,9 +179,10 @@ def _excess(names: tuple[str, ...], design_effects: Mapping[str, float]) -> Floa
     if unknown:
         raise VariableMismatchError(names, (*names, *unknown))
     effects = np.array([design_effects.get(name, 1.0) for name in names], np.float64)
-    if not np.all(effects >= 1.0):
-        worst = names[int(np.argmin(np.where(np.isnan(effects), -np.inf, effects)))]
-        raise ConfigError("design_effects", {worst: design_effects[worst]}, "numbers of at least 1")
+    wrong = [name for name, e in zip(names, effects, strict=True) if not 1.0 <= e < np.inf]
+    if wrong:
+        value = {wrong[0]: design_effects[wrong[0]]}
+        raise ConfigError("design_effects", value, "finite numbers of at least 1")
     return np.sqrt(effects - 1.0)
 
 
@@ -191,6 +194,8 @@ def _pack(codes: Codes, alpha: float, statistic: Statistic, excess: Floats) -> E
     totals = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
     if not np.all(totals):
         return _pack(_without_gaps(codes, totals, first), alpha, statistic, excess)
+    order = np.lexsort((-totals, np.repeat(np.arange(len(codes)), n_levels)))
+    bits, totals = bits[order], totals[order]
     n_joint = len(totals) if len(totals) <= JOINT_LEVELS_MAX else 0
     largest = int(n_levels.max(initial=1))
     max_dof = max(n_rows // ROWS_PER_DOF, (largest - 1) ** 2, 1)
@@ -270,7 +275,7 @@ def _make_workspace(evidence: Evidence, max_size: int) -> Workspace:
         rows_b=np.empty(n_rows, np.int32),
         place=np.empty(largest, np.int64),
         entry_set=np.empty((N_ENTRIES, max_size), np.int64),
-        entry_place=np.empty((N_ENTRIES, 6), np.int64),
+        entry_place=np.empty((N_ENTRIES, 9), np.int64),
         entry_hash=np.full(2 * N_ENTRIES, -1, np.int64),
         cursor=np.array([-1, 0, 0, 0, 0], np.int64),
         tests=np.zeros((max_size + 1, 2), np.int64),

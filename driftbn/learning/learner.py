@@ -242,10 +242,12 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
     >>> from driftbn import datasets, learn_structure
     >>> table = datasets.sample(datasets.asia(), 5000, 1)
     >>> learned = learn_structure(table, algorithm="ssbn", alpha=0.01)
-    >>> learned.graph.directed_edges
-    ()
+    >>> learned.graph.directed_edges[:2]
+    (('bronc', 'dysp'), ('either', 'dysp'))
+    >>> learned.graph.undirected_edges
+    (('asia', 'tub'), ('bronc', 'smoke'), ('lung', 'smoke'))
     >>> learned.cost.weighted
-    0
+    334
     """
     settings = config or LearnerConfig()
     if algorithm is not None:

@@ -37,7 +37,8 @@ class Orientation:
     graph
         What is known of the directions.
     conflicts
-        Pairs for which colliders demand both directions; they stay undirected.
+        Pairs for which colliders demand both directions, or that would close a cycle; they stay
+        undirected.
     finished
         Whether all tests that the collider rule asks for were made.
     """
@@ -68,7 +69,7 @@ def orient(
     if plan.rule is ColliderRule.STANDARD:
         colliders, finished = _outside_separator(skeleton, triples), True
     elif plan.rule is ColliderRule.MAX_P:
-        colliders, finished = _outside_best_set(skeleton, triples, test, plan), True
+        colliders, finished = _outside_best_set(skeleton, triples, test, plan, limits)
     else:
         census, finished = _take_census(skeleton, triples, test, plan, limits)
         judge = _contrast if plan.rule is ColliderRule.CONTRAST else _majority
@@ -163,12 +164,18 @@ def _outside_separator(skeleton: Skeleton, triples: _Triples) -> Mask:
 
 
 def _outside_best_set(
-    skeleton: Skeleton, triples: _Triples, test: IndependenceTest, plan: OrientationPlan
-) -> Mask:
+    skeleton: Skeleton,
+    triples: _Triples,
+    test: IndependenceTest,
+    plan: OrientationPlan,
+    limits: Limits,
+) -> tuple[Mask, bool]:
     """Tell a middle a collider if it is not in the set with the largest p-value."""
-    best = []
+    best: list[tuple[int, ...]] = []
     for x, y in zip(triples.low.tolist(), triples.high.tolist(), strict=True):
-        candidates = _sets_around(skeleton.adjacent, x, y, plan)
+        if not limits.go_on(test):
+            return np.zeros(len(triples.pair), np.bool_), False
+        candidates = _sets_around(skeleton, x, y, plan)
         p_values = [test.p_value(x, y, members) for members in candidates]
         best.append(candidates[p_values.index(max(p_values))])
         for members in candidates:
@@ -177,15 +184,19 @@ def _outside_best_set(
         middle not in best[pair]
         for pair, middle in zip(triples.pair.tolist(), triples.middle.tolist(), strict=True)
     ]
-    return np.array(outside, np.bool_)
+    return np.array(outside, np.bool_), True
 
 
-def _sets_around(adjacent: Mask, x: int, y: int, plan: OrientationPlan) -> list[tuple[int, ...]]:
-    """List the sets among the neighbours of either end, smaller sizes first."""
-    found: dict[tuple[int, ...], None] = {(): None}
-    for size in range(1, plan.max_size + 1):
+def _sets_around(
+    skeleton: Skeleton, x: int, y: int, plan: OrientationPlan
+) -> list[tuple[int, ...]]:
+    """List the sets among the neighbours of either end, and what separated the pair."""
+    names = skeleton.names
+    separator = skeleton.separators[names[x], names[y]]
+    found: dict[tuple[int, ...], None] = {tuple(names.index(z) for z in separator): None}
+    for size in range(plan.max_size + 1):
         for side in (x, y):
-            sets = combinations(np.flatnonzero(adjacent[side]).tolist(), size)
+            sets = combinations(np.flatnonzero(skeleton.adjacent[side]).tolist(), size)
             for count, members in enumerate(sets):
                 if plan.max_sets is not None and count == plan.max_sets:
                     break
@@ -207,7 +218,10 @@ def _direct(
     arrows = _make_arrows(
         skeleton.adjacent, (wanted & ~conflict) | decided, known.closed | conflict
     )
-    undirect_cycles(arrows, decided, np.zeros_like(conflict))
+    cyclic = np.zeros_like(conflict)
+    undirect_cycles(arrows, known.required, cyclic)
+    arrows.closed[cyclic | cyclic.T] = True
+    conflict |= cyclic | cyclic.T
     close_directions(arrows)
     names = skeleton.names
     return Orientation(

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.subsets import Subsets
-from driftbn.errors import VariableMismatchError
 
 Ints = npt.NDArray[np.int64]
 
@@ -52,11 +51,9 @@ class RdsaTally:
         units: Ints = np.floor(self.units * decay).astype(np.int64)
         if tuple(names) == self.names:
             return units
-        if not set(names) & set(self.names):
-            raise VariableMismatchError(self.names, names)
         place = {name: i for i, name in enumerate(self.names)}
-        shared = [(i, place[name]) for i, name in enumerate(names) if name in place]
-        here, there = (list(side) for side in zip(*shared, strict=True))
+        here = [i for i, name in enumerate(names) if name in place]
+        there = [place[name] for name in names if name in place]
         started = np.zeros((len(names), len(names)), np.int64)
         started[np.ix_(here, here)] = units[np.ix_(there, there)]
         return started

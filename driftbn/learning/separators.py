@@ -228,7 +228,7 @@ def _make_search(plan: SearchPlan, start: SearchStart, max_sets: int | None) -> 
         recalled_size=start.recalled_size,
         separator=np.zeros((n_pairs, max_size), np.int16),
         separator_size=np.full(n_pairs, NO_SEPARATOR, np.int8),
-        covered=np.zeros((n_nodes, n_nodes), np.int8),
+        covered=np.zeros((n_nodes, n_nodes), np.int16),
         subsets=make_subsets(n_nodes, max_size),
         question=make_question(max_size),
         cursor=np.zeros(5, np.int64),

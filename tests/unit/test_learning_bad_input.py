@@ -49,7 +49,6 @@ def excluded(learned: Any) -> dict[str, ExclusionReason]:
         np.zeros((2, 2, 2)),
         np.array([[1, 2], [3, 4]]) * 1j,
     ],
-    ids=repr,
 )
 def test_table_that_cannot_be_read_is_a_data_error(table: Any) -> None:
     with pytest.raises(DataError):

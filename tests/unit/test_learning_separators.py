@@ -5,7 +5,6 @@ import pytest
 
 from driftbn import datasets
 from driftbn.config import Algorithm, LearnerConfig, WarmStart
-from driftbn.errors import VariableMismatchError
 from driftbn.graph import Pdag
 from driftbn.learning import (
     LearnedStructure,
@@ -81,9 +80,12 @@ def test_tallies_move_with_their_names() -> None:
     assert started.tolist() == [[4, 5, 0], [7, 8, 0], [0, 0, 0]]
 
 
-def test_tallies_of_other_variables_are_an_error() -> None:
-    with pytest.raises(VariableMismatchError):
-        RdsaTally.zero(("a", "b")).started_from(("x", "y"), 1.0)
+def test_tallies_of_other_variables_start_at_zero() -> None:
+    tally = RdsaTally(("a", "b"), np.array([[0, 5], [7, 0]]))
+    assert tally.started_from(("x", "y"), 1.0).tolist() == [[0, 0], [0, 0]]
+    assert tally.started_from((), 1.0).shape == (0, 0)
+    assert tally.started_from(("b", "x"), 1.0).tolist() == [[0, 0], [0, 0]]
+    assert tally.started_from(("a", "b", "x"), 1.0)[:2, :2].tolist() == [[0, 5], [7, 0]]
 
 
 @pytest.mark.parametrize(("algorithm", "share"), [(Algorithm.FSBN, 1), (Algorithm.SSBN, 2)])
