@@ -11,13 +11,22 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.columns import read_column
-from driftbn.encoding import check_missing, encode_factor, encode_numbers, stack
+from driftbn.encoding.codes import check_missing, encode_factor, encode_numbers, stack
+from driftbn.encoding.columns import read_column
+from driftbn.encoding.factors import (
+    Column,
+    Factor,
+    Numbers,
+    Times,
+    counts_of,
+    distinct,
+    texts_of,
+    used,
+)
+from driftbn.encoding.inference import infer_schema
+from driftbn.encoding.tables import Table, read_table
 from driftbn.errors import DataError
-from driftbn.factors import Column, Factor, Numbers, Times, counts_of, distinct, texts_of, used
-from driftbn.inference import infer_schema
 from driftbn.schema import MissingPolicy, Schema, SchemaConfig
-from driftbn.tables import Table, read_table
 from driftbn.variables import OTHER, Variable, VariableKind, level_key
 
 MAX_NAMED_LEVELS: Final = 8

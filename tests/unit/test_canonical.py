@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from driftbn.canonical import canonical_text
+from driftbn.encoding.canonical import canonical_text
 from driftbn.records import infer_and_encode
 from driftbn.variables import MISSING
 from tests.encoded import INF, NAN, labels

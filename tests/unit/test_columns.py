@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.columns import read_column
+from driftbn.encoding.columns import read_column
+from driftbn.encoding.factors import Factor, Numbers
 from driftbn.errors import DataError
-from driftbn.factors import Factor, Numbers
 from driftbn.records import encode, infer_and_encode
 from driftbn.schema import Schema, Variable, VariableKind
 from driftbn.variables import MISSING

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.duplicates import MIN_SECOND_ROWS, find_duplicates
+from driftbn.encoding.duplicates import MIN_SECOND_ROWS, find_duplicates
 from driftbn.records import encode, infer_and_encode
 from tests.encoded import reasons
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.factors import (
+from driftbn.encoding.factors import (
     Factor,
     Numbers,
     counts_of,

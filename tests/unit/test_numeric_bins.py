@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.inference import quantile_edges
+from driftbn.encoding.inference import quantile_edges
 from driftbn.records import SchemaEvent, SchemaEventKind, encode, infer_and_encode
 from driftbn.schema import SchemaConfig
 from driftbn.variables import MISSING

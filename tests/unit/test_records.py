@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.canonical import canonical_text
+from driftbn.encoding.canonical import canonical_text
 from driftbn.errors import DataError, UnknownVariableError
 from driftbn.records import SchemaEvent, SchemaEventKind, encode, infer_and_encode
 from driftbn.schema import Schema, Variable, VariableKind

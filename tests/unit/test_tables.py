@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn.encoding.tables import read_table
 from driftbn.errors import DataError
 from driftbn.records import encode, infer_and_encode
 from driftbn.schema import Schema
-from driftbn.tables import read_table
 from driftbn.variables import MISSING
 from tests.encoded import NAN, assert_same, labels_of
 
@@ -147,7 +147,7 @@ class TestArrays:
     def test_order_of_bytes_in_a_word_does_not_matter(self, monkeypatch):
         values = np.arange(60).reshape(20, 3) % 4
         expected = infer_and_encode(values, names=list("abc"))
-        monkeypatch.setattr("driftbn.tables._BIG_ENDIAN", True)
+        monkeypatch.setattr("driftbn.encoding.tables._BIG_ENDIAN", True)
         assert_same(infer_and_encode(values, names=list("abc")), expected)
 
     def test_columns_of_integers_know_their_ends(self):

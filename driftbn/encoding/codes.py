@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from driftbn.encoding.factors import MISSING_BYTE, Factor, Numbers
 from driftbn.errors import DataError
-from driftbn.factors import MISSING_BYTE, Factor, Numbers
 from driftbn.schema import MissingPolicy
 from driftbn.variables import Variable
 

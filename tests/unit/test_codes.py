@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.encoding import check_missing, encode_factor, encode_numbers, stack
+from driftbn.encoding.codes import check_missing, encode_factor, encode_numbers, stack
+from driftbn.encoding.factors import Factor, Numbers, make_factor, make_numbers, texts_of, used
 from driftbn.errors import DataError
-from driftbn.factors import Factor, Numbers, make_factor, make_numbers, texts_of, used
 from driftbn.schema import MissingPolicy
 from driftbn.variables import Variable, VariableKind
 from tests.encoded import INF, NAN

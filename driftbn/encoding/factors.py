@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.canonical import declared_text
-from driftbn.optional import arrow
+from driftbn.encoding.canonical import declared_text
+from driftbn.encoding.optional import arrow
 from driftbn.variables import VariableKind
 
 MISSING_BYTE: Final = 255

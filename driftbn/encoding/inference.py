@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.canonical import canonical_text
-from driftbn.columns import read_column
-from driftbn.duplicates import find_duplicates
-from driftbn.encoding import check_missing, encode_factor, encode_numbers, stack
-from driftbn.factors import (
+from driftbn.encoding.canonical import canonical_text
+from driftbn.encoding.codes import check_missing, encode_factor, encode_numbers, stack
+from driftbn.encoding.columns import read_column
+from driftbn.encoding.duplicates import find_duplicates
+from driftbn.encoding.factors import (
     Column,
     Factor,
     Numbers,
@@ -26,8 +26,8 @@ from driftbn.factors import (
     texts_of,
     used,
 )
+from driftbn.encoding.tables import Table
 from driftbn.schema import Exclusion, ExclusionReason, Schema, SchemaConfig
-from driftbn.tables import Table
 from driftbn.variables import OTHER, RESERVED, Variable, VariableKind, level_key, sorted_levels
 
 _LARGEST: Final = sys.float_info.max

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.arrow_columns import is_arrow_text, one_array, read_arrow
-from driftbn.canonical import ALLOWED, canonical_text, is_missing
+from driftbn.encoding.arrow_columns import is_arrow_text, one_array, read_arrow
+from driftbn.encoding.canonical import ALLOWED, canonical_text, is_missing
+from driftbn.encoding.factors import Column, Factor, Numbers, Times, make_factor, make_numbers
+from driftbn.encoding.optional import arrow, loaded
 from driftbn.errors import DataError
-from driftbn.factors import Column, Factor, Numbers, Times, make_factor, make_numbers
-from driftbn.optional import arrow, loaded
 from driftbn.variables import MISSING, VariableKind
 
 _TIME: Final = "__time__"

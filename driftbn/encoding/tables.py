@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftbn._kernels.encoding import WORD, turn_bytes
+from driftbn.encoding.factors import Numbers
+from driftbn.encoding.optional import loaded
 from driftbn.errors import DataError
-from driftbn.factors import Numbers
-from driftbn.optional import loaded
 
 _BIG_ENDIAN: Final = sys.byteorder == "big"
 """Whether the first byte of a word is its highest."""

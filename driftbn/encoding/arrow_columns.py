@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from driftbn.canonical import ALLOWED
-from driftbn.errors import DataError
-from driftbn.factors import (
+from driftbn.encoding.canonical import ALLOWED
+from driftbn.encoding.factors import (
     MISSING_BYTE,
     Column,
     Factor,
@@ -20,7 +19,8 @@ from driftbn.factors import (
     make_numbers,
     missing_factor,
 )
-from driftbn.optional import arrow
+from driftbn.encoding.optional import arrow
+from driftbn.errors import DataError
 from driftbn.variables import VariableKind
 
 _Reader: TypeAlias = tuple[Callable[[Any], bool], Callable[[Any], Column]]

@@ -1,0 +1,1 @@
+"""From any table to small-integer codes: reading columns, inferring levels, encoding."""
