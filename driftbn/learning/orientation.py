@@ -19,7 +19,7 @@ from driftbn._kernels.pursuit import PAUSED
 from driftbn.config import ColliderRule
 from driftbn.errors import VariableMismatchError
 from driftbn.graph import Dag, Edge, Pdag
-from driftbn.learning.base import IndependenceTest, Ints, Mask
+from driftbn.learning.base import IndependenceTest, Ints, Mask, places
 from driftbn.learning.knowledge import KnownEdges
 from driftbn.learning.limits import Limits
 from driftbn.learning.rdsa import make_subsets
@@ -94,8 +94,8 @@ class _Triples:
         adjacent = skeleton.adjacent
         apart = np.zeros_like(adjacent)
         list_apart(adjacent, *_list_neighbours(adjacent), apart)
-        low, high = np.nonzero(np.triu(apart & known.possible))
-        return cls(low, high, *np.nonzero(adjacent[low] & adjacent[high]))
+        low, high = places(np.triu(apart & known.possible))
+        return cls(low, high, *places(adjacent[low] & adjacent[high]))
 
 
 def _take_census(
@@ -226,14 +226,14 @@ def _direct(
     names = skeleton.names
     return Orientation(
         graph=_to_pdag(names, arrows),
-        conflicts=tuple((names[x], names[y]) for x, y in np.argwhere(np.triu(conflict)).tolist()),
+        conflicts=tuple((names[x], names[y]) for x, y in _pairs(np.triu(conflict))),
         finished=True,
     )
 
 
 def _list_neighbours(edge: Mask) -> tuple[Ints, Ints]:
     """Return where each node's neighbours begin in a list of all neighbours, and that list."""
-    node, neighbour = np.nonzero(edge)
+    node, neighbour = places(edge)
     first = np.searchsorted(node, np.arange(len(edge) + 1))
     return first.astype(np.int64), neighbour.astype(np.int64)
 
@@ -247,16 +247,21 @@ def _make_arrows(edge: Mask, arrow: Mask, closed: Mask) -> Arrows:
 def undirected(skeleton: Skeleton) -> Pdag:
     """Return the skeleton as a graph without directions."""
     names = skeleton.names
-    edges = np.argwhere(np.triu(skeleton.adjacent)).tolist()
+    edges = _pairs(np.triu(skeleton.adjacent))
     return Pdag(names, (), ((names[x], names[y]) for x, y in edges))
+
+
+def _pairs(mask: Mask) -> list[tuple[int, int]]:
+    rows, columns = places(mask)
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def _to_pdag(names: tuple[str, ...], arrows: Arrows) -> Pdag:
     free = np.triu(arrows.edge & ~arrows.arrow & ~arrows.arrow.T)
     return Pdag(
         names,
-        ((names[x], names[y]) for x, y in np.argwhere(arrows.arrow).tolist()),
-        ((names[x], names[y]) for x, y in np.argwhere(free).tolist()),
+        ((names[x], names[y]) for x, y in _pairs(arrows.arrow)),
+        ((names[x], names[y]) for x, y in _pairs(free)),
     )
 
 
@@ -296,7 +301,7 @@ def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
         preferred = _matrix(place, [e for e in edges if e[0] in place and e[1] in place])
     arrows = _make_arrows(arrow | arrow.T | free | free.T, arrow, np.zeros_like(arrow))
     extend(arrows, preferred)
-    return Dag(names, ((names[x], names[y]) for x, y in np.argwhere(arrows.arrow).tolist()))
+    return Dag(names, ((names[x], names[y]) for x, y in _pairs(arrows.arrow)))
 
 
 def _matrix(place: dict[str, int], edges: list[Edge] | tuple[Edge, ...]) -> Mask:

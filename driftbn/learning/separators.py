@@ -251,8 +251,8 @@ def make_question(max_size: int) -> Question:
 def _separate_by_nothing(search: Search, independent: Mask) -> None:
     """Write down the empty set as the separator of the pairs found independent at order 0."""
     search.adjacent[independent] = False
-    low, high = np.nonzero(np.triu(independent))
-    search.separator_size[pair_index(low, high)] = 0
+    below = np.tri(len(independent), k=-1, dtype=np.bool_)  # in the order of the list of all pairs
+    search.separator_size[independent[below]] = 0
 
 
 def pair_index(low: Ints, high: Ints) -> Ints:
