@@ -97,7 +97,7 @@ class PeerRunner:
             _log.warning("%s on %s: %s", peer, case.network.name, answer["error"])
             return Run(note="failed")
         graph = MixedGraph.of(answer["directed"], answer["undirected"])
-        return scored(case, answer["seconds"], graph)
+        return scored(case, (answer["seconds"], answer["frame_seconds"]), graph)
 
     def _ask(self, peer: str, case: Case, codes: Codes) -> dict[str, Any]:
         options = self.options
@@ -122,11 +122,14 @@ class PeerRunner:
 
 
 def scored(
-    case: Case, seconds: float, graph: MixedGraph, weighted_tests: float | None = None
+    case: Case,
+    seconds: tuple[float, float],
+    graph: MixedGraph,
+    weighted_tests: float | None = None,
 ) -> Run:
-    """Compare a learned graph with the truth."""
+    """Compare a learned graph with the truth; the seconds are without and with reading a frame."""
     return Run(
-        seconds,
+        *seconds,
         structural_distance(case.truth, graph),
         skeleton_distance(case.truth, graph),
         weighted_tests,
@@ -143,7 +146,8 @@ def run_own_learners(case: Case, options: Options) -> list[Entry]:
         for codes, earlier in zip(case.samples, case.earlier, strict=True):
             nodes = case.network.nodes
             run = own.run_own(learner, nodes, codes, earlier, options.alpha, options.repeats)
-            runs.append(scored(case, run.seconds, run.graph, run.weighted_tests))
+            seconds = (run.seconds, run.frame_seconds)
+            runs.append(scored(case, seconds, run.graph, run.weighted_tests))
         entries.append(Entry(learner.name, is_peer=False, runs=tuple(runs)))
     return entries
 
@@ -193,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--limit", type=float, default=120.0, help="seconds a peer may take for one sample")
     add("--alpha", type=float, default=0.01)
-    add("--repeats", type=int, default=5, help="of a quick run; the best is taken")
+    add("--repeats", type=int, default=9, help="of a quick run; the best is taken")
     add("--cache", type=Path, default=DEFAULT_CACHE, help="where the peers are installed")
     add("--core", type=int, help="the core to run on; default: the last one allowed")
     add("--peers-only", action="store_true", help="leave our own learners out")

@@ -11,6 +11,7 @@ COLUMNS = (
     "rows",
     "learner",
     "time",
+    "from DataFrame",
     "SHD",
     "skeleton HD",
     "weighted tests",
@@ -24,6 +25,7 @@ class Run:
     """One learner on one sample; ``note`` says why there is no result."""
 
     seconds: float | None = None
+    frame_seconds: float | None = None
     structural_distance: int | None = None
     skeleton_distance: int | None = None
     weighted_tests: float | None = None
@@ -59,10 +61,11 @@ def rows_of(network: str, n_rows: int, entries: Sequence[Entry]) -> list[tuple[s
 def _cells(entry: Entry, fastest: float | None) -> tuple[str, ...]:
     seconds = entry.seconds
     if seconds is None:
-        return (entry.learner, entry.note, "", "", "", "")
+        return (entry.learner, entry.note, "", "", "", "", "")
     return (
         entry.learner,
         _duration(seconds),
+        _duration(_mean(run.frame_seconds for run in entry.runs) or seconds),
         _number(_mean(run.structural_distance for run in entry.runs), 1),
         _number(_mean(run.skeleton_distance for run in entry.runs), 1),
         _number(_mean(run.weighted_tests for run in entry.runs), 0),
