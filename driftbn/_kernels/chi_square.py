@@ -465,6 +465,11 @@ def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -
             if _n_met(evidence.joint[c], evidence.first[x], evidence.first[x + 1]) > 1:
                 return False
         return True
+    n_strata = 1
+    for z in members:
+        n_strata = min(n_strata * (evidence.first[z + 1] - evidence.first[z]), 2**32)
+    if n_strata <= work.histogram.shape[0]:
+        return _is_determined_by_table(evidence, work, x, members, n_strata)
     sort_rows_by(evidence, work, members)
     row = work.rows_a if len(members) % 2 == 0 else work.rows_b
     level_of = evidence.codes[x]
@@ -472,6 +477,25 @@ def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -
         if level_of[row[p]] != level_of[row[p - 1]] and same_stratum(
             evidence, members, row[p - 1], row[p]
         ):
+            return False
+    return True
+
+
+@inlined
+def _is_determined_by_table(
+    evidence: Evidence, work: Workspace, x: int, members: Ints, n_strata: int
+) -> bool:
+    """Look for a row whose stratum has shown another level of x before."""
+    shown = work.histogram
+    for s in range(n_strata):
+        shown[s] = -1
+    for r in range(evidence.codes.shape[1]):
+        stratum = 0
+        for z in members:
+            stratum = stratum * (evidence.first[z + 1] - evidence.first[z]) + evidence.codes[z, r]
+        if shown[stratum] < 0:
+            shown[stratum] = evidence.codes[x, r]
+        elif shown[stratum] != evidence.codes[x, r]:
             return False
     return True
 
