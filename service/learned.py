@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +75,7 @@ def learn_source(
     """
     if is_graph(source):
         raise InputError(source.name, "holds a learned graph where a table is needed")
-    warm_up(sys.stderr)
+    warm_up()
     times = [time.perf_counter()]
     data = read_table(source, options.input_format, options.columns)
     times.append(time.perf_counter())

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
 
+_log = logging.getLogger("driftbn")
 _F = TypeVar("_F", bound=Callable[..., object])
+
+
+class _FirstCompilation(event.Listener):
+    """Says once in a process that kernels are compiled; silent when they are loaded from disk."""
+
+    def on_start(self, event: Any) -> None:
+        """Look whether it is one of our kernels that is compiled."""
+        if event.data["dispatcher"].__module__.startswith(__package__):
+            stop_listening()
+            _log.warning("compiling kernels, once after installation: about half a minute")
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing."""
+
+
+_EVENTS: Any = event
+_LISTENER = _FirstCompilation()
+_EVENTS.register("numba:compile", _LISTENER)
+
+
+def stop_listening() -> None:
+    """Leave the compiler's events alone; called when the message is out."""
+    _EVENTS.unregister("numba:compile", _LISTENER)
 
 
 def _source_stamp() -> tuple[tuple[str, float, int], ...]:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,11 +19,11 @@ import driftbn
 from driftbn.datasets import asia, sample
 from driftbn.formats import read_bif, read_xmlbif, write_bif, write_json, write_xmlbif
 from driftbn.graph import Dag, Pdag
-from service import warmup
 from service.cli import ExitCode, main
 from service.commands import learn
 from service.tables import read_source, read_table
 from service.text import Line, Style, coloured, one_line, shown
+from service.warmup import warm_up
 
 N_ROWS = 800
 ROOT = Path(__file__).parents[2]
@@ -46,7 +45,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("service.learned.warm_up", lambda stream: None)
+    monkeypatch.setattr("service.learned.warm_up", lambda: None)
 
     def call(*words: object) -> Ran:
         try:
@@ -653,25 +652,8 @@ def test_a_picture_does_not_go_to_a_terminal(
     assert "\x1b[1m" in terminal.written
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.2, warmup.MESSAGE), (0.0, "")])
-def test_compiling_is_told_at_a_terminal_if_it_takes_long(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, said: str
-) -> None:
-    monkeypatch.setattr(warmup, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(warmup, "learn_structure", lambda table: time.sleep(seconds))
-    terminal = Terminal()
-    warmup.warm_up(terminal)
-    assert terminal.written == said
-    piped = io.StringIO()
-    warmup.warm_up(piped)
-    assert piped.getvalue() == ""
-
-
-def test_the_warm_up_learns_a_table() -> None:
-    warmup.warm_up(io.StringIO())
-
-
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_quiet(table: Path) -> None:
+    warm_up()  # else the program says that it compiles
     command = [sys.executable, "-m", "service", "learn", str(table), "--quiet"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     reader, writer = os.pipe()
