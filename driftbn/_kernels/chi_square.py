@@ -7,7 +7,9 @@ import numpy.typing as npt
 
 from driftbn._kernels.bits import count_three, count_two
 from driftbn._kernels.compiled import inlined, kernel, open_kernel
-from driftbn._kernels.evidence import Evidence, Floats, Ints, Workspace
+from driftbn._kernels.contingency import complete_stratum, count_by_rows, n_levels_met
+from driftbn._kernels.evidence import Evidence, Ints, Workspace
+from driftbn._kernels.statistic import table_statistic
 from driftbn._kernels.strata import (
     BEGIN,
     COUNT,
@@ -20,136 +22,15 @@ from driftbn._kernels.strata import (
     find_split,
     make_next_stratum,
     number_rows,
-    same_stratum,
-    sort_rows_by,
 )
 
 DEPENDENT = 0
 INDEPENDENT = 1
 UNDECIDED = 2  # too few rows to tell: the search takes it for independent and counts it
-CONNECTED, SEPARATED, MUTE = range(3)  # verdicts of a set about a pair
 OPEN = 3  # strata not yet counted may change the answer
 ROWS_PER_DOF = 5  # a conditional test with fewer rows per degree of freedom decides nothing
 # A word of a three-way count costs 0.4 ns, a row of the sorted pass 1.2 ns (5000 rows).
 WORDS_PER_ROW = 3
-BLOCK_WORDS = 256  # of all level sets at once: 400 such blocks stay in a second-level cache
-
-
-@inlined
-def table_statistic(  # type: ignore[no-untyped-def]
-    cells: Ints, column: Floats, n_x: int, n_y: int, entropy: Floats
-):
-    """Return chi-square (or G, if ``entropy`` is given) and degrees of freedom of one table.
-
-    ``cells[i * n_y + j]`` counts level i against level j; empty rows and columns take no degree of
-    freedom. ``column`` is scratch.
-    """
-    if entropy.shape[0] > 0:
-        return _g_statistic(cells, n_x, n_y, entropy)
-    if n_x == 2 and n_y == 2:
-        return _fourfold_statistic(cells[0], cells[1], cells[2], cells[3])
-    total = 0
-    n_columns = 0
-    for j in range(n_y):
-        count = 0
-        for i in range(n_x):
-            count += cells[i * n_y + j]
-        total += count
-        column[j] = 1.0 / count if count > 0 else 0.0
-        n_columns += count > 0
-    n_used = 0
-    value = 0.0
-    for i in range(n_x):
-        count = 0
-        part = 0.0
-        for j in range(n_y):
-            n = cells[i * n_y + j]
-            count += n
-            part += np.float64(n * n) * column[j]
-        if count > 0:
-            n_used += 1
-            value += part / count
-    dof = (n_used - 1) * (n_columns - 1)
-    if dof <= 0:
-        return 0.0, 0
-    return total * (value - 1.0), dof
-
-
-@inlined
-def _fourfold_statistic(a: int, b: int, c: int, d: int):  # type: ignore[no-untyped-def]
-    """Return chi-square of two by two cells, which takes one division."""
-    margins = np.float64((a + b) * (c + d)) * np.float64((a + c) * (b + d))
-    if margins == 0.0:
-        return 0.0, 0
-    cross = np.float64(a * d - b * c)
-    return (a + b + c + d) * cross * cross / margins, 1
-
-
-@inlined
-def _g_statistic(  # type: ignore[no-untyped-def]
-    cells: Ints, n_x: int, n_y: int, entropy: Floats
-):
-    """Return G, twice the sum of n ln n over cells less margins plus total."""
-    total = 0
-    n_columns = 0
-    value = 0.0
-    for j in range(n_y):
-        count = 0
-        for i in range(n_x):
-            count += cells[i * n_y + j]
-            value += entropy[cells[i * n_y + j]]
-        total += count
-        value -= entropy[count]
-        n_columns += count > 0
-    n_used = 0
-    for i in range(n_x):
-        count = 0
-        for j in range(n_y):
-            count += cells[i * n_y + j]
-        value -= entropy[count]
-        n_used += count > 0
-    dof = (n_used - 1) * (n_columns - 1)
-    if dof <= 0:
-        return 0.0, 0
-    return 2.0 * (value + entropy[total]), dof
-
-
-@kernel
-def count_pairs(evidence: Evidence) -> None:
-    """Fill ``evidence.joint`` with the counts of every two levels of different variables."""
-    first, bits, joint = evidence.first, evidence.bits, evidence.joint
-    n_variables = first.shape[0] - 1
-    n_words = bits.shape[1]
-    for begin in range(0, n_words, BLOCK_WORDS):
-        end = min(begin + BLOCK_WORDS, n_words)
-        for x in range(n_variables):
-            for y in range(x + 1, n_variables):
-                for a in range(first[x], first[x + 1] - 1):
-                    for b in range(first[y], first[y + 1] - 1):
-                        joint[a, b] += count_two(bits[a, begin:end], bits[b, begin:end])
-    for x in range(n_variables):
-        for y in range(x + 1, n_variables):
-            _complete_pair(evidence, x, y)
-
-
-@inlined
-def _complete_pair(evidence: Evidence, x: int, y: int) -> None:
-    """Derive the last row and column of a pair's table from the totals, and mirror it."""
-    first, totals, joint = evidence.first, evidence.totals, evidence.joint
-    last_x = first[x + 1] - 1
-    last_y = first[y + 1] - 1
-    for a in range(first[x], last_x):
-        rest = totals[a]
-        for b in range(first[y], last_y):
-            rest -= joint[a, b]
-        joint[a, last_y] = rest
-    for b in range(first[y], last_y + 1):
-        rest = totals[b]
-        for a in range(first[x], last_x):
-            rest -= joint[a, b]
-            joint[b, a] = joint[a, b]
-        joint[last_x, b] = rest
-        joint[b, last_x] = rest
 
 
 @inlined
@@ -165,18 +46,9 @@ def test_marginal(  # type: ignore[no-untyped-def]
             for j in range(n_y):
                 work.cells[i * n_y + j] = evidence.joint[first[x] + i, first[y] + j]
     else:
-        _count_by_rows(evidence.codes[x], evidence.codes[y], n_x, n_y, work.cells)
+        count_by_rows(evidence.codes[x], evidence.codes[y], n_x, n_y, work.cells)
     statistic, dof = table_statistic(work.cells, work.column, n_x, n_y, evidence.entropy)
     return _outcome(evidence, statistic, dof, scale), statistic, dof
-
-
-@inlined
-def _count_by_rows(
-    x: npt.NDArray[np.uint8], y: npt.NDArray[np.uint8], n_x: int, n_y: int, cells: Ints
-) -> None:
-    cells[: n_x * n_y] = 0
-    for r in range(x.shape[0]):
-        cells[np.int64(x[r]) * n_y + y[r]] += 1
 
 
 @inlined
@@ -241,7 +113,9 @@ def _test_given_one(  # type: ignore[no-untyped-def]
     n_y = first[y + 1] - y0
     dof = 0
     for c in range(first[z], first[z + 1]):
-        dof += (_n_met(joint[c], x0, x0 + n_x) - 1) * (_n_met(joint[c], y0, y0 + n_y) - 1)
+        dof += (n_levels_met(joint[c], x0, x0 + n_x) - 1) * (
+            n_levels_met(joint[c], y0, y0 + n_y) - 1
+        )
     if dof == 0 or evidence.codes.shape[1] < ROWS_PER_DOF * dof:
         return UNDECIDED, 0.0, dof
     limit = evidence.critical[dof] * scale
@@ -258,7 +132,7 @@ def _test_given_one(  # type: ignore[no-untyped-def]
                 if joint[c, x0 + i] > 0 and joint[c, y0 + j] > 0 and rest[i * n_y + j] > 0:
                     n = count_three(bits[x0 + i], bits[y0 + j], bits[c])
                 cells[i * n_y + j] = n
-        _complete_stratum(cells, joint[c, x0 : x0 + n_x], joint[c, y0 : y0 + n_y])
+        complete_stratum(cells, joint[c, x0 : x0 + n_x], joint[c, y0 : y0 + n_y])
         for k in range(n_x * n_y):
             rest[k] -= cells[k]
         part, _ = table_statistic(cells, work.column, n_x, n_y, evidence.entropy)
@@ -268,33 +142,6 @@ def _test_given_one(  # type: ignore[no-untyped-def]
     part, _ = table_statistic(rest, work.column, n_x, n_y, evidence.entropy)
     statistic += part
     return _outcome(evidence, statistic, dof, scale), statistic, dof
-
-
-@inlined
-def _n_met(counts: npt.NDArray[np.int32], begin: int, end: int) -> int:
-    met = 0
-    for level in range(begin, end):
-        met += counts[level] > 0
-    return met
-
-
-@inlined
-def _complete_stratum(
-    cells: Ints, margin_x: npt.NDArray[np.int32], margin_y: npt.NDArray[np.int32]
-) -> None:
-    """Derive the last row and column of one stratum from its margins."""
-    n_x = margin_x.shape[0]
-    n_y = margin_y.shape[0]
-    for i in range(n_x - 1):
-        rest = np.int64(margin_x[i])
-        for j in range(n_y - 1):
-            rest -= cells[i * n_y + j]
-        cells[i * n_y + n_y - 1] = rest
-    for j in range(n_y):
-        rest = np.int64(margin_y[j])
-        for i in range(n_x - 1):
-            rest -= cells[i * n_y + j]
-        cells[(n_x - 1) * n_y + j] = rest
 
 
 @inlined
@@ -409,95 +256,6 @@ def _test_sorted(  # type: ignore[no-untyped-def]
         if outcome != OPEN:
             return outcome, statistic, dof
     return _outcome(evidence, statistic, dof, scale), statistic, dof
-
-
-@open_kernel
-def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int:
-    """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it.
-
-    A set within whose strata the pair never varies together separates it, unless it determines one
-    end: then it may act on the other end directly or only through the end that it
-    determines. The first is taken to hold if every member still depends on the other end
-    once the determined end is known; otherwise the set says nothing.
-    """
-    size = len(members)
-    given = work.given
-    for i in range(size):
-        given[i] = members[i]
-    left, right, n_given = pair[0], pair[1], size
-    end = -1  # of the pair, the one whose determination is looked into
-    member = size
-    verdict = SEPARATED
-    while True:  # one place from which tests are run keeps the compiled code small
-        scale = 1.0 + evidence.excess[left] * evidence.excess[right]
-        outcome, _, dof = test_conditional(evidence, work, left, right, given[:n_given], scale)
-        work.tests[n_given, 0] += 1
-        if end < 0:
-            if outcome == DEPENDENT:
-                return CONNECTED
-            work.tests[size, 1] += outcome == UNDECIDED
-            if dof > 0 or size == 0:
-                return SEPARATED
-        elif outcome == DEPENDENT:
-            member += 1
-            if member == size:
-                return SEPARATED
-        else:
-            verdict = MUTE
-            member = size
-        if member == size:
-            end += 1
-            while end < 2 and not _is_determined(evidence, work, pair[end], members):
-                end += 1
-            if end == 2:
-                return verdict
-            member = 0
-            given[0] = pair[end]
-            right, n_given = pair[1 - end], 1
-        left = members[member]
-
-
-@inlined
-def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -> bool:
-    """Whether x has one level only wherever the members have theirs."""
-    if len(members) == 1 and evidence.joint.shape[0] > 0:
-        for c in range(evidence.first[members[0]], evidence.first[members[0] + 1]):
-            if _n_met(evidence.joint[c], evidence.first[x], evidence.first[x + 1]) > 1:
-                return False
-        return True
-    n_strata = 1
-    for z in members:
-        n_strata = min(n_strata * (evidence.first[z + 1] - evidence.first[z]), 2**32)
-    if n_strata <= work.histogram.shape[0]:
-        return _is_determined_by_table(evidence, work, x, members, n_strata)
-    sort_rows_by(evidence, work, members)
-    row = work.rows_a if len(members) % 2 == 0 else work.rows_b
-    level_of = evidence.codes[x]
-    for p in range(1, row.shape[0]):
-        if level_of[row[p]] != level_of[row[p - 1]] and same_stratum(
-            evidence, members, row[p - 1], row[p]
-        ):
-            return False
-    return True
-
-
-@inlined
-def _is_determined_by_table(
-    evidence: Evidence, work: Workspace, x: int, members: Ints, n_strata: int
-) -> bool:
-    """Look for a row whose stratum has shown another level of x before."""
-    shown = work.histogram
-    for s in range(n_strata):
-        shown[s] = -1
-    for r in range(evidence.codes.shape[1]):
-        stratum = 0
-        for z in members:
-            stratum = stratum * (evidence.first[z + 1] - evidence.first[z]) + evidence.codes[z, r]
-        if shown[stratum] < 0:
-            shown[stratum] = evidence.codes[x, r]
-        elif shown[stratum] != evidence.codes[x, r]:
-            return False
-    return True
 
 
 @kernel

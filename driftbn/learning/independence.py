@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from driftbn._kernels import pursuit
 from driftbn._kernels.census import Census
-from driftbn._kernels.chi_square import SEPARATED, count_pairs, judge, remove_independent
+from driftbn._kernels.chi_square import remove_independent
 from driftbn._kernels.chi_square import test_conditional as run_test
+from driftbn._kernels.contingency import count_pairs
 from driftbn._kernels.evidence import (
     ARENA_BYTES,
     CODES_PER_SET,
@@ -22,6 +23,7 @@ from driftbn._kernels.evidence import (
     Workspace,
 )
 from driftbn._kernels.search import Search
+from driftbn._kernels.verdict import SEPARATED, judge
 from driftbn.config import Statistic
 from driftbn.errors import ConfigError, DataError, VariableMismatchError
 from driftbn.learning.base import IndependenceTest, Ints, Mask
