@@ -28,7 +28,8 @@ class IndependenceTest(ABC):
     """Answers which of several sets separates two variables; all that a search asks for.
 
     A subclass must set ``names`` (sorted) and implement ``first_separator``. The other methods are
-    built on it and may be replaced by faster ones with the same answers.
+    built on it and may be replaced by faster ones. A test that can tell that a set says nothing
+    about a pair, as one on data can, may leave such sets out of a census.
     """
 
     names: tuple[str, ...]

@@ -69,11 +69,11 @@ class Case:
 
 @dataclass
 class PeerRunner:
-    """Calls peers in their environment; leaves out inputs larger than one that took too long."""
+    """Calls peers in their environment; leaves out a network that took too long with fewer rows."""
 
     python: Path
     options: Options
-    _exceeded: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    _exceeded: set[tuple[str, str]] = field(default_factory=set)
 
     def run(self, peer: str, case: Case) -> Entry:
         """Run one peer on every sample of a case, up to the first without a result."""
@@ -85,13 +85,11 @@ class PeerRunner:
         return Entry(peer, is_peer=True, runs=tuple(runs))
 
     def _run_one(self, peer: str, case: Case, codes: Codes) -> Run:
-        size = (len(case.network.nodes), case.n_rows)
-        too_large = self._exceeded.setdefault(peer, [])
-        if any(nodes <= size[0] and n_rows <= size[1] for nodes, n_rows in too_large):
+        if (peer, case.network.name) in self._exceeded:
             return Run(note="skipped")
         answer = self._ask(peer, case, codes)
         if answer["timed_out"]:
-            too_large.append(size)
+            self._exceeded.add((peer, case.network.name))
             return Run(note=f">{self.options.limit_seconds:.0f} s")
         if answer["error"]:
             _log.warning("%s on %s: %s", peer, case.network.name, answer["error"])
