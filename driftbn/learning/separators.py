@@ -94,19 +94,29 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
     def started_from(
         self, names: tuple[str, ...], max_size: int
     ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
-        """Return members and sizes for a search over ``names``, without sets that do not fit."""
+        """Return members and sizes for a search over ``names``, without sets that do not fit.
+
+        Both lists of names are sorted, so a pair and the members of a set keep their order.
+        """
         if names == self.names and self._members.shape[1] == max_size:
             return self._members, self._sizes
-        known = set(names)
-        kept = {
-            pair: members
-            for pair, members in self.items()
-            if len(members) <= max_size and known.issuperset((*pair, *members))
-        }
-        fitted = SeparatorMap(names, kept)
-        members_of = np.zeros((len(fitted._sizes), max_size), np.int16)
-        members_of[:, : fitted._members.shape[1]] = fitted._members
-        return members_of, fitted._sizes
+        now = {name: i for i, name in enumerate(names)}
+        place = np.array([now.get(name, -1) for name in self.names], np.int64)
+        high, low = np.tril_indices(len(self.names), -1)  # in the order of the list of all pairs
+        kept = (self._sizes >= 0) & (self._sizes <= max_size) & (place[low] >= 0)
+        kept &= place[high] >= 0
+        n_columns = self._members.shape[1]
+        inside = np.arange(n_columns) < self._sizes[:, None]
+        members = place[self._members]
+        kept &= np.all((members >= 0) | ~inside, axis=1)
+        target = pair_index(place[low[kept]], place[high[kept]])
+        n_pairs = len(names) * (len(names) - 1) // 2
+        sizes = np.full(n_pairs, NO_SEPARATOR, np.int8)
+        sizes[target] = self._sizes[kept]
+        members_of = np.zeros((n_pairs, max_size), np.int16)
+        width = min(n_columns, max_size)
+        members_of[target, :width] = np.where(inside, members, 0)[kept, :width]
+        return members_of, sizes
 
 
 @dataclass(frozen=True)

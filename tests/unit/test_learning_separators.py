@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from driftbn import datasets
 from driftbn.config import Algorithm, LearnerConfig, WarmStart
@@ -59,6 +63,32 @@ def test_start_with_smaller_sets_drops_larger_ones() -> None:
     members, sizes = SeparatorMap(NAMES, FOUND).started_from(NAMES, 1)
     again = SeparatorMap.from_arrays(NAMES, members, sizes)
     assert dict(again) == {("a", "c"): ("b",), ("a", "d"): ()}
+
+
+@given(
+    names=st.sets(st.sampled_from("abcdefgh"), min_size=2),
+    later=st.sets(st.sampled_from("abcdefghij")),
+    max_size=st.integers(0, 4),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(deadline=None)
+def test_start_keeps_exactly_the_pairs_whose_names_are_all_there(
+    names: set[str], later: set[str], max_size: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for pair in combinations(sorted(names), 2):
+        others = sorted(names - set(pair))
+        members = rng.permutation(others)[: rng.integers(0, 4)].tolist() if others else []
+        if rng.random() < 0.7:
+            found[pair] = tuple(sorted(members))
+    arrays = SeparatorMap(sorted(names), found).started_from(tuple(sorted(later)), max_size)
+    assert arrays[0].shape[1] == max_size
+    assert dict(SeparatorMap.from_arrays(tuple(sorted(later)), *arrays)) == {
+        pair: members
+        for pair, members in found.items()
+        if len(members) <= max_size and later.issuperset((*pair, *members))
+    }
 
 
 def test_empty_map_is_empty() -> None:
