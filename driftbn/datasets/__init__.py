@@ -1,7 +1,73 @@
-"""Networks with known truth and rows drawn from them."""
+"""Networks with known truth, rows drawn from them, and exactly known changes."""
 
 from driftbn.datasets.bundled import alarm, asia, load
+from driftbn.datasets.drift import (
+    MEDIUM,
+    STRONG,
+    WEAK,
+    Change,
+    ChangeKind,
+    EdgeStrength,
+    add_edge,
+    add_edges,
+    change_root_marginal,
+    change_table,
+    edge_strength,
+    pick_added_edges,
+    pick_removed_edges,
+    remove_edge,
+    remove_edges,
+    reverse_edge,
+    rewire,
+    table_difference,
+)
+from driftbn.datasets.inference import joint
 from driftbn.datasets.random_networks import random_dag, random_network
 from driftbn.datasets.sampling import sample, sample_codes
+from driftbn.datasets.streams import (
+    Abrupt,
+    DriftStream,
+    Gradual,
+    Recurring,
+    Repeats,
+    Schedule,
+    Sessions,
+    Stationary,
+)
 
-__all__ = ["alarm", "asia", "load", "random_dag", "random_network", "sample", "sample_codes"]
+__all__ = [
+    "MEDIUM",
+    "STRONG",
+    "WEAK",
+    "Abrupt",
+    "Change",
+    "ChangeKind",
+    "DriftStream",
+    "EdgeStrength",
+    "Gradual",
+    "Recurring",
+    "Repeats",
+    "Schedule",
+    "Sessions",
+    "Stationary",
+    "add_edge",
+    "add_edges",
+    "alarm",
+    "asia",
+    "change_root_marginal",
+    "change_table",
+    "edge_strength",
+    "joint",
+    "load",
+    "pick_added_edges",
+    "pick_removed_edges",
+    "random_dag",
+    "random_network",
+    "remove_edge",
+    "remove_edges",
+    "reverse_edge",
+    "rewire",
+    "sample",
+    "sample_codes",
+    "table_difference",
+]

@@ -105,12 +105,12 @@ def sample_codes(
     codes = np.zeros((len(network.nodes), n_rows), dtype=np.uint8)
     for node in network.dag.topological_order():
         i = network.index(node)
-        configuration = _configurations(network, codes, i)
-        codes[i] = _drawn(network.cpts[i], configuration, rng.random(n_rows))
+        configuration = configurations(network, codes, i)
+        codes[i] = drawn(network.cpts[i], configuration, rng.random(n_rows))
     return codes
 
 
-def _configurations(
+def configurations(
     network: BayesianNetwork, codes: npt.NDArray[np.uint8], child: int
 ) -> npt.NDArray[np.int64]:
     """Return for each row the number of the table row that applies to ``child``."""
@@ -121,7 +121,7 @@ def _configurations(
     return number
 
 
-def _drawn(
+def drawn(
     cpt: FloatArray, configuration: npt.NDArray[np.int64], uniform: FloatArray
 ) -> npt.NDArray[np.uint8]:
     """Invert the cumulative distribution of each row's configuration."""

@@ -1,0 +1,449 @@
+"""Windows of a stream, and the buffer that cuts them from batches of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from driftbn.config import check_integer
+from driftbn.errors import DataError, FormatError
+from driftbn.window_config import LatePolicy, WindowConfig, WindowMode
+
+__all__ = ["LatePolicy", "Window", "WindowBuffer", "WindowConfig", "WindowMode"]
+
+_VERSION: Final = 1
+_MAX_SLOT: Final = 2.0**53
+"""Up to here a float counts without gaps."""
+_COUNTS: Final = ("n_variables", "n_records", "n_windows", "n_late", "n_overlap")
+_TIMES: Final = ("largest_time", "open_slot")
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The rows of one window, as codes.
+
+    Parameters
+    ----------
+    index
+        Running number of the window in the stream, from 0.
+    codes
+        ``uint8 [variables, rows]``, C-contiguous and read-only. By arrival in row windows; by time
+        and then arrival in time windows, where late rows count to the part that they joined.
+    first_record, last_record
+        Smallest and largest running number of its records in the stream, from 0, both inclusive.
+        Late and early rows leave gaps between them in time windows.
+    start, end
+        Smallest and largest event time of its rows, both inclusive; ``None`` if a row has no time.
+    """
+
+    index: int
+    codes: NDArray[np.uint8] = field(repr=False)
+    first_record: int
+    last_record: int
+    start: float | None = None
+    end: float | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of the window."""
+        return int(self.codes.shape[1])
+
+
+class _Rows(NamedTuple):
+    """Rows of the stream; the last axis of each array runs over them."""
+
+    codes: NDArray[np.uint8]  # [variables, rows]
+    times: NDArray[np.float64]  # [rows], NaN where there is none
+    slots: NDArray[np.float64]  # [rows], number of the time window; 0 in row windows
+    records: NDArray[np.int64]  # [rows]
+
+
+class WindowBuffer:
+    """Takes batches of codes and hands out the windows that they complete.
+
+    The windows do not depend on how the stream is cut into batches. Memory is fixed: codes of
+    ``[n_variables, config.capacity]`` and three numbers a row.
+
+    Event time is divided into *slots* of ``seconds``. The watermark is the largest time seen minus
+    the lateness; a slot is open until the watermark reaches its end. After each row, in order:
+
+    1. Slots that the watermark passed are closed, oldest first. One with fewer than ``min_rows``
+       rows is kept and merged with the next slot that has rows.
+    2. If the oldest open slot, with what was merged into it, has ``row_limit`` rows, they are a
+       window. Later rows of that slot make a further window.
+    3. If the buffer is full, the oldest slots are closed until at most ``row_limit`` rows are left;
+       rows that come for them later make further windows.
+
+    A row is late if its slot is no longer open when it comes, even if rows of that slot are still
+    held to be merged: what is late depends on times alone, not on the traffic.
+
+    Parameters
+    ----------
+    config
+        How to cut.
+    n_variables
+        Rows of the code matrix.
+
+    Raises
+    ------
+    ConfigError
+        If ``n_variables`` is not an integer from 0.
+
+    Examples
+    --------
+    >>> buffer = WindowBuffer(WindowConfig(size=2), n_variables=1)
+    >>> batch = np.array([[0, 1, 1, 0, 1]], dtype=np.uint8)
+    >>> [window.codes.tolist() for window in buffer.append(batch)]
+    [[[0, 1]], [[1, 0]]]
+    >>> buffer.n_buffered, [window.codes.tolist() for window in buffer.flush()]
+    (1, [[[1]]])
+    """
+
+    def __init__(self, config: WindowConfig, n_variables: int) -> None:
+        check_integer("n_variables", n_variables, 0)
+        self.config = config
+        self.n_variables = n_variables
+        self._held = _Rows(
+            np.zeros((n_variables, config.capacity), dtype=np.uint8),
+            np.zeros(config.capacity),
+            np.zeros(config.capacity),
+            np.zeros(config.capacity, dtype=np.int64),
+        )
+        self._reset()
+
+    def _reset(self) -> None:
+        self._n_held = 0
+        self._n_overlap = 0
+        self._n_records = 0
+        self._n_windows = 0
+        self._n_late = 0
+        self._largest_time = -np.inf
+        self._open_slot = -np.inf
+
+    @property
+    def n_records(self) -> int:
+        """The number of records taken in, late ones too."""
+        return self._n_records
+
+    @property
+    def n_windows(self) -> int:
+        """The number of windows handed out."""
+        return self._n_windows
+
+    @property
+    def n_late(self) -> int:
+        """The number of records that came after their time window was closed."""
+        return self._n_late
+
+    @property
+    def n_buffered(self) -> int:
+        """The number of rows held for windows to come."""
+        return self._n_held
+
+    @property
+    def n_pending(self) -> int:
+        """The number of rows held that have been in no window; fewer than held when sliding."""
+        return self._n_held - self._n_overlap
+
+    def append(
+        self, codes: NDArray[np.uint8], times: ArrayLike | None = None
+    ) -> tuple[Window, ...]:
+        """Take in a batch and return the windows that it completes, in order.
+
+        Parameters
+        ----------
+        codes
+            ``uint8 [variables, rows]`` with any number of rows, also none; it is copied.
+        times
+            Event time of each row in seconds since the epoch. Time windows need it; row windows
+            only pass it on.
+
+        Raises
+        ------
+        DataError
+            If the codes have another type or shape, times are absent where they are needed, or a
+            time is not finite or too far from the origin. Nothing of the batch is taken in.
+        """
+        batch = self._read(codes, times)
+        self._n_records += batch.times.size
+        if batch.times.size == 0:
+            return ()
+        if self.config.seconds is None:
+            return tuple(self._append_by_rows(batch))
+        return tuple(self._append_by_time(batch))
+
+    def flush(self) -> tuple[Window, ...]:
+        """Close what is open, as at the end of a file, and return it.
+
+        The last window may have fewer than ``size`` or ``min_rows`` rows. Rows that come later for
+        a time window closed here are late. A sliding window starts afresh, and is made here only
+        if there are rows that have been in none.
+        """
+        n_rows = self._n_held
+        cuts = [n_rows] if self.n_pending else []
+        if self.config.seconds is not None:
+            self._sort()
+            cuts = list(self._cuts(0, n_rows))
+            if n_rows > (cuts[-1] if cuts else 0):
+                cuts.append(n_rows)
+            self._open_slot = max(self._open_slot, float(self._slots(self._largest_time)) + 1)
+        windows = self._close(cuts)
+        self._n_held = self._n_overlap = 0
+        return tuple(windows)
+
+    def reset(self) -> None:
+        """Forget all rows and start the numbers of records and windows at 0."""
+        self._reset()
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later ``from_state`` needs, as plain values and arrays (copies)."""
+        values: dict[str, Any] = {"version": _VERSION, "mode": self.config.mode.value}
+        values["n_variables"] = self.n_variables
+        values |= {name: getattr(self, f"_{name}") for name in _COUNTS[1:]}
+        for name in _TIMES:
+            value = getattr(self, f"_{name}")
+            values[name] = value if np.isfinite(value) else None
+        for name, kept in self._held._asdict().items():
+            values[name] = kept[..., : self._n_held].copy()
+        return values
+
+    @classmethod
+    def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> WindowBuffer:
+        """Return a buffer that goes on where the one that gave ``state`` stood.
+
+        Parameters
+        ----------
+        config
+            The settings of that buffer.
+        state
+            What its ``state`` returned.
+
+        Raises
+        ------
+        FormatError
+            If it is something else, of another version or mode, or does not fit the settings.
+        """
+        for name, expected in (("version", _VERSION), ("mode", config.mode.value)):
+            if state.get(name) != expected:
+                found = state.get(name)
+                raise FormatError(f"buffer state {name} is {found!r}: it must be {expected!r}")
+        counts = {name: _read_count(state, name) for name in _COUNTS}
+        buffer = cls(config, counts.pop("n_variables"))
+        for name, count in counts.items():
+            setattr(buffer, f"_{name}", count)
+        for name in _TIMES:
+            setattr(buffer, f"_{name}", _read_time(state, name))
+        buffer._take_state(state)
+        return buffer
+
+    def _take_state(self, state: Mapping[str, Any]) -> None:
+        times = state.get("times")
+        n_rows = times.size if isinstance(times, np.ndarray) else 0
+        if n_rows >= self.config.capacity or n_rows < self._n_overlap:
+            raise FormatError(f"buffer state has {n_rows} rows, which do not fit the settings")
+        for name, kept in self._held._asdict().items():
+            rows, shape = state.get(name), (*kept.shape[:-1], n_rows)
+            if not isinstance(rows, np.ndarray) or (rows.dtype, rows.shape) != (kept.dtype, shape):
+                raise FormatError(f"buffer state {name!r} must be {kept.dtype} of shape {shape}")
+            kept[..., :n_rows] = rows
+        self._n_held = n_rows
+        if self.config.seconds is not None and self._n_oldest() >= self.config.row_limit:
+            raise FormatError("buffer state holds a window that should have been closed")
+
+    def _read(self, codes: NDArray[np.uint8], times: ArrayLike | None) -> _Rows:
+        if not isinstance(codes, np.ndarray) or codes.dtype != np.uint8 or codes.ndim != 2:
+            found = getattr(codes, "dtype", type(codes).__name__)
+            raise DataError(f"codes must be a uint8 matrix [variables, rows], not {found}")
+        if codes.shape[0] != self.n_variables:
+            raise DataError(f"codes have {codes.shape[0]} variables: must be {self.n_variables}")
+        n_rows = codes.shape[1]
+        if times is None and self.config.seconds is not None and n_rows:
+            raise DataError(f"times are needed for windows of {self.config.seconds} seconds")
+        clock = np.full(n_rows, np.nan) if times is None else _read_times(times, n_rows)
+        slots = np.zeros(n_rows)
+        if self.config.seconds is not None:
+            slots = self._slots(clock)
+            far = np.flatnonzero(~(np.abs(slots) < _MAX_SLOT))
+            _refuse(far, clock, f"is too far from the origin {self.config.origin}")
+        records = np.arange(self._n_records, self._n_records + n_rows, dtype=np.int64)
+        return _Rows(codes, clock, slots, records)
+
+    def _slots(self, times: ArrayLike) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):  # what is too large is refused by its slot
+            shifted = np.subtract(times, self.config.origin, dtype=np.float64)
+            return np.asarray(np.floor(shifted / self.config.seconds))
+
+    def _append_by_rows(self, batch: _Rows) -> Iterator[Window]:
+        size = self.config.row_limit
+        step = size if self.config.step is None else self.config.step
+        position, n_rows = 0, batch.times.size
+        while position < n_rows:
+            stop = min(n_rows, position + size - self._n_held)
+            self._hold(batch, position, stop)
+            position = stop
+            if self._n_held == size:
+                yield self._window(0, size)
+                self._drop(step)
+                self._n_overlap = size - step
+
+    def _append_by_time(self, batch: _Rows) -> Iterator[Window]:
+        batch, opens = self._admit(batch)
+        moves = np.flatnonzero(opens > np.concatenate(([self._open_slot], opens[:-1])))
+        position, n_rows = 0, batch.times.size
+        while position < n_rows:
+            stop = self._next_stop(batch.slots, moves, position)
+            self._hold(batch, position, stop)
+            self._open_slot = float(opens[stop - 1])
+            if self._may_close():
+                yield from self._settle()
+            position = stop
+
+    def _admit(self, batch: _Rows) -> tuple[_Rows, NDArray[np.float64]]:
+        """Return the rows that enter a window, each with the oldest slot open at its arrival."""
+        largest = np.maximum(np.maximum.accumulate(batch.times), self._largest_time)
+        self._largest_time = float(largest[-1])
+        with np.errstate(over="ignore"):
+            watermarks = largest - self.config.lateness_seconds
+        opens = np.maximum(self._slots(watermarks), self._open_slot)
+        late = batch.slots < opens
+        n_late = int(np.count_nonzero(late))
+        self._n_late += n_late
+        if n_late == 0:
+            return batch, opens
+        if self.config.late is LatePolicy.CURRENT:
+            return batch._replace(slots=np.maximum(batch.slots, opens)), opens
+        codes, times, slots, records = batch
+        on_time = ~late
+        batch = _Rows(codes[:, on_time], times[on_time], slots[on_time], records[on_time])
+        return batch, opens[on_time]
+
+    def _next_stop(self, slots: NDArray[np.float64], moves: NDArray[np.intp], position: int) -> int:
+        """Return the end of the longest run of rows in which only the last can close a window."""
+        stop = min(slots.size, position + self.config.capacity - self._n_held)
+        move = int(np.searchsorted(moves, position))
+        if move < moves.size:
+            stop = min(stop, int(moves[move]) + 1)
+        wanted = self.config.row_limit - self._n_oldest()
+        oldest = np.flatnonzero(slots[position:stop] <= self._open_slot)
+        return stop if oldest.size < wanted else position + int(oldest[wanted - 1]) + 1
+
+    def _may_close(self) -> bool:
+        n_passed = np.count_nonzero(self._held.slots[: self._n_held] < self._open_slot)
+        return (
+            bool(n_passed >= self.config.min_rows)
+            or self._n_oldest() >= self.config.row_limit
+            or self._n_held == self.config.capacity
+        )
+
+    def _n_oldest(self) -> int:
+        """Count the rows of the oldest open slot and those merged into it."""
+        return int(np.count_nonzero(self._held.slots[: self._n_held] <= self._open_slot))
+
+    def _settle(self) -> list[Window]:
+        """Close what the rules 1 to 3 of the class close."""
+        self._sort()
+        n_rows, limit = self._n_held, self.config.row_limit
+        slots = self._held.slots[:n_rows]
+        cuts = [*self._cuts(0, int(np.searchsorted(slots, self._open_slot)))]
+        start = cuts[-1] if cuts else 0
+        n_oldest = int(np.searchsorted(slots, self._open_slot, side="right"))
+        cuts.extend(range(start + limit, n_oldest + 1, limit))
+        start = cuts[-1] if cuts else 0
+        if n_rows - start == self.config.capacity:
+            for cut in self._cuts(start, n_rows):
+                cuts.append(cut)
+                if n_rows - cut <= limit:
+                    break
+        return self._close(cuts)
+
+    def _sort(self) -> None:
+        """Order the rows held by slot, time and arrival."""
+        n_rows = self._n_held
+        order = np.lexsort((self._held.times[:n_rows], self._held.slots[:n_rows]))
+        if (order[1:] > order[:-1]).all():
+            return
+        for kept in self._held:
+            kept[..., :n_rows] = kept[..., order]
+
+    def _cuts(self, start: int, stop: int) -> Iterator[int]:
+        """Yield where windows end if the sorted rows from ``start`` to ``stop`` are closed."""
+        slots = self._held.slots[start:stop]
+        ends = start + np.append(np.flatnonzero(slots[1:] != slots[:-1]) + 1, slots.size)
+        while True:
+            end = int(np.searchsorted(ends, start + self.config.min_rows))
+            if end == ends.size:
+                return
+            start = min(int(ends[end]), start + self.config.row_limit)
+            yield start
+
+    def _close(self, cuts: list[int]) -> list[Window]:
+        if not cuts:
+            return []
+        starts = [0, *cuts[:-1]]
+        windows = [self._window(start, stop) for start, stop in zip(starts, cuts, strict=True)]
+        self._drop(cuts[-1])
+        return windows
+
+    def _window(self, start: int, stop: int) -> Window:
+        codes = self._held.codes[:, start:stop].copy()
+        codes.setflags(write=False)
+        times, records = self._held.times[start:stop], self._held.records[start:stop]
+        timed = not np.isnan(times).any()
+        self._n_windows += 1
+        return Window(
+            index=self._n_windows - 1,
+            codes=codes,
+            first_record=int(records.min()),
+            last_record=int(records.max()),
+            start=float(times.min()) if timed else None,
+            end=float(times.max()) if timed else None,
+        )
+
+    def _hold(self, batch: _Rows, start: int, stop: int) -> None:
+        end = self._n_held + stop - start
+        held, place = self._held, slice(self._n_held, end)
+        held.codes[:, place] = batch.codes[:, start:stop]
+        held.times[place] = batch.times[start:stop]
+        held.slots[place] = batch.slots[start:stop]
+        held.records[place] = batch.records[start:stop]
+        self._n_held = end
+
+    def _drop(self, count: int) -> None:
+        n_left = self._n_held - count
+        for kept in self._held:
+            kept[..., :n_left] = kept[..., count : self._n_held]
+        self._n_held = n_left
+
+
+def _read_times(times: ArrayLike, n_rows: int) -> NDArray[np.float64]:
+    given = np.asarray(times)
+    if given.shape != (n_rows,) or (n_rows and given.dtype.kind not in "fiu"):
+        found = f"{given.dtype} of shape {given.shape}"
+        raise DataError(f"times must be numbers of shape ({n_rows},), not {found}")
+    clock = given.astype(np.float64)
+    _refuse(np.flatnonzero(~np.isfinite(clock)), clock, "is not a finite number of seconds")
+    return clock
+
+
+def _refuse(rows: NDArray[np.intp], times: NDArray[np.float64], problem: str) -> None:
+    if rows.size:
+        row, value = int(rows[0]), float(times[rows[0]])
+        raise DataError(f"time {value!r} {problem}", row=row, value=value)
+
+
+def _read_count(state: Mapping[str, Any], name: str) -> int:
+    value = state.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise FormatError(f"buffer state {name!r} is {value!r}: it must be an integer from 0")
+    return value
+
+
+def _read_time(state: Mapping[str, Any], name: str) -> float:
+    value = state.get(name)
+    if value is not None and (not isinstance(value, float) or not np.isfinite(value)):
+        raise FormatError(f"buffer state {name!r} is {value!r}: it must be a number or None")
+    return -np.inf if value is None else value

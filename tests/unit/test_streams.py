@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import time
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+from driftbn.datasets import (
+    Abrupt,
+    DriftStream,
+    Gradual,
+    Recurring,
+    Repeats,
+    Schedule,
+    Sessions,
+    Stationary,
+    alarm,
+    asia,
+    joint,
+    random_network,
+    remove_edge,
+    reverse_edge,
+)
+from driftbn.datasets.inference import ancestors
+from driftbn.errors import ConfigError, DataError
+from driftbn.network import BayesianNetwork
+from tests import networks
+
+BINARY = ("no", "yes")
+BURSTS = [None, Sessions(2), Sessions(5), Sessions(20), Repeats(5)]
+
+
+def rows(stream: DriftStream, n_rows: int, *, batch: int | None = None) -> np.ndarray:
+    """Return the first rows of a stream."""
+    size = batch or n_rows
+    batches = islice(stream.batches(size), -(-n_rows // size))
+    return np.concatenate(list(batches), axis=1)[:, :n_rows]
+
+
+def constant(state: int) -> BayesianNetwork:
+    """Return a network that shows in every row which one it is."""
+    row = np.eye(2)[[state]]
+    return BayesianNetwork("abc", [BINARY] * 3, [()] * 3, [row, row, row])
+
+
+def regimes(schedule: Schedule, n_rows: int, bursts: Sessions | Repeats | None) -> np.ndarray:
+    return rows(DriftStream(constant(0), constant(1), schedule, bursts, seed=1), n_rows)[0]
+
+
+def fingerprints(n_states: int = 250) -> BayesianNetwork:
+    """Return a network of independent variables whose states hardly ever meet by chance."""
+    states = [[str(i) for i in range(n_states)]] * 6
+    row = np.full((1, n_states), 1 / n_states)
+    return BayesianNetwork("abcdef", states, [()] * 6, [row] * 6)
+
+
+def changed_asia() -> BayesianNetwork:
+    return remove_edge(asia(), "smoke", "bronc").network
+
+
+def run_lengths(codes: np.ndarray) -> np.ndarray:
+    """Return the lengths of runs of equal columns."""
+    new = (codes[:, 1:] != codes[:, :-1]).any(axis=0)
+    return np.diff(np.flatnonzero(np.concatenate(([True], new, [True]))))
+
+
+def held_rows(stream: DriftStream, codes: np.ndarray) -> np.ndarray:
+    return codes[[stream.before.index(node) for node in stream.held]]
+
+
+class TestSchedules:
+    def test_stationary_stays(self) -> None:
+        assert not Stationary().share_changed(np.arange(10)).any()
+
+    def test_abrupt_changes_at_its_record(self) -> None:
+        assert Abrupt(3).share_changed(np.arange(2, 5)).tolist() == [0, 1, 1]
+
+    def test_abrupt_at_zero_is_changed_from_the_start(self) -> None:
+        assert Abrupt(0).share_changed(np.arange(3)).tolist() == [1, 1, 1]
+
+    def test_gradual_rises_evenly(self) -> None:
+        share = Gradual(100, 1000).share_changed(np.arange(1500))
+        assert not share[:101].any()
+        assert (share[1100:] == 1).all()
+        np.testing.assert_allclose(np.diff(share[100:1101]), 1e-3)
+
+    def test_recurring_goes_back_and_forth(self) -> None:
+        share = Recurring(5, 10).share_changed(np.arange(45))
+        expected = [0] * 5 + [1] * 10 + [0] * 10 + [1] * 10 + [0] * 10
+        assert share.tolist() == expected
+
+    @pytest.mark.parametrize(
+        ("schedule", "arguments", "field"),
+        [
+            (Abrupt, (-1,), "at"),
+            (Gradual, (-1, 5), "start"),
+            (Gradual, (0, 0), "n_records"),
+            (Recurring, (-1, 5), "start"),
+            (Recurring, (0, 0), "n_records"),
+        ],
+    )
+    def test_refuse_odd_numbers(
+        self, schedule: type[Schedule], arguments: tuple[int, ...], field: str
+    ) -> None:
+        with pytest.raises(ConfigError) as caught:
+            schedule(*arguments)
+        assert caught.value.field == field
+
+    @pytest.mark.parametrize("kind", [Sessions, Repeats])
+    @pytest.mark.parametrize("mean", [0.5, 0, -1, float("nan"), float("inf")])
+    def test_bursts_have_a_row_at_least(
+        self, kind: type[Sessions] | type[Repeats], mean: float
+    ) -> None:
+        with pytest.raises(ConfigError, match="mean_length"):
+            kind(mean)
+
+
+class TestRegimes:
+    @pytest.mark.parametrize("bursts", BURSTS)
+    def test_abrupt_change_is_exactly_at_its_record(self, bursts: Sessions | Repeats) -> None:
+        seen = regimes(Abrupt(1234), 3000, bursts)
+        assert not seen[:1234].any()
+        assert seen[1234:].all()
+
+    @pytest.mark.parametrize("bursts", BURSTS)
+    def test_recurring_change_comes_and_goes_at_its_records(
+        self, bursts: Sessions | Repeats
+    ) -> None:
+        seen = regimes(Recurring(700, 300), 1900, bursts)
+        assert np.flatnonzero(np.diff(seen.astype(int))).tolist() == [699, 999, 1299, 1599]
+
+    @pytest.mark.parametrize("bursts", BURSTS)
+    def test_gradual_change_is_a_rising_mixture(self, bursts: Sessions | Repeats) -> None:
+        seen = regimes(Gradual(10_000, 50_000), 70_000, bursts)
+        share = seen.reshape(7, 10_000).mean(axis=1)
+        expected = [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1]
+        np.testing.assert_allclose(share, expected, atol=0.07)  # few sessions when these are long
+
+    def test_rows_of_one_session_follow_one_network(self) -> None:
+        seen = regimes(Gradual(0, 40_000), 40_000, Sessions(20))
+        switches = np.count_nonzero(np.diff(seen.astype(int)))
+        # Sessions of 20 rows, a third of which differ from the one before: 40000 / 20 / 3.
+        assert 500 < switches < 850
+
+    def test_mixed_rows_are_of_both_networks(self) -> None:
+        after = changed_asia()
+        codes = rows(DriftStream(asia(), after, Gradual(0, 100_000), seed=2), 100_000)
+        smoke, bronc = asia().index("smoke"), asia().index("bronc")
+        seen = np.histogram2d(codes[smoke], codes[bronc], bins=2)[0] / 100_000
+        middle = (joint(asia(), ("smoke", "bronc")) + joint(after, ("smoke", "bronc"))) / 2
+        np.testing.assert_allclose(seen, middle, atol=0.006)
+
+
+class TestIndependentRows:
+    def test_follow_the_network(self) -> None:
+        codes = rows(DriftStream(alarm(), seed=3), 100_000)
+        assert_follows(alarm(), codes, tolerance=0.008)
+
+    def test_hold_nothing(self) -> None:
+        assert DriftStream(alarm()).held == ()
+        codes = rows(DriftStream(fingerprints()), 2000)
+        assert (codes[:, 1:] == codes[:, :-1]).mean() < 0.01
+
+    def test_follow_the_changed_network_after_the_change(self) -> None:
+        after = changed_asia()
+        codes = rows(DriftStream(asia(), after, Abrupt(50_000), seed=4), 150_000)
+        assert_follows(asia(), codes[:, :50_000], tolerance=0.012)
+        assert_follows(after, codes[:, 50_000:], tolerance=0.008)
+
+
+def assert_follows(network: BayesianNetwork, codes: np.ndarray, tolerance: float) -> None:
+    """Compare all single and many pair marginals with the exact ones."""
+    n_rows = codes.shape[1]
+    for i, node in enumerate(network.nodes):
+        seen = np.bincount(codes[i], minlength=network.cards[i]) / n_rows
+        np.testing.assert_allclose(seen, joint(network, [node]), atol=tolerance)
+    for x, y in (*network.dag.edges, *pairwise(network.nodes)):
+        i, j = network.index(x), network.index(y)
+        exact = joint(network, (x, y))
+        cells = codes[i].astype(int) * network.cards[j] + codes[j]
+        seen = np.bincount(cells, minlength=exact.size).reshape(exact.shape) / n_rows
+        np.testing.assert_allclose(seen, exact, atol=tolerance)
+
+
+class TestSessions:
+    @pytest.mark.parametrize("mean", [2, 5, 20])
+    def test_each_row_follows_the_network(self, mean: int) -> None:
+        codes = rows(DriftStream(alarm(), bursts=Sessions(mean), seed=5), 200_000)
+        assert_follows(alarm(), codes, tolerance=0.0045 * mean**0.5 + 0.003)
+
+    @pytest.mark.parametrize("mean", [1, 2, 5, 20])
+    def test_lengths_are_geometric(self, mean: int) -> None:
+        stream = DriftStream(fingerprints(), bursts=Sessions(mean), seed=6)
+        lengths = run_lengths(held_rows(stream, rows(stream, 100_000)))
+        assert lengths.mean() == pytest.approx(mean, rel=0.05)
+        assert lengths.std() == pytest.approx((mean * (mean - 1)) ** 0.5, rel=0.08, abs=0.02)
+        assert (lengths == 1).mean() == pytest.approx(1 / mean, rel=0.08)
+
+    def test_only_held_variables_stay(self) -> None:
+        stream = DriftStream(fingerprints(), bursts=Sessions(20), seed=7)
+        codes = rows(stream, 20_000)
+        staying = (codes[:, 1:] == codes[:, :-1]).mean(axis=1)
+        for i, node in enumerate(stream.before.nodes):
+            assert (staying[i] > 0.9) == (node in stream.held)
+            assert staying[i] > 0.9 or staying[i] < 0.02
+
+    def test_held_variables_change_together(self) -> None:
+        stream = DriftStream(fingerprints(), bursts=Sessions(5), seed=8)
+        first, second = held_rows(stream, rows(stream, 20_000)).astype(int)
+        assert ((np.diff(first) != 0) == (np.diff(second) != 0)).mean() > 0.99
+
+    @pytest.mark.parametrize("name", ["asia", "alarm", "hailfinder", "200_250"])
+    def test_hold_a_third_closed_under_ancestors(self, name: str) -> None:
+        network = networks.load(name)
+        for seed in range(5):
+            held = DriftStream(network, bursts=Sessions(5), seed=seed).held
+            assert len(held) == round(len(network.nodes) / 3)
+            assert ancestors(network.dag, held) == set(held)
+
+    def test_hold_what_is_closed_under_ancestors_before_and_after(self) -> None:
+        after = reverse_edge(asia(), "bronc", "dysp").network
+        for seed in range(30):
+            held = DriftStream(asia(), after, Abrupt(10), Sessions(5), seed).held
+            assert 0 < len(held) <= 3
+            for network in (asia(), after):
+                assert ancestors(network.dag, held) == set(held)
+
+    def test_hold_other_variables_with_another_seed(self) -> None:
+        held = {DriftStream(alarm(), bursts=Sessions(5), seed=seed).held for seed in range(10)}
+        assert len(held) > 5
+
+    def test_hold_something_even_of_one_variable(self) -> None:
+        single = BayesianNetwork("a", [BINARY], [()], [[[0.5, 0.5]]])
+        assert DriftStream(single, bursts=Sessions(5)).held == ("a",)
+
+    def test_go_on_over_the_end_of_a_batch(self) -> None:
+        stream = DriftStream(fingerprints(50), bursts=Sessions(20), seed=9)
+        batches = list(islice(stream.batches(7), 500))
+        over = [
+            (held_rows(stream, a)[:, -1] == held_rows(stream, b)[:, 0]).all()
+            for a, b in pairwise(batches)
+        ]
+        assert np.mean(over) == pytest.approx(0.95, abs=0.04)
+
+    def test_a_change_starts_a_new_session(self) -> None:
+        after = fingerprints()
+        for seed in range(20):
+            stream = DriftStream(fingerprints(), after, Abrupt(50), Sessions(10_000), seed)
+            held = held_rows(stream, rows(stream, 100))
+            assert (held[:, :50] == held[:, :1]).all()
+            assert (held[:, 50:] == held[:, 50:51]).all()
+            assert (held[:, 49] != held[:, 50]).any()
+
+    def test_each_row_follows_its_network_before_and_after_a_change(self) -> None:
+        after = changed_asia()
+        stream = DriftStream(asia(), after, Abrupt(60_000), Sessions(5), seed=16)
+        codes = rows(stream, 120_000, batch=7000)
+        assert_follows(asia(), codes[:, :60_000], tolerance=0.02)
+        assert_follows(after, codes[:, 60_000:], tolerance=0.02)
+
+    def test_each_row_follows_its_network_when_these_take_turns(self) -> None:
+        after = changed_asia()
+        stream = DriftStream(asia(), after, Recurring(0, 3), Sessions(50), seed=17)
+        codes = rows(stream, 120_000)
+        changed = stream.schedule.share_changed(np.arange(120_000)) == 1
+        assert_follows(after, codes[:, changed], tolerance=0.02)
+        assert_follows(asia(), codes[:, ~changed], tolerance=0.02)
+
+    def test_are_drawn_fast(self) -> None:
+        network = networks.load("200_250")
+        batches = DriftStream(network, bursts=Sessions(5)).batches(5000)
+        next(batches)
+        started = time.process_time()
+        assert next(batches).shape == (200, 5000)
+        assert time.process_time() - started < 0.5
+
+
+class TestRepeats:
+    def test_repeat_whole_rows(self) -> None:
+        stream = DriftStream(fingerprints(), bursts=Repeats(5), seed=10)
+        lengths = run_lengths(rows(stream, 100_000))
+        assert lengths.mean() == pytest.approx(5, rel=0.04)
+        assert lengths.std() == pytest.approx(20**0.5, rel=0.06)
+        assert stream.held == stream.before.nodes
+
+    def test_each_row_follows_the_network(self) -> None:
+        codes = rows(DriftStream(alarm(), bursts=Repeats(5), seed=11), 200_000)
+        assert_follows(alarm(), codes, tolerance=0.012)
+
+    def test_of_mean_one_are_independent_rows(self) -> None:
+        once = rows(DriftStream(asia(), bursts=Repeats(1), seed=12), 1000)
+        np.testing.assert_array_equal(once, rows(DriftStream(asia(), seed=12), 1000))
+
+
+class TestStream:
+    @pytest.mark.parametrize("bursts", BURSTS)
+    @pytest.mark.parametrize("schedule", [Abrupt(333), Gradual(100, 500), Recurring(50, 200)])
+    def test_does_not_depend_on_the_size_of_batches(
+        self, schedule: Schedule, bursts: Sessions | Repeats
+    ) -> None:
+        stream = DriftStream(asia(), changed_asia(), schedule, bursts, seed=13)
+        whole = rows(stream, 1000)
+        for batch in (1, 7, 250, 999):
+            np.testing.assert_array_equal(rows(stream, 1000, batch=batch), whole)
+
+    def test_starts_anew_with_every_iterator(self) -> None:
+        stream = DriftStream(asia(), bursts=Sessions(5), seed=14)
+        first, second = stream.batches(100), stream.batches(100)
+        for _ in range(3):
+            np.testing.assert_array_equal(next(first), next(second))
+
+    def test_differs_with_the_seed(self) -> None:
+        one, other = (rows(DriftStream(asia(), seed=seed), 100) for seed in (1, 2))
+        assert (one != other).any()
+
+    def test_is_the_same_before_the_change_whatever_the_change(self) -> None:
+        still = rows(DriftStream(asia(), seed=15), 500)
+        changing = rows(DriftStream(asia(), changed_asia(), Abrupt(500), seed=15), 500)
+        np.testing.assert_array_equal(still, changing)
+
+    def test_yields_bytes_variable_by_variable(self) -> None:
+        network = random_network(5, 4, cardinality=(2, 5), seed=1)
+        batch = next(DriftStream(network).batches(40))
+        assert batch.dtype == np.uint8
+        assert batch.shape == (5, 40)
+        assert (batch.max(axis=1) < network.cards).all()
+
+    def test_of_a_schedule_needs_a_changed_network(self) -> None:
+        with pytest.raises(ConfigError, match="no changed network"):
+            DriftStream(asia(), schedule=Abrupt(5))
+
+    def test_of_a_changed_network_needs_a_schedule(self) -> None:
+        with pytest.raises(ConfigError, match="no changed network"):
+            DriftStream(asia(), changed_asia())
+
+    def test_needs_the_same_nodes_and_states(self) -> None:
+        with pytest.raises(ConfigError, match="nodes and states"):
+            DriftStream(asia(), alarm(), Abrupt(5))
+        with pytest.raises(ConfigError, match="nodes and states"):
+            DriftStream(fingerprints(3), fingerprints(4), Abrupt(5))
+
+    def test_needs_states_that_fit_a_byte(self) -> None:
+        with pytest.raises(DataError, match="257 states"):
+            DriftStream(fingerprints(257))
+
+    def test_needs_rows_at_once(self) -> None:
+        with pytest.raises(ConfigError, match="n_rows"):
+            DriftStream(asia()).batches(0)
