@@ -41,7 +41,7 @@ def bare_loop(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64], loops: int) 
     return total
 
 
-def best_seconds(call: Callable[[], object], repeats: int = 30) -> float:
+def best_seconds(call: Callable[[], object], repeats: int = 150) -> float:
     """Return the shortest of several runs."""
     best = float("inf")
     for _ in range(repeats):
