@@ -26,11 +26,11 @@ class Arrows(NamedTuple):
 
 
 @kernel
-def list_apart(adjacent: Mask, arrows_first: Ints, neighbour: Ints, apart: Mask) -> None:
+def list_apart(adjacent: Mask, first: Ints, neighbour: Ints, apart: Mask) -> None:
     """Mark the pairs that share a neighbour but no edge; both orders of a pair."""
     for z in range(adjacent.shape[0]):
-        for i in range(arrows_first[z], arrows_first[z + 1]):
-            for j in range(arrows_first[z], arrows_first[z + 1]):
+        for i in range(first[z], first[z + 1]):
+            for j in range(first[z], first[z + 1]):
                 x, y = neighbour[i], neighbour[j]
                 if x != y and not adjacent[x, y]:
                     apart[x, y] = True

@@ -58,9 +58,3 @@ def intersect(a: Words, b: Words, out: Words) -> np.int64:
         out[w] = both
         total += _popcount(both)
     return np.int64(total)
-
-
-@inlined
-def intersect_rows(rows: Words, other: Words) -> np.int64:
-    """Keep in ``rows`` what is also in the other bit set and return how many rows are left."""
-    return intersect(rows, other, rows)

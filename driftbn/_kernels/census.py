@@ -100,24 +100,28 @@ def _open_next(census: Census) -> None:
 
 @inlined
 def _place_in_listing(neighbours: npt.NDArray[np.bool_], members: Ints, size: int) -> int:
-    """Return how many sets of neighbours come before the members; -1 if one is no neighbour."""
-    left = 0
-    for z in range(neighbours.shape[0]):
-        left += neighbours[z]
+    """Return how many sets of neighbours come before the members, which are neighbours."""
+    left = _n_neighbours(neighbours)
     before = 0
     met = 0
-    for z in range(neighbours.shape[0]):
-        if met == size:
-            return before
+    z = 0
+    while met < size:
         if neighbours[z]:
             left -= 1
             if z == members[met]:
                 met += 1
             else:  # sets that have z here and any later neighbours after it
                 before += _n_subsets(left, size - met - 1)
-        elif z == members[met]:
-            return -1
-    return before if met == size else -1
+        z += 1
+    return before
+
+
+@inlined
+def _n_neighbours(neighbours: npt.NDArray[np.bool_]) -> int:
+    count = 0
+    for z in range(neighbours.shape[0]):
+        count += neighbours[z]
+    return count
 
 
 @inlined
@@ -135,15 +139,19 @@ def _fill_block(census: Census) -> None:
     target, other = census.sides[cursor[SIDE], 0], census.sides[cursor[SIDE], 1]
     pair = census.sides[cursor[SIDE], 2]
     size = cursor[SIZE]
+    around_other = census.adjacent[other]
+    capped = _n_subsets(_n_neighbours(around_other), size) > census.plan[MAX_SETS]
     count = 0
     while count < question.sets.shape[0] and cursor[LISTED] < census.plan[MAX_SETS]:
         if not next_subset(census.subsets, question.sets[count]):
             break
         cursor[LISTED] += 1
-        place = -1
-        if other < target:
-            place = _place_in_listing(census.adjacent[other], question.sets[count], size)
-        repeated = 0 <= place < census.plan[MAX_SETS]
+        members = question.sets[count]
+        repeated = other < target
+        for i in range(size):
+            repeated = repeated and around_other[members[i]]
+        if repeated and capped:
+            repeated = _place_in_listing(around_other, members, size) < census.plan[MAX_SETS]
         if repeated:
             continue
         census.asked[pair] += 1

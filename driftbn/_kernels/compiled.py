@@ -77,8 +77,3 @@ def inlined(function: _F) -> _F:
     Python cannot call it: its wrapper would take longer to compile than the part itself.
     """
     return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
-
-
-def allocating_kernel(function: _F) -> _F:
-    """Compile a function that makes arrays of its own; the result is kept on disk."""
-    return _compile(function)

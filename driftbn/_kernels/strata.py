@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn._kernels.bits import intersect, intersect_rows
+from driftbn._kernels.bits import intersect
 from driftbn._kernels.compiled import inlined
 from driftbn._kernels.evidence import (
     CODES_PER_SET,
@@ -37,10 +37,7 @@ def find_split(evidence: Evidence, work: Workspace, target: int, members: Ints) 
     if work.entry_hash[slot] >= 0:
         return work.entry_hash[slot]
     first = evidence.first
-    n_strata = 1
-    for z in members:
-        n_strata *= min(first[z + 1] - first[z], 2**16)
-        n_strata = min(n_strata, 2**32)
+    n_strata = count_strata(evidence, members)
     n_codes = n_strata * (first[target + 1] - first[target])
     is_sorted = n_codes > CODES_PER_SET
     room = 0 if is_sorted else min(n_codes, MASKS_PER_SET)
@@ -69,6 +66,15 @@ def find_split(evidence: Evidence, work: Workspace, target: int, members: Ints) 
     if is_sorted:
         _sort_rows(evidence, work, entry)
     return entry
+
+
+@inlined
+def count_strata(evidence: Evidence, members: Ints) -> int:
+    """Count the combinations of the members' levels, as far as 2**32."""
+    n_strata = 1
+    for z in members:
+        n_strata = min(n_strata * (evidence.first[z + 1] - evidence.first[z]), 2**32)
+    return n_strata
 
 
 @inlined
@@ -127,7 +133,7 @@ def make_next_stratum(evidence: Evidence, work: Workspace, entry: int) -> bool:
             elif i == place[MEMBERS] - 2:
                 n_rows = intersect(bits[previous], bits[level], rows)
             else:
-                n_rows = intersect_rows(rows, bits[level])
+                n_rows = intersect(rows, bits[level], rows)
             if n_rows < 2:
                 break
         if n_rows < 2:

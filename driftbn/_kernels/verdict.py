@@ -6,7 +6,7 @@ from driftbn._kernels.chi_square import DEPENDENT, UNDECIDED, test_conditional
 from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.contingency import n_levels_met
 from driftbn._kernels.evidence import Evidence, Ints, Workspace
-from driftbn._kernels.strata import same_stratum, sort_rows_by
+from driftbn._kernels.strata import count_strata, same_stratum, sort_rows_by
 
 CONNECTED, SEPARATED, MUTE = range(3)
 
@@ -65,9 +65,7 @@ def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -
             if n_levels_met(evidence.joint[c], evidence.first[x], evidence.first[x + 1]) > 1:
                 return False
         return True
-    n_strata = 1
-    for z in members:
-        n_strata = min(n_strata * (evidence.first[z + 1] - evidence.first[z]), 2**32)
+    n_strata = count_strata(evidence, members)
     if n_strata <= work.histogram.shape[0]:
         return _is_determined_by_table(evidence, work, x, members, n_strata)
     sort_rows_by(evidence, work, members)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from driftbn._kernels import pursuit
 from driftbn._kernels.census import Census
-from driftbn._kernels.chi_square import remove_independent
+from driftbn._kernels.chi_square import ROWS_PER_DOF, remove_independent
 from driftbn._kernels.chi_square import test_conditional as run_test
 from driftbn._kernels.contingency import count_pairs
 from driftbn._kernels.evidence import (
@@ -34,7 +34,6 @@ WORD_BITS = 64
 WORDS_STEP = 4  # bit sets are padded to whole vectors of four words, so no loop has a tail
 JOINT_LEVELS_MAX = 8192  # levels of all variables; the counts of their pairs then take 256 MB
 EXACT_DOF_MAX = 2048  # beyond, Wilson and Hilferty's cube is right to five digits
-ROWS_PER_DOF = 5
 
 
 class ChiSquareTest(IndependenceTest):
