@@ -86,7 +86,7 @@ class ChiSquareTest(IndependenceTest):
         self.names = tuple(names[i] for i in order)
         self.alpha = alpha
         in_order = bool(np.all(np.diff(order) > 0))
-        self._evidence = _pack(
+        self._evidence, self.level_codes = _pack(
             codes if in_order else codes[order],
             alpha,
             statistic,
@@ -95,6 +95,16 @@ class ChiSquareTest(IndependenceTest):
         self.tests = np.zeros(
             (0, 2), np.int64
         )  # a search, or the first question, makes the buffers
+
+    @property
+    def evidence(self) -> Evidence:
+        """The packed table: bit sets, totals and counts of pairs."""
+        return self._evidence
+
+    def discount(self, design_effects: Mapping[str, float]) -> None:
+        """Take these design effects from now on, in place of those given before."""
+        excess = _excess(self.names, design_effects)
+        self._evidence = self._evidence._replace(excess=excess)
 
     @property
     def n_rows(self) -> int:
@@ -187,14 +197,21 @@ def _excess(names: tuple[str, ...], design_effects: Mapping[str, float]) -> Floa
     return np.sqrt(effects - 1.0)
 
 
-def _pack(codes: Codes, alpha: float, statistic: Statistic, excess: Floats) -> Evidence:
+def _pack(
+    codes: Codes, alpha: float, statistic: Statistic, excess: Floats
+) -> tuple[Evidence, Codes]:
+    """Return the packed table and for each of its levels the code that it was given as."""
     n_rows = codes.shape[1]
     n_levels = codes.max(axis=1).astype(np.int64) + 1
     first = np.concatenate(([0], np.cumsum(n_levels)))
     bits = _pack_levels(codes, n_levels, first)
     totals = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    level_codes = (np.arange(len(totals)) - np.repeat(first[:-1], n_levels)).astype(np.uint8)
     if not np.all(totals):
-        return _pack(_without_gaps(codes, totals, first), alpha, statistic, excess)
+        dense = _without_gaps(codes, totals, first)
+        evidence, dense_codes = _pack(dense, alpha, statistic, excess)
+        begin = np.repeat(evidence.first[:-1], np.diff(evidence.first))
+        return evidence, level_codes[totals > 0][begin + dense_codes]
     order = np.lexsort((-totals, np.repeat(np.arange(len(codes)), n_levels)))
     bits, totals = bits[order], totals[order]
     n_joint = len(totals) if len(totals) <= JOINT_LEVELS_MAX else 0
@@ -212,7 +229,7 @@ def _pack(codes: Codes, alpha: float, statistic: Statistic, excess: Floats) -> E
     )
     if n_joint:
         count_pairs(evidence)
-    return evidence
+    return evidence, level_codes[order]
 
 
 def _pack_levels(codes: Codes, n_levels: Ints, first: Ints) -> npt.NDArray[np.uint64]:

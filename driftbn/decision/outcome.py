@@ -1,0 +1,270 @@
+"""What a decision says: the level, the kind, the edges and nodes, and how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from driftbn.graph import Edge
+
+
+class DriftLevel(StrEnum):
+    """What the decision on one window comes to."""
+
+    LEARNING = "learning"
+    """There is nothing yet to compare with."""
+    STABLE = "stable"
+    """No test rejects."""
+    NEGLIGIBLE = "negligible"
+    """A change is significant and smaller than ``min_effect``."""
+    DRIFT = "drift"
+    """The window differs from the reference."""
+    SETTLING = "settling"
+    """The window after a drift: it refines the naming and starts the new reference."""
+    UNDECIDED = "undecided"
+    """The window has too few rows for any test."""
+
+
+class DriftKind(StrEnum):
+    """What has changed."""
+
+    STRUCTURAL = "structural"
+    """A dependency appeared, vanished or turned."""
+    ASSOCIATION = "association"
+    """How two fields go together changed, and no edge could be named."""
+    MECHANISM = "mechanism"
+    """A field follows the same fields as before, by another table."""
+    MARGINAL = "marginal"
+    """Only how often the values of a field come that depends on no other."""
+
+
+class ChangeType(StrEnum):
+    """What has happened to an edge."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    REVERSED = "reversed"
+
+
+class Family(StrEnum):
+    """A family of tests."""
+
+    MECHANISM = "mechanism"
+    """One test a field: its values given its parents."""
+    ASSOCIATION = "association"
+    """One test a pair of fields: how they go together, given what separates or drives them."""
+
+
+class EpisodeEvent(StrEnum):
+    """What a window means for an episode."""
+
+    STARTED = "started"
+    UPDATED = "updated"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Association:
+    """How strongly two fields go together, in nats, with a 95 % interval.
+
+    Parameters
+    ----------
+    nats
+        Conditional mutual information, with the bias of small samples taken out; not below 0.
+    low, high
+        Limits of the interval.
+    """
+
+    nats: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class EdgeChange:
+    """A change of one edge, confirmed by a test.
+
+    Parameters
+    ----------
+    source, target
+        The edge: as it points now if it was added or reversed, as it pointed if it was removed.
+        If the data do not tell the direction, the smaller name comes first.
+    change
+        What happened to it.
+    p_value
+        Of the test that confirmed it, after Holm's correction.
+    before, after
+        The association of the two fields in the reference and now, given ``given``.
+    given
+        The fields held fixed.
+    directed
+        Whether the data tell the direction.
+    """
+
+    source: str
+    target: str
+    change: ChangeType
+    p_value: float
+    before: Association
+    after: Association
+    given: tuple[str, ...] = ()
+    directed: bool = True
+
+    @property
+    def pair(self) -> Edge:
+        """The two fields, smaller name first."""
+        return min(self.source, self.target), max(self.source, self.target)
+
+
+@dataclass(frozen=True)
+class NodeChange:
+    """A field that follows its parents by another table than before.
+
+    Parameters
+    ----------
+    name
+        The field.
+    parents
+        The parents given which it was compared.
+    p_value
+        After Holm's correction.
+    effect
+        How far apart the two tables are, in nats per record.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    p_value: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class FamilyResult:
+    """The strongest sign of change in one family of tests.
+
+    Parameters
+    ----------
+    family
+        Which tests.
+    p_value
+        The smallest p-value, corrected for all tests of all families and scales.
+    fields
+        The field, or the pair of fields, of that test.
+    scale
+        How many windows were put together in that test.
+    n_tests
+        How many tests the correction is for.
+    design_effect
+        By how much dependence between rows had to be discounted in that test; 1 if not at all.
+    """
+
+    family: Family
+    p_value: float
+    fields: tuple[str, ...]
+    scale: int
+    n_tests: int
+    design_effect: float = 1.0
+
+
+@dataclass(frozen=True)
+class UndecidedPair:
+    """A pair of fields on which the window is too small to tell.
+
+    Parameters
+    ----------
+    source, target
+        The fields, smaller name first.
+    visible_change
+        The smallest change of their association, in nats, that this window size shows in nine of
+        ten cases; infinite if there is no test at all.
+    """
+
+    source: str
+    target: str
+    visible_change: float
+
+
+@dataclass(frozen=True)
+class DriftDecision:
+    """The decision on one window.
+
+    Parameters
+    ----------
+    level
+        What it comes to.
+    alpha
+        The share of stationary windows that may be called drift.
+    p_value
+        Corrected for everything that was tested: a drift is ``p_value <= alpha``. 1 if there was
+        no test.
+    families
+        The strongest sign in each family.
+    kind
+        What has changed; ``None`` if nothing has.
+    scale
+        How many windows had to be put together to see it; ``None`` if nothing was seen.
+    edges, node_changes
+        What could be named, strongest first.
+    effect
+        Size of the largest confirmed change, in nats.
+    min_effect
+        What it has to reach to be an alarm.
+    undecided
+        Pairs without power, the worst first; at most ``MAX_UNDECIDED`` of ``n_undecided``.
+    n_undecided
+        How many there are.
+    episode
+        Number of the episode that the window belongs to; ``None`` outside of any.
+    episode_event
+        What the window means for that episode.
+    since
+        Number of the window in which the episode began.
+    regime
+        Number of the regime that the window belongs to or was compared with, from 0.
+    recurring
+        Whether an earlier regime has come back.
+    design_effect
+        The largest design effect among the fields of the window.
+    reference_windows
+        How many windows the reference held.
+    """
+
+    level: DriftLevel
+    alpha: float
+    p_value: float = 1.0
+    families: tuple[FamilyResult, ...] = ()
+    kind: DriftKind | None = None
+    scale: int | None = None
+    edges: tuple[EdgeChange, ...] = ()
+    node_changes: tuple[NodeChange, ...] = ()
+    effect: float = 0.0
+    min_effect: float = 0.0
+    undecided: tuple[UndecidedPair, ...] = ()
+    n_undecided: int = 0
+    episode: int | None = None
+    episode_event: EpisodeEvent | None = None
+    since: int | None = None
+    regime: int = 0
+    recurring: bool = False
+    design_effect: float = 1.0
+    reference_windows: int = 0
+
+    @property
+    def drift(self) -> bool:
+        """Whether this window raises an alarm."""
+        return self.level is DriftLevel.DRIFT
+
+    @property
+    def settling(self) -> bool:
+        """Whether this is the window after a drift."""
+        return self.level is DriftLevel.SETTLING
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the fields whose own tables changed."""
+        return tuple(change.name for change in self.node_changes)
+
+    @property
+    def confirmed_hamming(self) -> int:
+        """Number of confirmed changes of edges."""
+        return len(self.edges)

@@ -1,0 +1,173 @@
+"""A regime: the windows that are the reference, their graph, and the tests that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from driftbn._kernels.tables import Counts
+from driftbn.decision.comparison import Comparison, Group
+from driftbn.decision.dependence import design_effects
+from driftbn.decision.levels import LevelMap
+from driftbn.decision.plan import TestPlan, make_plan, with_cards
+from driftbn.decision.settings import DecisionConfig
+from driftbn.learning import LearnedStructure, StructureLearner
+from driftbn.learning.independence import ChiSquareTest, Codes
+
+RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
+
+
+@dataclass(frozen=True, eq=False)
+class WindowEvidence:
+    """A window as it is judged: codes, the packed test on them, and what was learned."""
+
+    codes: Codes
+    test: ChiSquareTest
+    learned: LearnedStructure
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Variables, sorted."""
+        return self.test.names
+
+
+@dataclass(frozen=True, eq=False)
+class _Recent:
+    codes: Codes
+    counts: Counts
+    in_reference: bool
+
+
+class Regime:
+    """The reference, growing up to its full size, and the newest windows.
+
+    Parameters
+    ----------
+    number
+        Running number of the regime in the stream.
+    config
+        How windows are judged.
+    learner
+        Learns the graph of the reference.
+    window
+        The first window.
+    """
+
+    def __init__(
+        self, number: int, config: DecisionConfig, learner: StructureLearner, window: WindowEvidence
+    ) -> None:
+        self.number = number
+        self.config = config
+        self._learner = learner
+        self._tail = max(config.scales) - 1
+        self.levels = LevelMap(len(window.names))
+        self.levels.learn(window.codes)
+        self.learned = window.learned
+        codes = self.levels.apply(window.codes)
+        self.plan = make_plan(self.learned, self.levels.cards, codes.shape[1])
+        self.windows: list[Codes] = [codes]
+        counts = self.plan.count(window.test, codes, self.levels)
+        self.pool = counts.copy()
+        self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True)]
+
+    @property
+    def full(self) -> bool:
+        """Whether the reference takes no more windows."""
+        return len(self.windows) >= self.config.reference_windows
+
+    def read(self, window: WindowEvidence) -> Group:
+        """Count a window by the tests of this regime."""
+        if self.levels.learn(window.codes):
+            self._recount(with_cards(self.plan, self.levels.cards))
+        codes = self.levels.apply(window.codes)
+        return Group(self.plan.count(window.test, codes, self.levels), [codes])
+
+    def reference(self) -> Group:
+        """Return all windows of the reference."""
+        return Group(self.pool, self.windows)
+
+    def compare(self, group: Group) -> Comparison:
+        """Compare one window with the whole reference."""
+        return Comparison(
+            self.plan, self.reference(), group, discount=self.config.dependent_rows
+        )
+
+    def compare_at(self, scale: int, group: Group) -> Comparison | None:
+        """Compare the newest windows, ``group`` last, with the reference before them."""
+        if scale == 1:
+            return self.compare(group)
+        newest = self.recent[-(scale - 1) :]
+        held = sum(recent.in_reference for recent in newest)
+        if len(newest) < scale - 1 or held >= len(self.windows):
+            return None
+        counts = group.counts.copy()
+        pool = self.pool.copy() if held else self.pool
+        for recent in newest:
+            counts += recent.counts
+            if recent.in_reference:
+                pool -= recent.counts
+        windows = [*(recent.codes for recent in newest), *group.windows]
+        old = self.windows[: len(self.windows) - held]
+        return Comparison(
+            self.plan, Group(pool, old), Group(counts, windows), discount=self.config.dependent_rows
+        )
+
+    def join(self, group: Group) -> None:
+        """Take a window in which nothing has changed: into the reference while it grows."""
+        joins = not self.full
+        self.recent.append(_Recent(group.windows[0], group.counts, joins))
+        del self.recent[: -self._tail or None]
+        if not joins:
+            return
+        self.windows.append(group.windows[0])
+        self.pool = self.pool + group.counts
+        if len(self.windows) in RELEARNED_AT or self.full:
+            self._relearn()
+
+    def trimmed(self, n_windows: int) -> None:
+        """Keep only the newest windows of the reference, as an archived regime does."""
+        if len(self.windows) <= n_windows:
+            return
+        self.windows = self.windows[-n_windows:]
+        self.recent = []
+        self._recount(self.plan)
+
+    def _relearn(self) -> None:
+        """Learn the graph on all windows of the reference; few spurious edges, and more power."""
+        pooled = np.concatenate(self.windows, axis=1)
+        config = replace(
+            self._learner.config, alpha=self.config.reference_alpha, deadline_seconds=None
+        )
+        test = ChiSquareTest(pooled, self.plan.names, config.alpha, config.statistic)
+        if self.config.dependent_rows:
+            effects = design_effects(test)
+            test.discount(dict(zip(test.names, effects.tolist(), strict=True)))
+        learner = StructureLearner(config, self._learner.knowledge)
+        learned = learner.learn_from(test)
+        if learned.overrun is not None:
+            return
+        self.learned = learned
+        n_rows = pooled.shape[1] // len(self.windows)
+        self._recount(make_plan(learned, self.levels.cards, n_rows))
+
+    def _recount(self, plan: TestPlan) -> None:
+        self.plan = plan
+        counted = [self._count(codes) for codes in self.windows]
+        self.pool = np.sum(counted, axis=0, dtype=np.int32)
+        shared = {id(codes): counts for codes, counts in zip(self.windows, counted, strict=True)}
+        self.recent = [
+            replace(
+                recent,
+                counts=shared[id(recent.codes)]
+                if id(recent.codes) in shared
+                else self._count(recent.codes),
+            )
+            for recent in self.recent
+        ]
+
+    def _count(self, codes: Codes) -> Counts:
+        test = ChiSquareTest(codes, self.plan.names)
+        return self.plan.count(test, codes, LevelMap.natural(len(codes)))
+

@@ -1,0 +1,86 @@
+"""How a window is judged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from driftbn.config import check_integer, check_number
+from driftbn.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class DecisionConfig:
+    """How a window is judged.
+
+    Parameters
+    ----------
+    alpha
+        Share of stationary windows that may be called drift. 0.01 unless
+        ``windows_between_false_alarms`` is given.
+    windows_between_false_alarms
+        The same as a mean distance, 1 / alpha; only one of the two is given.
+    min_effect
+        A significant change smaller than this, in nats, is reported and not alarmed.
+    scales
+        How many of the newest windows are put together to see small changes.
+    reference_windows
+        Windows of a full reference.
+    archived_regimes
+        Earlier regimes that are remembered.
+    reference_alpha
+        Level of the independence tests on the windows of the reference taken together.
+    dependent_rows
+        Whether dependence between neighbouring rows is taken out of tests that reject.
+
+    Raises
+    ------
+    ConfigError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> DecisionConfig(windows_between_false_alarms=1000).level
+    0.001
+    """
+
+    alpha: float | None = None
+    windows_between_false_alarms: float | None = None
+    min_effect: float = 0.0
+    scales: tuple[int, ...] = (1, 2, 4)
+    reference_windows: int = 8
+    archived_regimes: int = 4
+    reference_alpha: float = 0.001
+    dependent_rows: bool = True
+
+    def __post_init__(self) -> None:
+        allowed = "a number between 0 and 1"
+        if self.alpha is not None:
+            check_number("alpha", self.alpha, allowed, 0.0, 1.0, open_ends=True)
+        between = self.windows_between_false_alarms
+        if between is not None:
+            if self.alpha is not None:
+                rule = "None where alpha is given"
+                raise ConfigError("windows_between_false_alarms", between, rule)
+            check_number(
+                "windows_between_false_alarms", between, "more than 1", 1.0, math.inf, open_ends=True
+            )
+        check_number("min_effect", self.min_effect, "0 or more nats", 0.0, math.inf)
+        check_number("reference_alpha", self.reference_alpha, allowed, 0.0, 1.0, open_ends=True)
+        check_integer("reference_windows", self.reference_windows, 1, 64)
+        check_integer("archived_regimes", self.archived_regimes, 0, 64)
+        self._check_scales()
+
+    def _check_scales(self) -> None:
+        object.__setattr__(self, "scales", tuple(self.scales))
+        for scale in self.scales:
+            check_integer("scales", scale, 1, self.reference_windows)
+        if not self.scales or list(self.scales) != sorted(set(self.scales)):
+            raise ConfigError("scales", self.scales, "rising numbers of windows")
+
+    @property
+    def level(self) -> float:
+        """The share of stationary windows that may be called drift."""
+        if self.windows_between_false_alarms is not None:
+            return 1.0 / self.windows_between_false_alarms
+        return 0.01 if self.alpha is None else self.alpha
