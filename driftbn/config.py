@@ -36,7 +36,13 @@ class Statistic(enum.Enum):
 
 
 class ColliderRule(enum.Enum):
-    """How the middle of an unshielded triple x - z - y is found to be a collider."""
+    """How the middle of an unshielded triple x - z - y is found to be a collider.
+
+    The first two take a census of sets around x and y. By its answers a collider is the stronger
+    the more often sets without z separate than sets with z; one that contradicts a stronger one
+    is left out. A pair that no set of the census separates has colliders only if the search's own
+    separator has a p-value of at least one half.
+    """
 
     CONTRAST = "contrast"
     """Sets with z separate x and y less than half as often as sets without z."""

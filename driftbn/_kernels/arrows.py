@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.compiled import kernel
-from driftbn._kernels.evidence import Ints
+from driftbn._kernels.evidence import Floats, Ints
 
 Mask = npt.NDArray[np.bool_]
 
@@ -23,6 +23,16 @@ class Arrows(NamedTuple):
     neighbour: Ints  # [2 * edges]; in rising order for each node
     stack: Ints  # [nodes]; scratch, as is ``seen``
     seen: Ints  # [nodes]
+
+
+class Colliders(NamedTuple):
+    """Triples low - middle - high whose ends are to point at the middle, the strongest first."""
+
+    low: Ints  # [colliders]
+    high: Ints  # [colliders]
+    middle: Ints  # [colliders]
+    strength: Floats  # [colliders]; falling
+    fits: Mask  # [colliders]; scratch
 
 
 @kernel
@@ -57,6 +67,46 @@ def reaches(arrows: Arrows, source: int, target: int) -> bool:
                 stack[depth] = child
                 depth += 1
     return False
+
+
+@kernel
+def can_point(arrows: Arrows, x: int, y: int) -> bool:
+    """Whether x may point to y: that is not closed and makes no cycle with what is directed."""
+    return not arrows.closed[x, y] and not reaches(arrows, y, x)
+
+
+@kernel
+def set_colliders(arrows: Arrows, colliders: Colliders, conflict: Mask) -> None:
+    """Direct the edges of colliders, leaving out what contradicts a stronger one.
+
+    None of several equally strong ones goes first: an edge that they want both ways gets no
+    direction, is closed, and is marked in ``conflict``.
+    """
+    low, high, middle = colliders.low, colliders.high, colliders.middle
+    n_colliders = middle.shape[0]
+    begin = 0
+    while begin < n_colliders:
+        end = begin
+        while end < n_colliders and colliders.strength[end] == colliders.strength[begin]:
+            z = middle[end]
+            colliders.fits[end] = can_point(arrows, low[end], z) and can_point(arrows, high[end], z)
+            end += 1
+        for k in range(begin, end):
+            if colliders.fits[k]:
+                arrows.arrow[low[k], middle[k]] = True
+                arrows.arrow[high[k], middle[k]] = True
+        for k in range(begin, end):
+            _undirect_if_both(arrows, low[k], middle[k], conflict)
+            _undirect_if_both(arrows, high[k], middle[k], conflict)
+        begin = end
+
+
+@kernel
+def _undirect_if_both(arrows: Arrows, x: int, y: int, conflict: Mask) -> None:
+    if arrows.arrow[x, y] and arrows.arrow[y, x]:
+        arrows.arrow[x, y] = arrows.arrow[y, x] = False
+        arrows.closed[x, y] = arrows.closed[y, x] = True
+        conflict[x, y] = conflict[y, x] = True
 
 
 @kernel
@@ -129,10 +179,10 @@ def is_free(arrows: Arrows, x: int, y: int) -> bool:
 @kernel
 def point(arrows: Arrows, x: int, y: int) -> bool:
     """Direct the free edge from x to y unless that is closed or would make a cycle."""
-    if arrows.closed[x, y] or reaches(arrows, y, x):
-        return False
-    arrows.arrow[x, y] = True
-    return True
+    if can_point(arrows, x, y):
+        arrows.arrow[x, y] = True
+        return True
+    return False
 
 
 @kernel

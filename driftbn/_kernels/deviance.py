@@ -8,7 +8,7 @@ import numpy as np
 
 from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Floats, Ints
-from driftbn._kernels.tables import Counts, Tables, n_configurations
+from driftbn._kernels.tables import Counts, Tables
 
 MIN_ROWS = 5  # of each group in a configuration; below, nothing is compared there
 MIN_BOTH = 8  # of the two groups together
@@ -112,93 +112,71 @@ def _compare_configuration(  # noqa: PLR0913 - a strided view without a copy
 def compare_nodes(
     tables: Tables, chosen: Ints, a: Counts, b: Counts, table: Floats, out: Floats
 ) -> None:
-    """For each chosen table of a node, compare its states given its set between the groups."""
+    """For each chosen table of a child, compare its levels given its set between the groups."""
     out[:, :] = 0.0
     for place in range(chosen.shape[0]):
         t = chosen[place]
-        n_states = tables.cards[tables.x[t]]
-        for s in range(n_configurations(tables, t)):
-            begin = tables.first[t] + s * n_states
-            _compare_configuration(a, b, begin, 1, n_states, out[place], table)
+        n_levels = tables.cards[tables.child[t]]
+        for s in range(tables.strata[t]):
+            begin = tables.first[t] + s * n_levels
+            _compare_configuration(a, b, begin, 1, n_levels, out[place], table)
 
 
 @kernel
 def compare_ends(
     tables: Tables, chosen: Ints, a: Counts, b: Counts, table: Floats, out: Floats
 ) -> None:
-    """For each chosen table of a pair, compare x given set and y, then y given set and x."""
+    """For each chosen table, compare source given set and child, then child given the rest."""
     out[:, :] = 0.0
     for place in range(chosen.shape[0]):
         t = chosen[place]
-        n_x = tables.cards[tables.x[t]]
-        n_y = tables.cards[tables.y[t]]
-        for s in range(n_configurations(tables, t)):
-            begin = tables.first[t] + s * n_x * n_y
-            for j in range(n_y):
-                _compare_configuration(a, b, begin + j, n_y, n_x, out[2 * place], table)
-            for i in range(n_x):
-                at = begin + i * n_y
-                _compare_configuration(a, b, at, 1, n_y, out[2 * place + 1], table)
-
-
-@inlined
-def _stratum(  # noqa: PLR0913 - three tables in one walk
-    a: Counts, b: Counts, begin: int, n_x: int, n_y: int, table: Floats
-) -> tuple[float, int]:
-    """Return G(a) + G(b) - G(a + b) of one stratum and the same of the degrees of freedom."""
-    total = 0.0
-    rows_a, rows_b, rows_c = 0, 0, 0
-    columns_a, columns_b, columns_c = 0, 0, 0
-    n_a, n_b = 0, 0
-    for i in range(n_x):
-        row_a, row_b = 0, 0
-        for j in range(n_y):
-            here_a = a[begin + i * n_y + j]
-            here_b = b[begin + i * n_y + j]
-            row_a += here_a
-            row_b += here_b
-            if here_a > 0 and here_b > 0:
-                total += n_log_n(here_a, table) + n_log_n(here_b, table)
-                total -= n_log_n(here_a + here_b, table)
-        rows_a += row_a > 0
-        rows_b += row_b > 0
-        rows_c += row_a + row_b > 0
-        if row_a > 0 and row_b > 0:
-            total -= n_log_n(row_a, table) + n_log_n(row_b, table)
-            total += n_log_n(row_a + row_b, table)
-        n_a += row_a
-        n_b += row_b
-    if n_a == 0 or n_b == 0:
-        return 0.0, 0
-    for j in range(n_y):
-        column_a, column_b = 0, 0
-        for i in range(n_x):
-            column_a += a[begin + i * n_y + j]
-            column_b += b[begin + i * n_y + j]
-        columns_a += column_a > 0
-        columns_b += column_b > 0
-        columns_c += column_a + column_b > 0
-        if column_a > 0 and column_b > 0:
-            total -= n_log_n(column_a, table) + n_log_n(column_b, table)
-            total += n_log_n(column_a + column_b, table)
-    total += n_log_n(n_a, table) + n_log_n(n_b, table) - n_log_n(n_a + n_b, table)
-    dof = (rows_a - 1) * (columns_a - 1) + (rows_b - 1) * (columns_b - 1)
-    return 2.0 * total, dof - (rows_c - 1) * (columns_c - 1)
+        n_sources = tables.cards[tables.source[t]]
+        n_levels = tables.cards[tables.child[t]]
+        for s in range(tables.strata[t]):
+            begin = tables.first[t] + s * n_sources * n_levels
+            for j in range(n_levels):
+                at = begin + j * n_sources
+                _compare_configuration(a, b, at, 1, n_sources, out[2 * place], table)
+            for i in range(n_sources):
+                at = begin + i
+                _compare_configuration(a, b, at, n_sources, n_levels, out[2 * place + 1], table)
 
 
 @kernel
-def compare_pairs(
-    tables: Tables, begin: int, a: Counts, b: Counts, table: Floats, out: Floats
+def measure_association(
+    tables: Tables, begin: int, counts: Counts, table: Floats, info: Floats, dof: Floats
 ) -> None:
-    """For each table of a pair from ``begin`` on, test whether x and y go together as before."""
-    for t in range(begin, tables.x.shape[0]):
-        n_x = tables.cards[tables.x[t]]
-        n_y = tables.cards[tables.y[t]]
+    """For each table from ``begin`` on: half of G of source and child given the set, and dof."""
+    for t in range(begin, tables.child.shape[0]):
+        n_sources = tables.cards[tables.source[t]]
+        n_levels = tables.cards[tables.child[t]]
         total = 0.0
-        dof = 0
-        for s in range(n_configurations(tables, t)):
-            here, n = _stratum(a, b, tables.first[t] + s * n_x * n_y, n_x, n_y, table)
-            total += here
-            dof += n
-        out[t - begin, 0] = total
-        out[t - begin, 1] = dof
+        free = 0
+        cell = tables.first[t]
+        for _ in range(tables.strata[t]):
+            n = 0
+            levels_met = 0
+            for j in range(n_levels):
+                row = 0
+                for i in range(n_sources):
+                    here = counts[cell + j * n_sources + i]
+                    row += here
+                    total += n_log_n(here, table)
+                if row > 0:
+                    levels_met += 1
+                    n += row
+                    total -= n_log_n(row, table)
+            if n > 0:
+                sources_met = 0
+                for i in range(n_sources):
+                    column = 0
+                    for j in range(n_levels):
+                        column += counts[cell + j * n_sources + i]
+                    if column > 0:
+                        sources_met += 1
+                        total -= n_log_n(column, table)
+                total += n_log_n(n, table)
+                free += (levels_met - 1) * (sources_met - 1)
+            cell += n_sources * n_levels
+        info[t - begin] = total
+        dof[t - begin] = free

@@ -1,4 +1,4 @@
-"""Count tables of one window: every table of a plan, each for a pair or a node and its set."""
+"""Count tables of one window: for each child and set, every source against both."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from driftbn._kernels.bits import count_two, intersect
 from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Evidence, Ints
 
-# A cell by masks costs 30 ns at 5000 rows, a pass over these rows 6 us.
-MASK_CELLS = 192
+MASKS_MAX = 256  # of one child and set; they stay in the second cache
+# A mask costs 27 ns to count against at 5000 rows, a pass over these rows 5 us.
+MASK_COUNTS_MAX = 180
 
 Counts = npt.NDArray[np.int32]
 
 
 class Tables(NamedTuple):
-    """Which tables to count; a cell is numbered by set, then x, then y, the last fastest."""
+    """Which tables to count; a cell is numbered by set, child, source, the last fastest."""
 
     members: npt.NDArray[np.int16]  # [tables, largest set]
     size: npt.NDArray[np.int8]  # [tables]; members of the set
-    x: npt.NDArray[np.int16]  # [tables]
-    y: npt.NDArray[np.int16]  # [tables]; -1 in the table of a node
+    child: npt.NDArray[np.int16]  # [tables]
+    source: npt.NDArray[np.int16]  # [tables]; -1 in the table of a child and its set alone
+    strata: npt.NDArray[np.int32]  # [tables]; configurations of the set
     first: Ints  # [tables + 1]; where the cells of each table begin
     cards: Ints  # [variables]
-    order: Ints  # [tables]; tables of one set stand together
+    order: Ints  # [tables]; tables of one child and set stand together
 
 
 class Splits(NamedTuple):
-    """Rows of a window split by the set of the present table."""
+    """Rows of a window split by the child and set of the present table."""
 
-    masks: npt.NDArray[np.uint64]  # [MASK_CELLS, words]
-    total: Ints  # [MASK_CELLS]
-    scratch: npt.NDArray[np.uint64]  # [words]
+    masks: npt.NDArray[np.uint64]  # [MASKS_MAX, words]
+    total: Ints  # [MASKS_MAX]
     row_code: npt.NDArray[np.int32]  # [rows]
 
 
@@ -51,33 +52,36 @@ def count_tables(
 ) -> None:
     """Fill ``counts`` with all tables of a window."""
     counts[:] = 0
-    previous = -1
-    masks_of = -1
-    codes_of = -1
+    previous = np.int64(-1)
+    masked = False
+    passed = False
     for place in range(tables.order.shape[0]):
         t = tables.order[place]
-        if tables.size[t] == 0:
-            _count_unconditional(tables, coded, evidence, t, counts)
+        source = tables.source[t]
+        if tables.size[t] == 0 and source >= 0 and evidence.joint.shape[0] > 0:
+            _copy_joint(tables, coded, evidence, t, counts)
             continue
-        if previous < 0 or not _same_set(tables, previous, t):
-            masks_of = -1
-            codes_of = -1
+        if previous < 0 or not _same_split(tables, previous, t):
+            masked = False
+            passed = False
         previous = t
-        if tables.first[t + 1] - tables.first[t] <= MASK_CELLS:
-            if masks_of < 0:
+        n_masks = np.int64(tables.strata[t]) * tables.cards[tables.child[t]]
+        n_counts = n_masks * (tables.cards[source] - 1 if source >= 0 else 1)
+        if n_masks <= MASKS_MAX and n_counts <= MASK_COUNTS_MAX:
+            if not masked:
                 _split_masks(tables, coded, evidence, t, splits)
-                masks_of = t
+                masked = True
             _count_by_masks(tables, coded, evidence, t, splits, counts)
         else:
-            if codes_of < 0:
+            if not passed:
                 _split_codes(tables, coded, t, splits)
-                codes_of = t
+                passed = True
             _count_by_codes(tables, coded, t, splits, counts)
 
 
 @inlined
-def _same_set(tables: Tables, s: int, t: int) -> bool:
-    if tables.size[s] != tables.size[t]:
+def _same_split(tables: Tables, s: int, t: int) -> bool:
+    if tables.child[s] != tables.child[t] or tables.size[s] != tables.size[t]:
         return False
     for m in range(tables.size[t]):
         if tables.members[s, m] != tables.members[t, m]:
@@ -86,35 +90,14 @@ def _same_set(tables: Tables, s: int, t: int) -> bool:
 
 
 @inlined
-def n_configurations(tables: Tables, t: int) -> int:
-    n = 1
-    for m in range(tables.size[t]):
-        n *= tables.cards[tables.members[t, m]]
-    return n
-
-
-@inlined
-def _count_unconditional(
-    tables: Tables, coded: Coded, evidence: Evidence, t: int, counts: Counts
-) -> None:
-    x = tables.x[t]
-    y = tables.y[t]
+def _copy_joint(tables: Tables, coded: Coded, evidence: Evidence, t: int, counts: Counts) -> None:
     cell = tables.first[t]
-    counted = evidence.joint.shape[0] > 0
-    for i in range(tables.cards[x]):
-        a = coded.level[x, i]
-        if y < 0:
-            counts[cell] = evidence.totals[a] if a >= 0 else 0
-            cell += 1
-            continue
-        for j in range(tables.cards[y]):
-            b = coded.level[y, j]
+    for j in range(tables.cards[tables.child[t]]):
+        a = coded.level[tables.child[t], j]
+        for i in range(tables.cards[tables.source[t]]):
+            b = coded.level[tables.source[t], i]
             if a >= 0 and b >= 0:
-                counts[cell] = (
-                    evidence.joint[a, b]
-                    if counted
-                    else count_two(evidence.bits[a], evidence.bits[b])
-                )
+                counts[cell] = evidence.joint[a, b]
             cell += 1
 
 
@@ -122,64 +105,61 @@ def _count_unconditional(
 def _split_masks(
     tables: Tables, coded: Coded, evidence: Evidence, t: int, splits: Splits
 ) -> None:
-    n_words = evidence.bits.shape[1]
-    for s in range(n_configurations(tables, t)):
-        rest = s
+    """Make a mask of rows for each configuration of the set and level of the child."""
+    n_levels = tables.cards[tables.child[t]]
+    for mask in range(tables.strata[t] * n_levels):
+        level = coded.level[tables.child[t], mask % n_levels]
+        rest = mask // n_levels
         total = np.int64(0)
+        if level >= 0:
+            total = evidence.totals[level]
+            for w in range(evidence.bits.shape[1]):
+                splits.masks[mask, w] = evidence.bits[level, w]
         for m in range(tables.size[t] - 1, -1, -1):
             member = tables.members[t, m]
             level = coded.level[member, rest % tables.cards[member]]
             rest //= tables.cards[member]
-            if level < 0:
-                total = 0
+            if level < 0 or total == 0:
+                total = np.int64(0)
                 break
-            if m == tables.size[t] - 1:
-                total = evidence.totals[level]
-                for w in range(n_words):
-                    splits.masks[s, w] = evidence.bits[level, w]
-            else:
-                total = intersect(splits.masks[s], evidence.bits[level], splits.masks[s])
-            if total == 0:
-                break
-        splits.total[s] = total
+            total = intersect(splits.masks[mask], evidence.bits[level], splits.masks[mask])
+        splits.total[mask] = total
 
 
 @inlined
 def _count_by_masks(
     tables: Tables, coded: Coded, evidence: Evidence, t: int, splits: Splits, counts: Counts
 ) -> None:
-    x = tables.x[t]
-    y = tables.y[t]
-    n_y = tables.cards[y] if y >= 0 else 1
-    for s in range(n_configurations(tables, t)):
-        if splits.total[s] == 0:
+    """Count the levels of the source in each mask; its last level has what the others leave."""
+    source = tables.source[t]
+    n_masks = tables.strata[t] * tables.cards[tables.child[t]]
+    cell = tables.first[t]
+    for mask in range(n_masks):
+        left = splits.total[mask]
+        if source < 0:
+            counts[cell] = left
+            cell += 1
             continue
-        for i in range(tables.cards[x]):
-            a = coded.level[x, i]
-            if a < 0:
-                continue
-            cell = tables.first[t] + (s * tables.cards[x] + i) * n_y
-            left = intersect(splits.masks[s], evidence.bits[a], splits.scratch)
-            if y < 0:
-                counts[cell] = left
-                continue
-            for j in range(n_y):
-                b = coded.level[y, j]
-                if b < 0 or left == 0:
-                    continue
-                met = count_two(splits.scratch, evidence.bits[b])
-                counts[cell + j] = met
-                left -= met
+        last = tables.cards[source] - 1
+        if left > 0:
+            for i in range(last):
+                level = coded.level[source, i]
+                if level >= 0:
+                    met = count_two(splits.masks[mask], evidence.bits[level])
+                    counts[cell + i] = met
+                    left -= met
+            counts[cell + last] = left
+        cell += last + 1
 
 
 @inlined
 def _split_codes(tables: Tables, coded: Coded, t: int, splits: Splits) -> None:
+    """Number the configuration of the set and the child's level in each row."""
     n_rows = coded.codes.shape[1]
-    member = tables.members[t, 0]
     for r in range(n_rows):
-        splits.row_code[r] = coded.codes[member, r]
-    for m in range(1, tables.size[t]):
-        member = tables.members[t, m]
+        splits.row_code[r] = 0
+    for m in range(tables.size[t] + 1):
+        member = tables.members[t, m] if m < tables.size[t] else tables.child[t]
         card = tables.cards[member]
         for r in range(n_rows):
             splits.row_code[r] = splits.row_code[r] * card + coded.codes[member, r]
@@ -189,15 +169,12 @@ def _split_codes(tables: Tables, coded: Coded, t: int, splits: Splits) -> None:
 def _count_by_codes(
     tables: Tables, coded: Coded, t: int, splits: Splits, counts: Counts
 ) -> None:
-    x = tables.x[t]
-    y = tables.y[t]
-    n_x = tables.cards[x]
+    source = tables.source[t]
     begin = tables.first[t]
-    if y < 0:
+    if source < 0:
         for r in range(coded.codes.shape[1]):
-            counts[begin + splits.row_code[r] * n_x + coded.codes[x, r]] += 1
+            counts[begin + splits.row_code[r]] += 1
         return
-    n_y = tables.cards[y]
+    card = tables.cards[source]
     for r in range(coded.codes.shape[1]):
-        cell = (splits.row_code[r] * n_x + coded.codes[x, r]) * n_y + coded.codes[y, r]
-        counts[begin + cell] += 1
+        counts[begin + splits.row_code[r] * card + coded.codes[source, r]] += 1

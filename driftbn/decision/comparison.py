@@ -17,13 +17,13 @@ from driftbn._kernels.deviance import (
     VARIANCE,
     compare_ends,
     compare_nodes,
-    compare_pairs,
+    measure_association,
 )
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn._kernels.tables import Counts
 from driftbn.decision.dependence import Dependence, block_counts, corrected_p_value, measure
 from driftbn.decision.plan import TestPlan
-from driftbn.learning.independence import Codes
+from driftbn.learning.independence import Codes, critical_values
 
 LOG_TABLE = 1 << 16  # n ln n is looked up to here and computed beyond
 
@@ -33,9 +33,10 @@ N_LOG_N.setflags(write=False)
 
 
 class Group:
-    """Some windows taken together: their counts, and their rows in order of time."""
+    """Some windows taken together: their counts by a plan, and their rows in order of time."""
 
-    def __init__(self, counts: Counts, windows: Sequence[Codes]) -> None:
+    def __init__(self, plan: TestPlan, counts: Counts, windows: Sequence[Codes]) -> None:
+        self.plan = plan
         self.counts = counts
         self.windows = tuple(windows)
 
@@ -44,36 +45,37 @@ class Group:
         """Rows of all windows."""
         return sum(codes.shape[1] for codes in self.windows)
 
+    @cached_property
+    def information(self) -> Floats:
+        """For each test of a tie half of its G and the degrees of freedom, shape [2, ties]."""
+        return _information(self.plan, self.counts)
+
 
 class Comparison:
     """Tests whether group ``b`` follows the same relations as group ``a``.
 
     Parameters
     ----------
-    plan
-        The tests.
     a, b
         The older and the newer windows.
     discount
         Whether dependence between rows is taken out of tests that reject.
     """
 
-    def __init__(self, plan: TestPlan, a: Group, b: Group, *, discount: bool = True) -> None:
-        self.plan = plan
+    def __init__(self, a: Group, b: Group, *, discount: bool = True) -> None:
+        self.plan = a.plan
         self.a = a
         self.b = b
         self.discount = discount
-        self._node_dependence: dict[int, tuple[float, float]] = {}
-        self._edge_dependence: dict[int, tuple[float, float]] = {}
+        self._nodes: dict[int, tuple[float, float]] = {}
+        self._ties: dict[int, tuple[float, float]] = {}
 
     @cached_property
     def node_statistics(self) -> Floats:
         """For each node deviance, mean, variance and rows compared."""
         out = np.empty((self.plan.n_nodes, 4))
         chosen = np.arange(self.plan.n_nodes)
-        compare_nodes(
-            self.plan.tables, chosen, self.a.counts, self.b.counts, N_LOG_N, out
-        )
+        compare_nodes(self.plan.tables, chosen, self.a.counts, self.b.counts, N_LOG_N, out)
         return out
 
     @cached_property
@@ -82,23 +84,24 @@ class Comparison:
         return deviance_p_values(self.node_statistics)
 
     @cached_property
-    def pair_statistics(self) -> Floats:
-        """For each pair the interaction with the groups, and its degrees of freedom."""
-        out = np.empty((self.plan.n_pairs, 2))
-        compare_pairs(
-            self.plan.tables, self.plan.n_nodes, self.a.counts, self.b.counts, N_LOG_N, out
-        )
-        return out
+    def tie_statistics(self) -> Floats:
+        """For each tie its interaction with the groups and the degrees of freedom, [2, ties]."""
+        both = _information(self.plan, self.a.counts + self.b.counts)
+        found: Floats = self.a.information + self.b.information - both
+        found[0] *= 2.0
+        return found
 
     @cached_property
-    def pair_p_values(self) -> Floats:
-        """For each pair the p-value of its interaction; 1 where it has no degrees of freedom."""
-        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+    def tie_p_values(self) -> Floats:
+        """For each tie the p-value of its interaction for independent rows.
 
-        value, dof = self.pair_statistics.T
+        A p-value so large that it is 1 when corrected for all ties is given as 1.
+        """
+        value, dof = self.tie_statistics
+        screen = critical_values(0.5 / max(len(dof), 1), int(dof.max(initial=1.0)))
         p = np.ones(len(dof))
-        tested = np.flatnonzero((dof >= 1) & (value > dof))
-        p[tested] = chdtrc(dof[tested], value[tested])
+        suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
+        p[suspects] = chi_square_p(value[suspects], dof[suspects])
         return p
 
     def node_p_value(self, v: int) -> tuple[float, float]:
@@ -106,44 +109,51 @@ class Comparison:
         p = float(self.node_p_values[v])
         if not self.discount or p > 0.05 / self.plan.n_nodes:
             return p, 1.0
-        if v not in self._node_dependence:
-            found = self._dependence_of_states((self.plan.node_sets[v], v))
-            deviance, mean, variance = self.node_statistics[v, :3]
-            corrected = corrected_p_value(deviance, mean, variance, found)
-            self._node_dependence[v] = max(p, corrected), found.effect
-        return self._node_dependence[v]
+        if v not in self._nodes:
+            found = self._dependence_of_states(self.plan.given(v), v)
+            corrected = corrected_p_value(*self.node_statistics[v, :3].tolist(), found)
+            self._nodes[v] = max(p, corrected), found.effect
+        return self._nodes[v]
 
-    def edge_p_value(self, index: int) -> tuple[float, float]:
-        """Return p-value and design effect of a pair, with dependence taken out if it rejects."""
-        if index not in self._edge_dependence:
-            self._edge_dependence[index] = self._edge_p_value(index)
-        return self._edge_dependence[index]
+    def tie_p_value(self, index: int) -> tuple[float, float]:
+        """Return p-value and design effect of a tie, with dependence taken out if it rejects."""
+        if index not in self._ties:
+            self._ties[index] = self._tie_p_value(index)
+        return self._ties[index]
 
-    def _edge_p_value(self, index: int) -> tuple[float, float]:
-        p_interaction = float(self.pair_p_values[index])
-        ends = self.end_statistics(index)
-        p_ends = deviance_p_values(ends)
-        p = max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
+    def plain_tie_p_value(self, index: int) -> float:
+        """Return the p-value of a tie for independent rows."""
+        value, dof = self.tie_statistics[:, index]
+        if dof < 1.0:
+            return 1.0
+        p_ends = deviance_p_values(self.end_statistics(index))
+        p_interaction = float(chi_square_p(value, dof))
+        return max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
+
+    def _tie_p_value(self, index: int) -> tuple[float, float]:
+        p = self.plain_tie_p_value(index)
         if not self.discount or p > 0.01 / self.plan.n_nodes:
             return p, 1.0
-        found = self._dependence_of_pair(index)
-        value, dof = self.pair_statistics[index]
-        p_interaction = max(p_interaction, corrected_p_value(value, dof, 2.0 * dof, found))
-        x, y = self.plan.pair(index)
-        given = self.plan.pair_sets[index]
-        corrected = []
-        for end, (members, v) in enumerate((((*given, y), x), ((*given, x), y))):
-            if ends[end, VARIANCE] <= 0.0:
-                corrected.append(1.0)
-                continue
-            of_end = self._dependence_of_states((members, v))
-            corrected.append(
-                max(float(p_ends[end]), corrected_p_value(*ends[end, :3].tolist(), of_end))
-            )
-        return max(p_interaction, min(1.0, 2.0 * min(corrected))), found.effect
+        found = self._dependence_of_tie(index)
+        value, dof = self.tie_statistics[:, index].tolist()
+        p_interaction = max(p, corrected_p_value(value, dof, 2.0 * dof, found))
+        source, child = self.plan.tie(index)
+        given = self.plan.given(self.plan.n_nodes + index)
+        ends = self.end_statistics(index)
+        p_ends = [
+            self._corrected_end(ends[0], (*given, child), source),
+            self._corrected_end(ends[1], (*given, source), child),
+        ]
+        return max(p_interaction, min(1.0, 2.0 * min(p_ends))), found.effect
+
+    def _corrected_end(self, statistics: Floats, members: tuple[int, ...], v: int) -> float:
+        if statistics[VARIANCE] <= 0.0:
+            return 1.0
+        found = self._dependence_of_states(members, v)
+        return corrected_p_value(*statistics[:3].tolist(), found)
 
     def end_statistics(self, index: int) -> Floats:
-        """Return the statistics of x given set and y, and of y given set and x."""
+        """Return the statistics of source given set and child, and of child given the rest."""
         out = np.empty((2, 4))
         chosen = np.array([self.plan.n_nodes + index])
         compare_ends(self.plan.tables, chosen, self.a.counts, self.b.counts, N_LOG_N, out)
@@ -161,8 +171,7 @@ class Comparison:
             coded.append(code)
         return coded, int(np.prod(cards[list(members)])), len(self.a.windows)
 
-    def _dependence_of_states(self, test: tuple[tuple[int, ...], int]) -> Dependence:
-        members, v = test
+    def _dependence_of_states(self, members: tuple[int, ...], v: int) -> Dependence:
         n_states = int(self.plan.tables.cards[v])
         cells, n_cells, n_old = self._cells((*members, v))
         groups = (cells[:n_old], cells[n_old:])
@@ -170,11 +179,12 @@ class Comparison:
         merged, configuration = merge_states(*(t.reshape(-1, n_states) for t in totals))
         return _dependence_of_states(groups, merged, configuration)
 
-    def _dependence_of_pair(self, index: int) -> Dependence:
-        x, y = self.plan.pair(index)
-        cells, n_cells, n_old = self._cells((*self.plan.pair_sets[index], x, y))
+    def _dependence_of_tie(self, index: int) -> Dependence:
+        source, child = self.plan.tie(index)
+        given = self.plan.given(self.plan.n_nodes + index)
+        cells, n_cells, n_old = self._cells((*given, child, source))
         cards = self.plan.tables.cards
-        shape = (-1, int(cards[x]), int(cards[y]))
+        shape = (-1, int(cards[child]), int(cards[source]))
         blocks = [block_counts(group, n_cells) for group in (cells[:n_old], cells[n_old:])]
         sums = [sum(np.sum(b, axis=0) for b in group).reshape(shape) for group in blocks]
         both = sums[0] + sums[1]
@@ -194,6 +204,20 @@ class Comparison:
                 scores.append(_pair_scores(counts.reshape(-1, *table.shape), table, weight))
             expected += _expected_square(table, weight)
         return measure(scores, expected)
+
+
+def _information(plan: TestPlan, counts: Counts) -> Floats:
+    out = np.empty((2, plan.n_ties))
+    measure_association(plan.tables, plan.n_nodes, counts, N_LOG_N, out[0], out[1])
+    return out
+
+
+def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
+    """Return the probability that chi-square exceeds a value."""
+    from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+
+    p: Floats = chdtrc(dof, np.maximum(value, 0.0))
+    return p
 
 
 def deviance_p_values(statistics: Floats) -> Floats:

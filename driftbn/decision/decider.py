@@ -70,10 +70,17 @@ class CountDecider:
         verdict = self._judge(self.regime, group)
         if verdict.p_value > self.config.level:
             return self._stable(group, verdict)
-        naming = name_changes(verdict.comparison, self.regime.learned, window.learned)
+        naming = self._named_changes(self.regime, verdict.comparison, window)
         if naming.effect < self.config.min_effect:
             return self._negligible(group, verdict, naming)
         return self._drift(index, verdict, naming)
+
+    def _named_changes(
+        self, regime: Regime, comparison: Comparison, window: WindowEvidence
+    ) -> Naming:
+        return name_changes(
+            comparison, regime.learned.graph, regime.parents, window.learned, window.effects
+        )
 
     def _new_regime(self, window: WindowEvidence) -> Regime:
         regime = Regime(self._n_regimes, self.config, self._learner, window)
@@ -99,10 +106,10 @@ class CountDecider:
     def _families(
         self, regime: Regime, comparison: Comparison, scale: int
     ) -> tuple[FamilyResult, ...]:
-        n_nodes, n_pairs = comparison.plan.n_nodes, comparison.plan.n_pairs
+        n_nodes, n_ties = comparison.plan.n_nodes, comparison.plan.n_ties
         grown = len(regime.windows) >= GROWN_REFERENCE
         share = 2 * len(self.config.scales)
-        n_mechanisms = n_nodes if grown else max(n_pairs, n_nodes)
+        n_mechanisms = n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
         names = comparison.plan.names
         v, p_node, effect = smallest(comparison.node_p_values, comparison.node_p_value)
         results = [
@@ -115,16 +122,16 @@ class CountDecider:
                 effect,
             )
         ]
-        if n_pairs:
-            index, p_edge, effect = smallest(comparison.pair_p_values, comparison.edge_p_value)
-            pair = tuple(names[i] for i in comparison.plan.pair(index))
+        if n_ties:
+            index, p_edge, effect = smallest(comparison.tie_p_values, comparison.tie_p_value)
+            pair = tuple(names[i] for i in comparison.plan.tie(index))
             results.append(
                 FamilyResult(
                     Family.ASSOCIATION,
-                    min(1.0, p_edge * n_pairs * share),
+                    min(1.0, p_edge * n_ties * share),
                     pair,
                     scale,
-                    n_pairs,
+                    n_ties,
                     effect,
                 )
             )
@@ -169,7 +176,7 @@ class CountDecider:
         assert left is not None
         group = left.read(window)
         comparison = left.compare(group)
-        naming = name_changes(comparison, left.learned, window.learned)
+        naming = self._named_changes(left, comparison, window)
         families = self._families(left, comparison, 1)
         self._left = None
         left.trimmed(ARCHIVED_WINDOWS)
@@ -195,10 +202,10 @@ class CountDecider:
         for regime in self.archive:
             group = regime.read(window)
             comparison = regime.compare(group)
-            n_nodes, n_pairs = comparison.plan.n_nodes, comparison.plan.n_pairs
+            n_nodes, n_ties = comparison.plan.n_nodes, comparison.plan.n_ties
             _, p_node, _ = smallest(comparison.node_p_values, comparison.node_p_value)
-            _, p_edge, _ = smallest(comparison.pair_p_values, comparison.edge_p_value)
-            p = min(p_node * n_nodes, p_edge * n_pairs)
+            _, p_edge, _ = smallest(comparison.tie_p_values, comparison.tie_p_value)
+            p = min(p_node * n_nodes, p_edge * n_ties)
             if p > RETURN_LEVEL and (best is None or p > best[0]):
                 best = p, regime, group
         return None if best is None else best[1:]
@@ -232,12 +239,10 @@ def smallest(p_values, corrected):  # type: ignore[no-untyped-def]
     """
     if len(p_values) == 0:
         return -1, 1.0, 1.0
-    n_first = min(len(p_values), 64)
-    order = np.argpartition(p_values, n_first - 1)[:n_first]
+    order = np.flatnonzero(p_values < 1.0)
     order = order[np.lexsort((order, p_values[order]))]
-    if n_first < len(p_values):
-        rest = np.setdiff1d(np.arange(len(p_values)), order)
-        order = np.concatenate((order, rest[np.lexsort((rest, p_values[rest]))]))
+    if len(order) == 0:
+        return 0, 1.0, 1.0
     best, best_p, best_effect = int(order[0]), 2.0, 1.0
     for index in order.tolist():
         if p_values[index] >= best_p:

@@ -66,6 +66,17 @@ class LevelMap:
                 grown = True
         return grown
 
+    def learn_from(self, test: ChiSquareTest) -> bool:
+        """Do as ``learn`` does, with the codes that a test has found."""
+        first = test.evidence.first
+        variables = np.repeat(np.arange(len(first) - 1), np.diff(first))
+        new = self._number[variables, test.level_codes] == _UNSEEN
+        for v in np.unique(variables[new]).tolist():
+            codes = np.sort(test.level_codes[new & (variables == v)])
+            known = int(np.count_nonzero(self._number[v] != _UNSEEN))
+            self._number[v, codes] = np.arange(known, known + len(codes), dtype=np.uint8)
+        return bool(new.any())
+
     def apply(self, codes: Codes) -> Codes:
         """Return the numbers of codes that have all been learned."""
         cards = self.cards

@@ -7,18 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbn._kernels.deviance import DEVIANCE, MEAN
+from driftbn._kernels.evidence import Floats
+from driftbn.decision.association import tie_of
 from driftbn.decision.comparison import Comparison
-from driftbn.decision.outcome import (
-    Association,
-    ChangeType,
-    DriftKind,
-    EdgeChange,
-    NodeChange,
-)
-from driftbn.graph import Edge, Pdag
+from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch
+from driftbn.decision.families import Parents
+from driftbn.decision.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
+from driftbn.graph import Pdag
 from driftbn.learning import LearnedStructure
 
 NAMING_LEVEL = 0.01
+MAX_SUSPECTS = 64  # pairs between which an edge is tried, those with the strongest tests
+
+_CHANGES = {
+    EditKind.ADD: ChangeType.ADDED,
+    EditKind.REMOVE: ChangeType.REMOVED,
+    EditKind.TURN: ChangeType.REVERSED,
+}
 
 
 @dataclass(frozen=True)
@@ -49,24 +54,36 @@ def holm(p_values: list[float], n_tests: int) -> list[float]:
 
 
 def name_changes(
-    comparison: Comparison, reference: LearnedStructure, current: LearnedStructure
+    comparison: Comparison, reference: Pdag, parents: Parents, window: LearnedStructure, effects: Floats
 ) -> Naming:
-    """Name edges and nodes that changed between the reference and the compared windows."""
+    """Name edges and nodes that changed between the reference and the compared windows.
+
+    Parameters
+    ----------
+    comparison
+        The tests.
+    reference, parents
+        The graph of the reference, and the parents in its extension.
+    window
+        What was learned of the new windows.
+    effects
+        Design effect of each field in the new windows.
+    """
     nodes = _changed_nodes(comparison)
-    edges = _flips(comparison, reference.graph, current.graph)
-    blamed = {change.name for change in nodes}
-    edges += _reversals(comparison, reference.graph, current.graph, blamed)
+    doubts = _doubts(comparison, reference, window)
+    edges = _changed_edges(comparison, parents, nodes, effects, doubts)
+    effects_seen = [abs(edge.after.nats - edge.before.nats) for edge in edges]
+    effect = max([*effects_seen, *(change.effect for change in nodes)], default=0.0)
+    return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect)
+
+
+def _kind(edges: list[EdgeChange], nodes: list[NodeChange]) -> DriftKind:
     if edges:
-        kind = DriftKind.STRUCTURAL
-    elif not nodes:
-        kind = DriftKind.ASSOCIATION
-    elif all(not change.parents for change in nodes):
-        kind = DriftKind.MARGINAL
-    else:
-        kind = DriftKind.MECHANISM
-    effects = [abs(edge.after.nats - edge.before.nats) for edge in edges]
-    effect = max([*effects, *(change.effect for change in nodes)], default=0.0)
-    return Naming(kind, tuple(edges), tuple(nodes), effect)
+        return DriftKind.STRUCTURAL
+    if not nodes:
+        return DriftKind.ASSOCIATION
+    roots_only = all(not change.parents for change in nodes)
+    return DriftKind.MARGINAL if roots_only else DriftKind.MECHANISM
 
 
 def _changed_nodes(comparison: Comparison) -> list[NodeChange]:
@@ -76,7 +93,7 @@ def _changed_nodes(comparison: Comparison) -> list[NodeChange]:
     found = [
         NodeChange(
             plan.names[v],
-            tuple(plan.names[u] for u in plan.node_sets[v]),
+            tuple(plan.names[u] for u in plan.given(v)),
             p,
             node_effect(comparison, v),
         )
@@ -90,101 +107,79 @@ def node_effect(comparison: Comparison, v: int) -> float:
     """Return how far a node's tables are apart, in nats per record."""
     deviance, mean = comparison.node_statistics[v, [DEVIANCE, MEAN]].tolist()
     n_a, n_b = comparison.a.n_rows, comparison.b.n_rows
-    return max(0.0, deviance - mean) * (n_a + n_b) / (2.0 * n_a * n_b)
+    return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
 
 
-def _flips(comparison: Comparison, before: Pdag, after: Pdag) -> list[EdgeChange]:
-    flipped = sorted(before.skeleton ^ after.skeleton)
-    place = {name: i for i, name in enumerate(comparison.plan.names)}
-    indices = [pair_number(place[x], place[y]) for x, y in flipped]
-    p_values = holm(
-        [comparison.edge_p_value(index)[0] for index in indices],
-        max(len(flipped), comparison.plan.n_nodes),
-    )
-    found = []
-    for pair, index, p in zip(flipped, indices, p_values, strict=True):
-        if p <= NAMING_LEVEL:
-            change = ChangeType.REMOVED if pair in before.skeleton else ChangeType.ADDED
-            graph = before if change is ChangeType.REMOVED else after
-            found.append(_edge_change(comparison, graph, pair, change, index, p))
-    return sorted(found, key=lambda change: (change.p_value, change.pair))
+def _doubts(comparison: Comparison, reference: Pdag, window: LearnedStructure) -> Doubts:
+    names = comparison.plan.names
+    place = {name: i for i, name in enumerate(names)}
+    free = {name for edge in reference.undirected_edges for name in edge}
+    separators = {}
+    for x, y in _suspect_pairs(comparison):
+        found = window.separators.get((names[x], names[y]))
+        if found is not None:
+            separators[x, y] = tuple(place[name] for name in found)
+    return Doubts([name in free for name in names], separators)
 
 
-def _reversals(
-    comparison: Comparison, before: Pdag, after: Pdag, blamed: set[str]
-) -> list[EdgeChange]:
-    place = {name: i for i, name in enumerate(comparison.plan.names)}
-    turned = sorted(
-        (source, target)
-        for source, target in after.directed_edges
-        if (target, source) in set(before.directed_edges) and {source, target} & blamed
-    )
-    return [
-        _edge_change(
-            comparison,
-            after,
-            (min(edge), max(edge)),
-            ChangeType.REVERSED,
-            pair_number(*sorted((place[edge[0]], place[edge[1]]))),
-            min(comparison.node_p_value(place[end])[0] for end in edge),
-        )
-        for edge in turned
-    ]
-
-
-def _edge_change(  # noqa: PLR0913 - one value, gathered in one place
+def _changed_edges(
     comparison: Comparison,
-    graph: Pdag,
-    pair: Edge,
-    change: ChangeType,
-    index: int,
-    p_value: float,
-) -> EdgeChange:
+    parents: Parents,
+    nodes: list[NodeChange],
+    effects: Floats,
+    doubts: Doubts,
+) -> list[EdgeChange]:
     plan = comparison.plan
-    directed = pair not in graph.undirected_edges
-    source, target = pair
-    if directed and pair not in graph.directed_edges:
-        source, target = target, source
-    before, after = associations(comparison, index)
-    given = tuple(plan.names[z] for z in plan.pair_sets[index])
-    return EdgeChange(source, target, change, p_value, before, after, given, directed)
+    place = {name: i for i, name in enumerate(plan.names)}
+    search = EditSearch(
+        parents, comparison.a.windows, comparison.b.windows, plan.tables.cards, effects, doubts
+    )
+    touched = [place[change.name] for change in nodes]
+    edits = search.run(_suspect_pairs(comparison), touched)
+    return [_edge_change(comparison, edit) for edit in edits]
 
 
-def associations(comparison: Comparison, index: int) -> tuple[Association, Association]:
-    """Return the association of a pair in both groups, given the set of its test."""
+def _suspect_pairs(comparison: Comparison) -> list[tuple[int, int]]:
+    """Return the pairs whose tests reject, the strongest first."""
     plan = comparison.plan
-    t = plan.n_nodes + index
-    span = slice(int(plan.tables.first[t]), int(plan.tables.first[t + 1]))
-    x, y = plan.pair(index)
-    shape = (-1, int(plan.tables.cards[x]), int(plan.tables.cards[y]))
-    first, second = (
-        association(group.counts[span].reshape(shape)) for group in (comparison.a, comparison.b)
+    value, dof = comparison.tie_statistics
+    low = np.flatnonzero(comparison.tie_p_values * plan.n_ties <= NAMING_LEVEL)
+    found: dict[tuple[int, int], None] = {}
+    for tie in low[np.argsort(-(value - dof)[low], kind="stable")].tolist():
+        if len(found) == MAX_SUSPECTS:
+            break
+        if comparison.tie_p_value(tie)[0] * plan.n_ties <= NAMING_LEVEL:
+            source, child = plan.tie(tie)
+            found[min(source, child), max(source, child)] = None
+    return list(found)
+
+
+def _edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
+    plan = comparison.plan
+    ties = plan.ties_of(edit.source, edit.target)
+    tie = min(ties, key=lambda tie: (comparison.tie_p_value(tie)[0], tie))
+    p = comparison.tie_p_value(tie)[0] * plan.n_ties
+    if edit.kind is not EditKind.ADD:
+        ends = (comparison.node_p_value(v)[0] for v in (edit.source, edit.target))
+        p = min(p, *(p_node * plan.n_nodes for p_node in ends))
+    return EdgeChange(
+        plan.names[edit.source],
+        plan.names[edit.target],
+        _CHANGES[edit.kind],
+        min(1.0, p),
+        *associations(comparison, tie),
+        tuple(plan.names[z] for z in plan.given(plan.n_nodes + tie)),
     )
-    return first, second
 
 
-def association(table: np.ndarray) -> Association:
-    """Return the conditional mutual information of counts ``[strata, x, y]`` with its interval."""
-    counts = table.astype(np.float64)
-    n = counts.sum()
-    if n == 0:
-        return Association(0.0, 0.0, float("inf"))
-    strata = counts.sum((1, 2), keepdims=True)
-    rows, columns = counts.sum(2, keepdims=True), counts.sum(1, keepdims=True)
-    seen = counts > 0
-    ratio = np.ones_like(counts)
-    np.divide(counts * strata, rows * columns, out=ratio, where=seen)
-    logs = np.log(ratio)
-    raw = float(np.sum(counts * logs) / n)
-    spread = float(np.sum(counts * logs**2) / n) - raw**2
-    dof = float(
-        np.sum(np.maximum((rows > 0).sum((1, 2)) - 1, 0) * np.maximum((columns > 0).sum((1, 2)) - 1, 0))
+def associations(comparison: Comparison, tie: int) -> tuple[Association, Association]:
+    """Return the association of a tie in both groups, given the set of its test."""
+    tables = comparison.plan.tables
+    t = comparison.plan.n_nodes + tie
+    span = slice(int(tables.first[t]), int(tables.first[t + 1]))
+    shape = (-1, int(tables.cards[tables.child[t]]), int(tables.cards[tables.source[t]]))
+    before, after = (
+        tie_of(group.counts[span].reshape(shape)).association
+        for group in (comparison.a, comparison.b)
     )
-    nats = max(0.0, raw - dof / (2.0 * n))
-    margin = 1.96 * float(np.sqrt(max(spread, 0.0) / n + dof / (2.0 * n * n)))
-    return Association(nats, max(0.0, nats - margin), nats + margin)
-
-
-def pair_number(low: int, high: int) -> int:
-    """Return the place of a pair in the list of all pairs."""
-    return high * (high - 1) // 2 + low
+    return before, after

@@ -1,15 +1,16 @@
-"""Which tables a regime counts: fixed by the reference before a window is seen."""
+"""Which tests a regime makes: fixed by the reference before a window is seen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from driftbn._kernels.evidence import Ints
-from driftbn._kernels.tables import MASK_CELLS, Coded, Counts, Splits, Tables, count_tables
+from driftbn._kernels.tables import MASKS_MAX, Coded, Counts, Splits, Tables, count_tables
 from driftbn.decision.levels import LevelMap
-from driftbn.learning import LearnedStructure
+from driftbn.graph import Dag
 from driftbn.learning.independence import ChiSquareTest, Codes
 
 NODE_CELLS_MAX = 8192
@@ -19,25 +20,24 @@ ROWS_PER_CELL = 5  # in the table of a pair
 
 @dataclass(frozen=True, eq=False)
 class TestPlan:
-    """The tests of a regime: one table for each node, then one for each pair.
+    """The tests of a regime.
+
+    One table for each node, given its parents: does it still follow them as before? Then one for
+    each source and child, given the child's other parents: do the two still go together as before?
+    An edge of the reference is tested as it points, any other pair both ways, unless that is the
+    same test.
 
     Parameters
     ----------
     names
         Variables, sorted.
-    node_sets
-        For each node the parents that it is compared given.
-    pair_sets
-        For each pair, in the order of ``pairs``, the set that it is compared given.
-    cards
-        Levels of each variable.
+    tables
+        What to count; the tables of the nodes come first.
     """
 
     __test__ = False  # not a test case
 
     names: tuple[str, ...]
-    node_sets: tuple[tuple[int, ...], ...]
-    pair_sets: tuple[tuple[int, ...], ...]
     tables: Tables
 
     @property
@@ -46,28 +46,43 @@ class TestPlan:
         return len(self.names)
 
     @property
-    def n_pairs(self) -> int:
-        """Number of pairs."""
-        return len(self.pair_sets)
+    def n_ties(self) -> int:
+        """Number of tests of a source and a child."""
+        return len(self.tables.child) - self.n_nodes
 
     @property
     def n_cells(self) -> int:
         """Number of cells of all tables."""
         return int(self.tables.first[-1])
 
-    def pair(self, index: int) -> tuple[int, int]:
-        """Return the variables of a pair, the smaller first."""
+    def given(self, table: int) -> tuple[int, ...]:
+        """Return the set of a table."""
+        return tuple(self.tables.members[table, : self.tables.size[table]].tolist())
+
+    def tie(self, index: int) -> tuple[int, int]:
+        """Return source and child of a test."""
         t = self.n_nodes + index
-        return int(self.tables.x[t]), int(self.tables.y[t])
+        return int(self.tables.source[t]), int(self.tables.child[t])
+
+    @cached_property
+    def _ties_of_pair(self) -> dict[tuple[int, int], list[int]]:
+        found: dict[tuple[int, int], list[int]] = {}
+        sources = self.tables.source[self.n_nodes :].tolist()
+        children = self.tables.child[self.n_nodes :].tolist()
+        for index, (x, y) in enumerate(zip(sources, children, strict=True)):
+            found.setdefault((min(x, y), max(x, y)), []).append(index)
+        return found
+
+    def ties_of(self, x: int, y: int) -> list[int]:
+        """Return the tests of a pair."""
+        return self._ties_of_pair[min(x, y), max(x, y)]
 
     def count(self, test: ChiSquareTest, codes: Codes, levels: LevelMap) -> Counts:
         """Count all tables of a window; ``codes`` are already numbered by ``levels``."""
         counts = np.empty(self.n_cells, np.int32)
-        n_words = test.evidence.bits.shape[1]
         splits = Splits(
-            masks=np.empty((MASK_CELLS, n_words), np.uint64),
-            total=np.zeros(MASK_CELLS, np.int64),
-            scratch=np.empty(n_words, np.uint64),
+            masks=np.empty((MASKS_MAX, test.evidence.bits.shape[1]), np.uint64),
+            total=np.zeros(MASKS_MAX, np.int64),
             row_code=np.empty(codes.shape[1], np.int32),
         )
         coded = Coded(codes, levels.places(test))
@@ -75,55 +90,53 @@ class TestPlan:
         return counts
 
 
-def make_plan(learned: LearnedStructure, cards: Ints, n_rows: int) -> TestPlan:
+def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     """Lay down the tests for windows of about ``n_rows`` rows."""
-    names = learned.graph.nodes
-    place = {name: i for i, name in enumerate(names)}
-    parents: list[list[int]] = [[] for _ in names]
-    for source, target in learned.dag.edges:
+    place = {name: i for i, name in enumerate(dag.nodes)}
+    parents: list[list[int]] = [[] for _ in dag.nodes]
+    for source, target in dag.edges:
         parents[place[target]].append(place[source])
-    node_sets = tuple(_node_set(v, sorted(parents[v]), cards, n_rows) for v in range(len(names)))
-    pairs = [(x, y) for y in range(len(names)) for x in range(y)]
-    pair_sets = tuple(
-        _trimmed(
-            _pair_set(x, y, parents, learned, names, place),
-            cards,
-            int(n_rows // (ROWS_PER_CELL * cards[x] * cards[y])),
-        )
-        for x, y in pairs
-    )
-    ends = [(v, -1) for v in range(len(names))] + pairs
-    tables = _make_tables(ends, [*node_sets, *pair_sets], cards)
-    return TestPlan(names, node_sets, pair_sets, tables)
+    n_nodes = len(dag.nodes)
+    sets = [_node_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
+    ends = [(-1, v) for v in range(n_nodes)]
+    for child in range(n_nodes):
+        room = n_rows // (ROWS_PER_CELL * cards[child])
+        cut = {card: _trimmed(parents[child], cards, room // card) for card in set(cards.tolist())}
+        for source in range(n_nodes):
+            if source == child or child in parents[source]:
+                continue
+            given = cut[int(cards[source])]
+            if source in parents[child]:
+                others = [v for v in parents[child] if v != source]
+                given = _trimmed(others, cards, int(room // cards[source]))
+            elif source > child and given == _other_way(source, child, parents, cards, n_rows):
+                continue
+            sets.append(given)
+            ends.append((source, child))
+    return TestPlan(dag.nodes, _make_tables(ends, sets, cards))
 
 
 def with_cards(plan: TestPlan, cards: Ints) -> TestPlan:
     """Return the same tests over more levels."""
-    ends = list(zip(plan.tables.x.tolist(), plan.tables.y.tolist(), strict=True))
-    tables = _make_tables(ends, [*plan.node_sets, *plan.pair_sets], cards)
-    return TestPlan(plan.names, plan.node_sets, plan.pair_sets, tables)
+    tables = plan.tables
+    ends = list(zip(tables.source.tolist(), tables.child.tolist(), strict=True))
+    sets = [plan.given(t) for t in range(len(ends))]
+    return TestPlan(plan.names, _make_tables(ends, sets, cards))
 
 
 def _node_set(v: int, parents: list[int], cards: Ints, n_rows: int) -> tuple[int, ...]:
     room = min(n_rows // ROWS_PER_CONFIGURATION, NODE_CELLS_MAX // int(cards[v]))
-    return _trimmed(tuple(parents), cards, room)
+    return _trimmed(parents, cards, room)
 
 
-def _pair_set(
-    x: int,
-    y: int,
-    parents: list[list[int]],
-    learned: LearnedStructure,
-    names: tuple[str, ...],
-    place: dict[str, int],
+def _other_way(
+    source: int, child: int, parents: list[list[int]], cards: Ints, n_rows: int
 ) -> tuple[int, ...]:
-    for source, child in ((x, y), (y, x)):
-        if source in parents[child]:
-            return tuple(v for v in parents[child] if v != source)
-    return tuple(place[name] for name in learned.separators.get((names[x], names[y]), ()))
+    room = n_rows // (ROWS_PER_CELL * int(cards[source]) * int(cards[child]))
+    return _trimmed(parents[source], cards, room)
 
 
-def _trimmed(members: tuple[int, ...], cards: Ints, room: int) -> tuple[int, ...]:
+def _trimmed(members: list[int], cards: Ints, room: int) -> tuple[int, ...]:
     """Leave out the member with the most levels until there are at most ``room`` configurations."""
     kept = sorted(members)
     while kept and int(np.prod(cards[kept])) > room:
@@ -135,20 +148,23 @@ def _make_tables(
     ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints
 ) -> Tables:
     width = max((len(members) for members in sets), default=0)
-    listed = np.zeros((len(sets), max(width, 1)), np.int16)
-    for t, members in enumerate(sets):
-        listed[t, : len(members)] = members
-    size = np.array([len(members) for members in sets], np.int8)
-    x, y = np.array(ends, np.int16).reshape(-1, 2).T
-    cells = cards[x] * np.where(y >= 0, cards[y], 1)
+    members = np.zeros((len(sets), max(width, 1)), np.int16)
+    size = np.array([len(given) for given in sets], np.int8)
     for m in range(width):
-        cells = cells * np.where(size > m, cards[listed[:, m]], 1)
-    order = np.lexsort((np.arange(len(sets)), *listed.T[::-1], size))
+        longer = np.flatnonzero(size > m)
+        members[longer, m] = [sets[t][m] for t in longer]
+    source, child = np.array(ends, np.int16).reshape(-1, 2).T
+    strata = np.ones(len(sets), np.int64)
+    for m in range(width):
+        strata *= np.where(size > m, cards[members[:, m]], 1)
+    cells = strata * cards[child] * np.where(source >= 0, cards[source], 1)
+    order = np.lexsort((np.arange(len(sets)), *members.T[::-1], size, child))
     return Tables(
-        members=listed,
+        members=members,
         size=size,
-        x=np.ascontiguousarray(x),
-        y=np.ascontiguousarray(y),
+        child=np.ascontiguousarray(child),
+        source=np.ascontiguousarray(source),
+        strata=strata.astype(np.int32),
         first=np.concatenate(([0], np.cumsum(cells))).astype(np.int64),
         cards=np.ascontiguousarray(cards, np.int64),
         order=order.astype(np.int64),

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from driftbn._kernels.evidence import Floats
 from driftbn._kernels.tables import Counts
 from driftbn.decision.comparison import Comparison, Group
 from driftbn.decision.dependence import design_effects
+from driftbn.decision.families import Parents
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
@@ -26,6 +28,7 @@ class WindowEvidence:
     codes: Codes
     test: ChiSquareTest
     learned: LearnedStructure
+    effects: Floats
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,12 +68,22 @@ class Regime:
         self.levels = LevelMap(len(window.names))
         self.levels.learn(window.codes)
         self.learned = window.learned
+        self.dag = window.learned.dag
         codes = self.levels.apply(window.codes)
-        self.plan = make_plan(self.learned, self.levels.cards, codes.shape[1])
+        self.plan = make_plan(self.dag, self.levels.cards, codes.shape[1])
         self.windows: list[Codes] = [codes]
         counts = self.plan.count(window.test, codes, self.levels)
-        self.pool = counts.copy()
+        self.pool = Group(self.plan, counts, self.windows)
         self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True)]
+
+    @property
+    def parents(self) -> Parents:
+        """The parents of each variable in the graph of the reference."""
+        place = {name: i for i, name in enumerate(self.plan.names)}
+        found: Parents = {v: frozenset() for v in range(len(place))}
+        for source, target in self.dag.edges:
+            found[place[target]] |= {place[source]}
+        return found
 
     @property
     def full(self) -> bool:
@@ -79,20 +92,14 @@ class Regime:
 
     def read(self, window: WindowEvidence) -> Group:
         """Count a window by the tests of this regime."""
-        if self.levels.learn(window.codes):
+        if self.levels.learn_from(window.test):
             self._recount(with_cards(self.plan, self.levels.cards))
         codes = self.levels.apply(window.codes)
-        return Group(self.plan.count(window.test, codes, self.levels), [codes])
-
-    def reference(self) -> Group:
-        """Return all windows of the reference."""
-        return Group(self.pool, self.windows)
+        return Group(self.plan, self.plan.count(window.test, codes, self.levels), [codes])
 
     def compare(self, group: Group) -> Comparison:
         """Compare one window with the whole reference."""
-        return Comparison(
-            self.plan, self.reference(), group, discount=self.config.dependent_rows
-        )
+        return Comparison(self.pool, group, discount=self.config.dependent_rows)
 
     def compare_at(self, scale: int, group: Group) -> Comparison | None:
         """Compare the newest windows, ``group`` last, with the reference before them."""
@@ -103,16 +110,21 @@ class Regime:
         if len(newest) < scale - 1 or held >= len(self.windows):
             return None
         counts = group.counts.copy()
-        pool = self.pool.copy() if held else self.pool
         for recent in newest:
             counts += recent.counts
-            if recent.in_reference:
-                pool -= recent.counts
         windows = [*(recent.codes for recent in newest), *group.windows]
-        old = self.windows[: len(self.windows) - held]
-        return Comparison(
-            self.plan, Group(pool, old), Group(counts, windows), discount=self.config.dependent_rows
-        )
+        older = self._without([recent for recent in newest if recent.in_reference])
+        newer = Group(self.plan, counts, windows)
+        return Comparison(older, newer, discount=self.config.dependent_rows)
+
+    def _without(self, newest: list[_Recent]) -> Group:
+        """Return the reference without its newest windows."""
+        if not newest:
+            return self.pool
+        counts = self.pool.counts.copy()
+        for recent in newest:
+            counts -= recent.counts
+        return Group(self.plan, counts, self.windows[: -len(newest)])
 
     def join(self, group: Group) -> None:
         """Take a window in which nothing has changed: into the reference while it grows."""
@@ -122,7 +134,7 @@ class Regime:
         if not joins:
             return
         self.windows.append(group.windows[0])
-        self.pool = self.pool + group.counts
+        self.pool = Group(self.plan, self.pool.counts + group.counts, self.windows)
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
 
@@ -149,13 +161,14 @@ class Regime:
         if learned.overrun is not None:
             return
         self.learned = learned
+        self.dag = learned.dag
         n_rows = pooled.shape[1] // len(self.windows)
-        self._recount(make_plan(learned, self.levels.cards, n_rows))
+        self._recount(make_plan(self.dag, self.levels.cards, n_rows))
 
     def _recount(self, plan: TestPlan) -> None:
         self.plan = plan
         counted = [self._count(codes) for codes in self.windows]
-        self.pool = np.sum(counted, axis=0, dtype=np.int32)
+        self.pool = Group(plan, np.sum(counted, axis=0, dtype=np.int32), self.windows)
         shared = {id(codes): counts for codes, counts in zip(self.windows, counted, strict=True)}
         self.recent = [
             replace(

@@ -9,12 +9,15 @@ import numpy as np
 
 from driftbn._kernels.arrows import (
     Arrows,
+    Colliders,
     close_directions,
     extend,
     list_apart,
+    set_colliders,
     undirect_cycles,
 )
 from driftbn._kernels.census import Census
+from driftbn._kernels.evidence import Floats
 from driftbn._kernels.pursuit import PAUSED
 from driftbn.config import ColliderRule
 from driftbn.errors import VariableMismatchError
@@ -26,6 +29,7 @@ from driftbn.learning.rdsa import make_subsets
 from driftbn.learning.separators import Skeleton, make_question
 
 CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
+CLEAR = 0.5  # least p-value of a separator if no set of the census separates
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Orientation:
     graph
         What is known of the directions.
     conflicts
-        Pairs for which colliders demand both directions, or that would close a cycle; they stay
-        undirected.
+        Pairs for which equally strong colliders demand both directions, or that would close a
+        cycle; they stay undirected.
     finished
         Whether all tests that the collider rule asks for were made.
     """
@@ -66,18 +70,10 @@ def orient(
 ) -> Orientation:
     """Direct the edges of a skeleton as far as the data and the knowledge tell."""
     triples = _Triples.of(skeleton, known)
-    if plan.rule is ColliderRule.STANDARD:
-        colliders, finished = _outside_separator(skeleton, triples), True
-    elif plan.rule is ColliderRule.MAX_P:
-        colliders, finished = _outside_best_set(skeleton, triples, test, plan, limits)
-    else:
-        census, finished = _take_census(skeleton, triples, test, plan, limits)
-        judge = _contrast if plan.rule is ColliderRule.CONTRAST else _majority
-        seen = census.found[triples.pair] > 0
-        colliders = np.where(seen, judge(census, triples), _outside_separator(skeleton, triples))
-    if not finished:
+    colliders = _find_colliders(skeleton, triples, test, plan, limits)
+    if colliders is None:
         return Orientation(undirected(skeleton), (), finished=False)
-    return _direct(skeleton, triples, colliders, known)
+    return _direct(skeleton, colliders, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +94,54 @@ class _Triples:
         return cls(low, high, *places(adjacent[low] & adjacent[high]))
 
 
-def _take_census(
+def _find_colliders(
     skeleton: Skeleton,
     triples: _Triples,
     test: IndependenceTest,
     plan: OrientationPlan,
     limits: Limits,
-) -> tuple[Census, bool]:
+) -> Colliders | None:
+    """Return the colliders that the rule tells, or nothing if a limit was met."""
+    equal = np.zeros(len(triples.pair))
+    if plan.rule is ColliderRule.STANDARD:
+        return _strongest_first(triples, _outside_separator(skeleton, triples), equal)
+    if plan.rule is ColliderRule.MAX_P:
+        told, finished = _outside_best_set(skeleton, triples, test, plan, limits)
+        return _strongest_first(triples, told, equal) if finished else None
     census = _make_census(skeleton, triples, plan)
+    if not _take_census(census, test, limits):
+        return None
+    rate_with, rate_without = _rates(census, triples)
+    if plan.rule is ColliderRule.CONTRAST:
+        told = rate_with < CONTRAST * rate_without
+    else:
+        told = _outside_most(census, triples)
+    unseen = census.found == 0
+    if np.any(unseen):
+        outside = _outside_clear_separator(skeleton, triples, unseen, test)
+        told = np.where(unseen[triples.pair], outside, told)
+    return _strongest_first(triples, told, rate_without - rate_with)
+
+
+def _strongest_first(triples: _Triples, told: Mask, strength: Floats) -> Colliders:
+    chosen = np.flatnonzero(told)
+    chosen = chosen[np.argsort(-strength[chosen], kind="stable")]
+    pair = triples.pair[chosen]
+    return Colliders(
+        low=triples.low[pair],
+        high=triples.high[pair],
+        middle=triples.middle[chosen],
+        strength=strength[chosen],
+        fits=np.zeros(len(chosen), np.bool_),
+    )
+
+
+def _take_census(census: Census, test: IndependenceTest, limits: Limits) -> bool:
+    """Ask all that a census asks; return whether it came to its end."""
     while test.pursue_census(census, limits.allotment(test)) == PAUSED:
         if not limits.go_on(test):
-            return census, False
-    return census, True
+            return False
+    return True
 
 
 def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -> Census:
@@ -139,17 +171,19 @@ def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -
     )
 
 
-def _contrast(census: Census, triples: _Triples) -> Mask:
-    """Tell a middle a collider if sets with it separate less than half as often as others."""
+def _rates(census: Census, triples: _Triples) -> tuple[Floats, Floats]:
+    """Return of the sets with and without each middle the share that separates.
+
+    A middle that no telling set holds gets 1, so that it is no collider.
+    """
     pair, middle = triples.pair, triples.middle
     asked_with, found_with = census.asked_with[pair, middle], census.found_with[pair, middle]
-    asked_without = census.asked[pair] - asked_with
-    found_without = census.found[pair] - found_with
-    colliders: Mask = found_with * asked_without < CONTRAST * found_without * asked_with
-    return colliders
+    rate_with = np.where(asked_with > 0, found_with / np.maximum(asked_with, 1), 1.0)
+    asked_without = census.asked[pair] - asked_with  # the empty set is one of them
+    return rate_with, (census.found[pair] - found_with) / asked_without
 
 
-def _majority(census: Census, triples: _Triples) -> Mask:
+def _outside_most(census: Census, triples: _Triples) -> Mask:
     """Tell a middle a collider if it is in less than half of the separating sets."""
     found_with = census.found_with[triples.pair, triples.middle]
     colliders: Mask = 2 * found_with < census.found[triples.pair]
@@ -160,6 +194,25 @@ def _outside_separator(skeleton: Skeleton, triples: _Triples) -> Mask:
     """Tell a middle a collider if the search separated the ends without it."""
     holds = skeleton.separators.membership(triples.low, triples.high)
     colliders: Mask = ~holds[triples.pair, triples.middle]
+    return colliders
+
+
+def _outside_clear_separator(
+    skeleton: Skeleton, triples: _Triples, asked: Mask, test: IndependenceTest
+) -> Mask:
+    """Tell a middle a collider if the search clearly separated the ends without it.
+
+    Asked of pairs that no set of the census separates. There a low p-value more likely means an
+    edge lost to one of many large sets, and a lost edge makes colliders of its neighbours.
+    """
+    holds = skeleton.separators.membership(triples.low, triples.high)
+    clear = np.zeros(len(asked), np.bool_)
+    for pair in np.flatnonzero(asked).tolist():
+        members = np.flatnonzero(holds[pair]).tolist()
+        p_value = test.p_value(int(triples.low[pair]), int(triples.high[pair]), members)
+        test.tests[len(members), 0] += 1
+        clear[pair] = p_value >= CLEAR
+    colliders: Mask = clear[triples.pair] & ~holds[triples.pair, triples.middle]
     return colliders
 
 
@@ -204,20 +257,11 @@ def _sets_around(
     return list(found)
 
 
-def _direct(
-    skeleton: Skeleton, triples: _Triples, colliders: Mask, known: KnownEdges
-) -> Orientation:
-    n_nodes = len(skeleton.names)
-    wanted = np.zeros((n_nodes, n_nodes), np.bool_)
-    pair, middle = triples.pair[colliders], triples.middle[colliders]
-    wanted[triples.low[pair], middle] = True
-    wanted[triples.high[pair], middle] = True
-    wanted &= ~known.closed
+def _direct(skeleton: Skeleton, colliders: Colliders, known: KnownEdges) -> Orientation:
     decided = known.required | (skeleton.adjacent & known.closed.T)
-    conflict = wanted & wanted.T
-    arrows = _make_arrows(
-        skeleton.adjacent, (wanted & ~conflict) | decided, known.closed | conflict
-    )
+    arrows = _make_arrows(skeleton.adjacent, decided, known.closed.copy())
+    conflict = np.zeros_like(decided)
+    set_colliders(arrows, colliders, conflict)
     cyclic = np.zeros_like(conflict)
     undirect_cycles(arrows, known.required, cyclic)
     arrows.closed[cyclic | cyclic.T] = True

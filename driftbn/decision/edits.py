@@ -1,0 +1,245 @@
+"""The fewest changes of the reference graph that explain the new windows.
+
+Edges that are gone are taken out first: what was there and is not there any more, given the
+other parents. Then edges are turned or added one by one, the one that explains most first. An
+edge that has come must be seen both ways, given the parents of either end; after each step these
+include the edges found so far, so what only echoes through them is no more seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+
+from driftbn._kernels.evidence import Floats, Ints
+from driftbn.decision.association import Tie, measure_tie
+from driftbn.decision.families import FamilyScores, Parents, reaches
+from driftbn.learning.independence import Codes
+
+MAX_EDITS = 16
+THERE_LEVEL = 1e-3  # a tie with a smaller p-value is there
+GONE = 0.25  # of the larger association: what may be left of one that is not there
+TURN_MARGIN = 5.0  # nats by which a direction must fit better
+ROWS_PER_CELL = 5
+
+Pair = tuple[int, int]
+
+
+class EditKind(Enum):
+    """What is done to an edge."""
+
+    ADD = auto()
+    REMOVE = auto()
+    TURN = auto()
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change: the edge as it is afterwards, or as it was if it is removed."""
+
+    kind: EditKind
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Where the graph may mislead.
+
+    Parameters
+    ----------
+    unsure
+        For each variable whether the direction of an edge to it is a free choice.
+    separators
+        For pairs, smaller first, what separates them in the new windows.
+    """
+
+    unsure: Sequence[bool]
+    separators: Mapping[Pair, tuple[int, ...]]
+
+
+class EditSearch:
+    """Finds the changes.
+
+    Parameters
+    ----------
+    parents
+        The graph of the reference.
+    earlier, newer
+        Windows of the reference, and the ones to explain.
+    cards
+        Levels of each variable.
+    effects
+        Design effect of each variable.
+    doubts
+        Where directions are not certain, and what separates pairs in the new windows.
+    """
+
+    def __init__(
+        self,
+        parents: Parents,
+        earlier: Sequence[Codes],
+        newer: Sequence[Codes],
+        cards: Ints,
+        effects: Floats,
+        doubts: Doubts,
+    ) -> None:
+        self._before = parents
+        self._after = dict(parents)
+        self._earlier = earlier
+        self._newer = newer
+        self._cards = cards
+        self._excess = np.sqrt(effects - 1.0)
+        self._old_scores = FamilyScores(earlier, cards)
+        self._new_scores = FamilyScores(newer, cards)
+        self._unsure = doubts.unsure
+        self._separators = doubts.separators
+        self._done: dict[Pair, Edit] = {}
+
+    def run(self, pairs: Iterable[Pair], touched: Iterable[int]) -> list[Edit]:
+        """Return the changes, given the pairs whose tests reject and the nodes that changed."""
+        suspects = sorted({(min(pair), max(pair)) for pair in pairs})
+        blamed = set(touched)
+        self._remove_gone(suspects, blamed)
+        while len(self._done) < MAX_EDITS:
+            moves = [*self._turns(blamed), *self._additions(suspects)]
+            if not moves:
+                break
+            self._apply(max(moves, key=lambda move: (move[0], -move[1].source, -move[1].target))[1])
+        self._take_back()
+        return list(self._done.values())
+
+    def _remove_gone(self, suspects: list[Pair], blamed: set[int]) -> None:
+        """Take out what is not there any more, the strongest first."""
+        found = []
+        for target, parents in self._before.items():
+            for source in parents:
+                pair = min(source, target), max(source, target)
+                if target in blamed or pair in suspects:
+                    before = self._tie(self._earlier, source, target, parents - {source})
+                    found.append((-before.nats, source, target, before))
+        for _, source, target, before in sorted(found, key=lambda entry: entry[:3]):
+            after = self._tie(self._newer, source, target, self._after[target] - {source})
+            discount = self._discount(source, target)
+            was_there = before.p_value(discount) < THERE_LEVEL
+            is_there = after.p_value(discount) < THERE_LEVEL
+            if was_there and not is_there and after.nats <= GONE * before.nats:
+                self._apply(Edit(EditKind.REMOVE, source, target))
+
+    def _additions(self, suspects: list[Pair]) -> list[tuple[float, Edit]]:
+        found = []
+        for x, y in suspects:
+            if (x, y) in self._done or self._adjacent(x, y):
+                continue
+            after = self._both_ways(self._newer, x, y, self._after)
+            if not self._has_come(x, y, after[0]):
+                continue
+            found.append((after[1].nats * after[1].n_rows, self._directed(x, y)))
+        return found
+
+    def _has_come(self, x: int, y: int, after: Tie) -> bool:
+        discount = self._discount(x, y)
+        if after.p_value(discount) >= THERE_LEVEL or self._is_separated(x, y, after):
+            return False
+        before = self._both_ways(self._earlier, x, y, self._before)[0]
+        return before.p_value(discount) >= THERE_LEVEL or before.nats <= GONE * after.nats
+
+    def _is_separated(self, x: int, y: int, after: Tie) -> bool:
+        """Return whether the new graph separates a pair that the parents do not.
+
+        Only where a parent may as well be a child: given a common child, fields depend on each
+        other that have no edge.
+        """
+        separator = self._separators.get((x, y))
+        if separator is None or not (self._unsure[x] or self._unsure[y]):
+            return False
+        tie = self._tie(self._newer, x, y, frozenset(separator))
+        return tie.nats <= GONE * after.nats
+
+    def _take_back(self) -> None:
+        """Take back an edge that those found after it explain."""
+        for edit in list(self._done.values()):
+            if edit.kind is not EditKind.ADD:
+                continue
+            source, target = edit.source, edit.target
+            self._after[target] -= {source}
+            weaker = self._both_ways(self._newer, source, target, self._after)[0]
+            if weaker.p_value(self._discount(source, target)) >= THERE_LEVEL:
+                del self._done[min(source, target), max(source, target)]
+            else:
+                self._after[target] |= {source}
+
+    def _both_ways(
+        self, windows: Sequence[Codes], x: int, y: int, parents: Parents
+    ) -> tuple[Tie, Tie]:
+        """Return the ties of a pair given the parents of either end, the weaker first."""
+        discount = self._discount(x, y)
+        weaker, stronger = sorted(
+            (
+                self._tie(windows, x, y, parents[y] - {x}),
+                self._tie(windows, y, x, parents[x] - {y}),
+            ),
+            key=lambda tie: (-tie.p_value(discount), tie.nats),
+        )
+        return weaker, stronger
+
+    def _directed(self, x: int, y: int) -> Edit:
+        gains = {}
+        for source, target in ((x, y), (y, x)):
+            if not reaches(self._after, target, source):
+                gain = self._new_scores.gain_of_adding(self._after, source, target)
+                gains[source, target] = gain
+        source, target = max(gains, key=lambda edge: (gains[edge], -edge[0]))
+        return Edit(EditKind.ADD, source, target)
+
+    def _turns(self, blamed: set[int]) -> list[tuple[float, Edit]]:
+        found = []
+        for target in sorted(self._after):
+            for source in sorted(self._after[target]):
+                if source in blamed or target in blamed:
+                    found += self._turn(source, target)
+        return found
+
+    def _turn(self, source: int, target: int) -> list[tuple[float, Edit]]:
+        """Return the turning of an edge if only the new windows want it."""
+        pair = min(source, target), max(source, target)
+        if pair in self._done or source not in self._before[target]:
+            return []
+        without = {**self._after, target: self._after[target] - {source}}
+        if reaches(without, source, target):
+            return []
+        discount = self._discount(source, target)
+        new = self._new_scores.gain_of_turning(self._after, source, target) / discount
+        if new < TURN_MARGIN:
+            return []
+        if self._old_scores.gain_of_turning(self._before, source, target) > -TURN_MARGIN:
+            return []
+        return [(new, Edit(EditKind.TURN, target, source))]
+
+    def _tie(
+        self, windows: Sequence[Codes], source: int, target: int, given: frozenset[int]
+    ) -> Tie:
+        n_rows = sum(codes.shape[1] for codes in windows)
+        room = n_rows // (ROWS_PER_CELL * int(self._cards[source] * self._cards[target]))
+        kept = sorted(given)
+        while kept and int(np.prod(self._cards[kept])) > room:
+            kept.remove(max(kept, key=lambda v: (int(self._cards[v]), v)))
+        return measure_tie(windows, self._cards, (target, source), kept)
+
+    def _discount(self, x: int, y: int) -> float:
+        return 1.0 + float(self._excess[x] * self._excess[y])
+
+    def _adjacent(self, x: int, y: int) -> bool:
+        return x in self._after[y] or y in self._after[x]
+
+    def _apply(self, edit: Edit) -> None:
+        source, target = edit.source, edit.target
+        self._done[min(source, target), max(source, target)] = edit
+        if edit.kind is EditKind.REMOVE:
+            self._after[target] -= {source}
+            return
+        self._after[target] |= {source}
+        self._after[source] -= {target}

@@ -1,0 +1,255 @@
+"""How well the decisions on one stream fit its known change, and sums over many streams."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from driftbn.datasets import Change, ChangeKind
+from driftbn.decision.outcome import ChangeType, DriftDecision, DriftKind, DriftLevel
+from driftbn.graph import Edge
+from tests.benchmarks.drift_scenarios import Scenario
+
+Decisions = Sequence[tuple[int, DriftDecision]]
+
+N_SOON = 3  # full windows after the change in which an alarm still counts as seen soon
+
+_TESTED = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.DRIFT)
+_EXPECTED_KIND = {
+    ChangeKind.ADDED: DriftKind.STRUCTURAL,
+    ChangeKind.REMOVED: DriftKind.STRUCTURAL,
+    ChangeKind.REWIRED: DriftKind.STRUCTURAL,
+    ChangeKind.REVERSED: DriftKind.STRUCTURAL,
+    ChangeKind.TABLE: DriftKind.MECHANISM,
+    ChangeKind.ROOT_MARGINAL: DriftKind.MARGINAL,
+}
+_Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What was named against what is true, as numbers."""
+
+    hits: int
+    named: int
+    true: int
+
+    @classmethod
+    def of(cls, named: set[Edge] | set[str], true: set[Edge] | set[str]) -> Overlap:
+        """Compare two sets."""
+        return cls(len(named & true), len(named), len(true))
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What an alarm says of a change, against what it is.
+
+    Parameters
+    ----------
+    edges
+        Pairs of fields, whatever the direction: added, removed and reversed ones together.
+    touching
+        How many of the named edges have an end at a changed node or a changed edge.
+    nodes
+        Fields whose own tables changed.
+    kind, expected_kind
+        What the change is called, and what it should be called.
+    reversal
+        Whether a reversed edge is named as reversed; ``None`` if none is reversed.
+    """
+
+    edges: Overlap
+    touching: int
+    nodes: Overlap
+    kind: str
+    expected_kind: str
+    reversal: bool | None = None
+
+
+@dataclass(frozen=True)
+class StreamScore:
+    """The decisions on one stream against its known change.
+
+    Parameters
+    ----------
+    n_quiet, n_false_alarms
+        Windows tested before the change, and how many of them raised an alarm.
+    seen_first
+        Whether there is an alarm from the change up to the first window that follows the changed
+        network wholly; ``None`` in a stationary stream.
+    seen_soon
+        The same, up to the third such window.
+    delay
+        Windows from that in which the change begins to the first alarm: 0 is the same window.
+    n_episodes
+        Episodes that started after the change, and before the return if there is one.
+    naming
+        Read one window after the first alarm; ``None`` without an alarm.
+    return_seen, return_called
+        Whether there is an alarm up to the third window of a return, and whether it, or the
+        decision after it, says that an earlier regime is back; ``None`` without a return.
+    wrongly_called
+        Whether, after the change and before a return, an earlier regime is said to be back.
+    """
+
+    n_quiet: int
+    n_false_alarms: int
+    seen_first: bool | None = None
+    seen_soon: bool | None = None
+    delay: int | None = None
+    n_episodes: int = 0
+    naming: Naming | None = None
+    return_seen: bool | None = None
+    return_called: bool | None = None
+    wrongly_called: bool = False
+
+
+def score_stream(scenario: Scenario, decisions: Decisions) -> StreamScore:
+    """Compare the decisions, with the numbers of their windows, with the known change."""
+    begin, back = scenario.change_window, scenario.return_window
+    quiet = [decision for _, decision in _between(decisions, 0, begin)]
+    n_quiet = sum(decision.level in _TESTED for decision in quiet)
+    n_false_alarms = sum(decision.drift for decision in quiet)
+    end = scenario.n_windows if back is None else back
+    if scenario.change is None:
+        return StreamScore(n_quiet, n_false_alarms)
+    alarm = _first_alarm(decisions, begin, end)
+    full = scenario.first_full_window
+    return_alarm = None if back is None else _first_alarm(decisions, back, back + N_SOON)
+    return StreamScore(
+        n_quiet=n_quiet,
+        n_false_alarms=n_false_alarms,
+        seen_first=alarm is not None and alarm <= full,
+        seen_soon=alarm is not None and alarm < full + N_SOON,
+        delay=None if alarm is None else alarm - begin,
+        n_episodes=_episodes_started(decisions, begin, end),
+        naming=None if alarm is None else _naming(scenario.change, decisions, alarm),
+        return_seen=None if back is None else return_alarm is not None,
+        return_called=None if back is None else _called_recurring(decisions, return_alarm),
+        wrongly_called=any(d.recurring for _, d in _between(decisions, begin, end)),
+    )
+
+
+def _between(decisions: Decisions, start: int, end: int) -> list[tuple[int, DriftDecision]]:
+    return [(index, decision) for index, decision in decisions if start <= index < end]
+
+
+def _first_alarm(decisions: Decisions, start: int, end: int) -> int | None:
+    alarms = (index for index, decision in _between(decisions, start, end) if decision.drift)
+    return min(alarms, default=None)
+
+
+def _episodes_started(decisions: Decisions, start: int, end: int) -> int:
+    before = {decision.episode for _, decision in _between(decisions, 0, start)}
+    alarms = {decision.episode for _, decision in _between(decisions, start, end) if decision.drift}
+    return len(alarms - (before - {None}))
+
+
+def _called_recurring(decisions: Decisions, alarm: int | None) -> bool:
+    if alarm is None:
+        return False
+    return any(decision.recurring for _, decision in _between(decisions, alarm, alarm + 2))
+
+
+def _naming(change: Change, decisions: Decisions, alarm: int) -> Naming:
+    by_index = dict(decisions)
+    decision = _naming_decision(by_index[alarm], by_index.get(alarm + 1))
+    pairs = {_unordered(edge) for edge in _changed_edges(change)}
+    named = {edge.pair for edge in decision.edges}
+    concerned = set(change.nodes).union(*pairs)
+    turned = {edge.pair for edge in decision.edges if edge.change is ChangeType.REVERSED}
+    reversals = {_unordered(edge) for edge in change.edges_reversed}
+    kind = decision.kind or by_index[alarm].kind
+    return Naming(
+        edges=Overlap.of(named, pairs),
+        touching=sum(not concerned.isdisjoint(pair) for pair in named),
+        nodes=Overlap.of(set(decision.nodes), set(change.nodes)),
+        kind="none" if kind is None else kind.value,
+        expected_kind=_EXPECTED_KIND[change.kind].value,
+        reversal=reversals <= turned if reversals else None,
+    )
+
+
+def _naming_decision(alarm: DriftDecision, following: DriftDecision | None) -> DriftDecision:
+    """Return the decision of the settling window if it names as much, else that of the alarm."""
+    if following is None or not following.settling:
+        return alarm
+    if following.edges or (following.node_changes and not alarm.edges):
+        return following
+    return alarm
+
+
+def _changed_edges(change: Change) -> tuple[Edge, ...]:
+    return change.edges_added + change.edges_removed + change.edges_reversed
+
+
+def _unordered(edge: Edge) -> Edge:
+    return min(edge), max(edge)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share, with Wilson's 95 % interval."""
+
+    hits: int
+    n: int
+
+    @classmethod
+    def of(cls, answers: Iterable[bool | None]) -> Rate:
+        """Count the answers that are yes among those that are not ``None``."""
+        known = [answer for answer in answers if answer is not None]
+        return cls(sum(known), len(known))
+
+    @property
+    def share(self) -> float:
+        """Hits of all; not a number if there are none."""
+        return self.hits / self.n if self.n else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Limits of the share (Wilson 1927); 0 and 1 without any case."""
+        if not self.n:
+            return 0.0, 1.0
+        weight = _Z95**2 / self.n
+        centre = (self.share + weight / 2) / (1 + weight)
+        spread = math.sqrt(weight * self.share * (1 - self.share) + weight**2 / 4) / (1 + weight)
+        return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The scores of many streams together; naming is over the streams with an alarm."""
+
+    scores: tuple[StreamScore, ...]
+
+    def rate(self, answer: Callable[[StreamScore], bool | None]) -> Rate:
+        """Count one answer over the streams that have it."""
+        return Rate.of(answer(score) for score in self.scores)
+
+    @property
+    def namings(self) -> tuple[Naming, ...]:
+        """Those of the streams that raised an alarm after the change."""
+        return tuple(score.naming for score in self.scores if score.naming is not None)
+
+    @property
+    def false_alarms(self) -> Rate:
+        """Alarms among the windows tested before the change."""
+        return Rate(sum(s.n_false_alarms for s in self.scores), sum(s.n_quiet for s in self.scores))
+
+    @property
+    def mean_delay(self) -> float:
+        """Mean of the streams that raised an alarm after the change."""
+        delays = [score.delay for score in self.scores if score.delay is not None]
+        return fmean(delays) if delays else math.nan
+
+    def precision(self, part: Callable[[Naming], Overlap]) -> Rate:
+        """Return the share of what was named that is true."""
+        parts = [part(naming) for naming in self.namings]
+        return Rate(sum(p.hits for p in parts), sum(p.named for p in parts))
+
+    def recall(self, part: Callable[[Naming], Overlap]) -> Rate:
+        """Return the share of what is true that was named."""
+        parts = [part(naming) for naming in self.namings]
+        return Rate(sum(p.hits for p in parts), sum(p.true for p in parts))
