@@ -53,11 +53,14 @@ class Doubts:
     ----------
     unsure
         For each variable whether the direction of an edge to it is a free choice.
+    certain
+        For each variable the parents whose direction is no free choice.
     separators
         For pairs, smaller first, what separates them in the new windows.
     """
 
     unsure: Sequence[bool]
+    certain: Parents
     separators: Mapping[Pair, tuple[int, ...]]
 
 
@@ -96,6 +99,7 @@ class EditSearch:
         self._old_scores = FamilyScores(earlier, cards)
         self._new_scores = FamilyScores(newer, cards)
         self._unsure = doubts.unsure
+        self._certain = dict(doubts.certain)
         self._separators = doubts.separators
         self._done: dict[Pair, Edit] = {}
 
@@ -110,7 +114,20 @@ class EditSearch:
                 break
             self._apply(max(moves, key=lambda move: (move[0], -move[1].source, -move[1].target))[1])
         self._take_back()
+        if not self._done and not blamed:
+            self._add_strongest(suspects)
         return list(self._done.values())
+
+    def _add_strongest(self, suspects: list[Pair]) -> None:
+        """Name the pair that goes together most of those that did not before."""
+        found = []
+        for x, y in suspects:
+            after = self._both_ways(self._newer, x, y, self._after)[1]
+            before = self._both_ways(self._earlier, x, y, self._before)[1]
+            if not self._adjacent(x, y) and before.nats <= GONE * after.nats:
+                found.append((after.nats, (-x, -y), self._directed(x, y)))
+        if found:
+            self._apply(max(found, key=lambda entry: entry[:2])[2])
 
     def _remove_gone(self, suspects: list[Pair], blamed: set[int]) -> None:
         """Take out what is not there any more, the strongest first."""
@@ -208,7 +225,8 @@ class EditSearch:
         pair = min(source, target), max(source, target)
         if pair in self._done or source not in self._before[target]:
             return []
-        without = {**self._after, target: self._after[target] - {source}}
+        without = {v: parents & self._certain[v] for v, parents in self._after.items()}
+        without[target] -= {source}
         if reaches(without, source, target):
             return []
         discount = self._discount(source, target)
@@ -243,3 +261,5 @@ class EditSearch:
             return
         self._after[target] |= {source}
         self._after[source] -= {target}
+        self._certain[target] |= {source}
+        self._certain[source] -= {target}

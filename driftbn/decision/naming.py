@@ -119,7 +119,10 @@ def _doubts(comparison: Comparison, reference: Pdag, window: LearnedStructure) -
         found = window.separators.get((names[x], names[y]))
         if found is not None:
             separators[x, y] = tuple(place[name] for name in found)
-    return Doubts([name in free for name in names], separators)
+    certain: Parents = {v: frozenset() for v in range(len(names))}
+    for source, target in reference.directed_edges:
+        certain[place[target]] |= {place[source]}
+    return Doubts([name in free for name in names], certain, separators)
 
 
 def _changed_edges(

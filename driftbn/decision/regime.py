@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats
 from driftbn._kernels.tables import Counts
 from driftbn.decision.comparison import Comparison, Group
-from driftbn.decision.dependence import design_effects
+from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.families import Parents
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
-from driftbn.learning import LearnedStructure, StructureLearner
+from driftbn.learning import StructureLearner
 from driftbn.learning.independence import ChiSquareTest, Codes
 
 RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
-
-
-@dataclass(frozen=True, eq=False)
-class WindowEvidence:
-    """A window as it is judged: codes, the packed test on them, and what was learned."""
-
-    codes: Codes
-    test: ChiSquareTest
-    learned: LearnedStructure
-    effects: Floats
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Variables, sorted."""
-        return self.test.names
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +121,7 @@ class Regime:
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
 
-    def trimmed(self, n_windows: int) -> None:
+    def trim(self, n_windows: int) -> None:
         """Keep only the newest windows of the reference, as an archived regime does."""
         if len(self.windows) <= n_windows:
             return
@@ -152,33 +135,31 @@ class Regime:
         config = replace(
             self._learner.config, alpha=self.config.reference_alpha, deadline_seconds=None
         )
-        test = ChiSquareTest(pooled, self.plan.names, config.alpha, config.statistic)
-        if self.config.dependent_rows:
-            effects = design_effects(test)
-            test.discount(dict(zip(test.names, effects.tolist(), strict=True)))
         learner = StructureLearner(config, self._learner.knowledge)
-        learned = learner.learn_from(test)
-        if learned.overrun is not None:
+        found = learn_rows(
+            learner, pooled, self.plan.names, dependent_rows=self.config.dependent_rows
+        )
+        if found.learned.overrun is not None:
             return
-        self.learned = learned
-        self.dag = learned.dag
+        self.learned = found.learned
+        self.dag = found.learned.dag
         n_rows = pooled.shape[1] // len(self.windows)
-        self._recount(make_plan(self.dag, self.levels.cards, n_rows))
+        plan = make_plan(self.dag, self.levels.cards, n_rows)
+        natural = LevelMap.natural(len(pooled))
+        whole = Group(plan, plan.count(found.test, pooled, natural), self.windows)
+        self._take(whole)
 
     def _recount(self, plan: TestPlan) -> None:
-        self.plan = plan
-        counted = [self._count(codes) for codes in self.windows]
-        self.pool = Group(plan, np.sum(counted, axis=0, dtype=np.int32), self.windows)
-        shared = {id(codes): counts for codes, counts in zip(self.windows, counted, strict=True)}
-        self.recent = [
-            replace(
-                recent,
-                counts=shared[id(recent.codes)]
-                if id(recent.codes) in shared
-                else self._count(recent.codes),
-            )
-            for recent in self.recent
-        ]
+        """Count all rows again, by other tests."""
+        pooled = np.concatenate(self.windows, axis=1)
+        test = ChiSquareTest(pooled, plan.names)
+        counts = plan.count(test, pooled, LevelMap.natural(len(pooled)))
+        self._take(Group(plan, counts, self.windows))
+
+    def _take(self, whole: Group) -> None:
+        self.plan = whole.plan
+        self.pool = whole
+        self.recent = [replace(recent, counts=self._count(recent.codes)) for recent in self.recent]
 
     def _count(self, codes: Codes) -> Counts:
         test = ChiSquareTest(codes, self.plan.names)

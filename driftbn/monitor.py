@@ -1,0 +1,238 @@
+"""The monitor: batches in, a report for every completed window out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from driftbn.decision.decider import CountDecider
+from driftbn.decision.evidence import WindowEvidence, learn_rows
+from driftbn.decision.outcome import DriftDecision, DriftLevel
+from driftbn.decision.secondary import HammingDecider, make_secondary
+from driftbn.diff import compare
+from driftbn.errors import ConfigError
+from driftbn.graph import Dag
+from driftbn.intake import Encoded, Intake
+from driftbn.learning import LearnedStructure, StructureLearner, extend_to_dag
+from driftbn.monitor_config import DecisionRule, MonitorConfig
+from driftbn.records import SchemaEvent
+from driftbn.report import Timings, WarmAudit, WindowReport
+from driftbn.schema import Schema
+from driftbn.window import Window, WindowBuffer
+from driftbn.window_config import WindowConfig
+
+
+class DriftMonitor:
+    """Watches a stream of records for changes of the relations between its fields.
+
+    Records fill a window; each window is learned, compared with the one before, and judged against
+    a reference that grows with the stream. Records may come in batches of any size: the reports do
+    not depend on how the stream is cut.
+
+    Parameters
+    ----------
+    config
+        All settings; each has a default.
+    window
+        Short for ``MonitorConfig(window=...)``; only without ``config``.
+    clock
+        Returns seconds, for deadlines and the reported times.
+
+    Raises
+    ------
+    ConfigError
+        If both ``config`` and ``window`` are given, or a setting is not allowed.
+
+    Examples
+    --------
+    >>> from driftbn import DriftMonitor, datasets
+    >>> before = datasets.asia()
+    >>> after = datasets.remove_edge(before, "smoke", "bronc").network
+    >>> monitor = DriftMonitor(window=2000)
+    >>> for network, seed in ((before, 1), (before, 2), (before, 3), (after, 4)):
+    ...     for report in monitor.update(datasets.sample(network, 2000, seed)):
+    ...         print(report.index, report.decision.level.value, report.decision.edges[:1])
+    """
+
+    def __init__(
+        self,
+        config: MonitorConfig | None = None,
+        *,
+        window: int | WindowConfig | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        if config is not None and window is not None:
+            raise ConfigError("window", window, "left out where config is given")
+        self.config = config or MonitorConfig(**({} if window is None else {"window": window}))
+        self._clock = clock
+        self._learner = StructureLearner(self.config.learner, self.config.knowledge, clock)
+        self._reset()
+
+    def _reset(self) -> None:
+        config = self.config
+        self._intake = Intake(config)
+        self._buffer: WindowBuffer | None = None
+        self._decider = CountDecider(config.decision, self._learner)
+        self._secondary: HammingDecider | None = None
+        if config.rule is not DecisionRule.COUNTS:
+            level = config.decision.level
+            self._secondary = make_secondary(config.rule, config.threshold, level)
+        self._previous: LearnedStructure | None = None
+        self._dag: Dag | None = None
+        self._events: tuple[SchemaEvent, ...] = ()
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns are; ``None`` until the first window is there."""
+        return self._intake.schema
+
+    @property
+    def n_pending(self) -> int:
+        """Records taken in that have been in no window yet."""
+        held = 0 if self._buffer is None else self._buffer.n_pending
+        return held + self._intake.n_pending
+
+    def update(self, batch: object) -> tuple[WindowReport, ...]:
+        """Take in a batch and report on the windows that it completes, in order.
+
+        Parameters
+        ----------
+        batch
+            DataFrame, Arrow table or record batch, list of dicts, or dict of columns, with any
+            number of rows.
+
+        Raises
+        ------
+        DataError
+            If a record cannot be read; nothing of the batch is taken in. With
+            ``on_error="reject_rows"`` such records are left out and counted instead.
+        """
+        return self._take(self._intake.take(batch))
+
+    def finish(self) -> tuple[WindowReport, ...]:
+        """Report on the records left at the end of a file, as one or more last windows.
+
+        The last window may be short. Records may still be added afterwards.
+        """
+        reports = self._take(self._intake.finish())
+        if self._buffer is None:
+            return reports
+        return (*reports, *(self._report(window) for window in self._buffer.flush()))
+
+    def accept(self) -> None:
+        """Take the present as the new normal: the next window starts a new reference."""
+        self._decider.accept()
+
+    def reset(self) -> None:
+        """Forget everything, as if no record had come."""
+        self._reset()
+
+    def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
+        if encoded is None:
+            return ()
+        if self._buffer is None:
+            self._buffer = WindowBuffer(self.config.windows, len(encoded.codes))
+        windows = self._buffer.append(encoded.codes, encoded.times)
+        self._events = _merged(self._events, encoded.events)
+        return tuple(self._report(window) for window in windows)
+
+    def _report(self, window: Window) -> WindowReport:
+        started = self._clock()
+        evidence = self._learn(window)
+        learned = self._clock()
+        usable = evidence.learned.overrun is None
+        known = evidence.learned if usable or self._previous is None else self._previous
+        dag = extend_to_dag(known.graph, self._dag)
+        diff = compare(self._dag or dag, dag)
+        before = known if self._previous is None else self._previous
+        decision = self._decide(window, evidence, diff.hamming)
+        report = WindowReport(
+            index=window.index,
+            rows=window.n_rows,
+            first_record=window.first_record,
+            last_record=window.last_record,
+            graph=known.graph,
+            dag=dag,
+            diff=diff,
+            class_diff=compare(before.graph, known.graph),
+            decision=decision,
+            cost=evidence.learned.cost,
+            timings=Timings(learned - started, self._clock() - learned),
+            start=window.start,
+            end=window.end,
+            conflicts=evidence.learned.conflicts,
+            events=self._events,
+            excluded=self._excluded(),
+            twins=_twin_names(evidence),
+            overrun=evidence.learned.overrun,
+            audit=self._audit(window, evidence),
+            target=self.config.target,
+            blanket=self._blanket(dag),
+            n_late=self._buffer.n_late if self._buffer is not None else 0,
+            n_rejected=self._intake.n_rejected,
+        )
+        self._previous, self._dag, self._events = known, dag, ()
+        return report
+
+    def _learn(self, window: Window) -> WindowEvidence:
+        assert self._intake.schema is not None
+        return learn_rows(
+            self._learner,
+            window.codes,
+            self._intake.schema.names,
+            self._previous,
+            dependent_rows=self.config.decision.dependent_rows,
+        )
+
+    def _decide(self, window: Window, evidence: WindowEvidence, hamming: int) -> DriftDecision:
+        decision = self._decider.decide(window.index, evidence)
+        if self._secondary is None:
+            return decision
+        drift = self._secondary.update(window.index, hamming)
+        level = DriftLevel.DRIFT if drift else DriftLevel.STABLE
+        return replace(decision, level=level)
+
+    def _audit(self, window: Window, evidence: WindowEvidence) -> WarmAudit | None:
+        """Learn a share of the windows from nothing: those where the share's sum gets a unit."""
+        share, index = self.config.audit_share, window.index
+        if self._previous is None or int((index + 1) * share) == int(index * share):
+            return None
+        assert self._intake.schema is not None
+        cold = learn_rows(
+            self._learner,
+            window.codes,
+            self._intake.schema.names,
+            dependent_rows=self.config.decision.dependent_rows,
+        )
+        difference = compare(cold.learned.graph, evidence.learned.graph)
+        return WarmAudit(difference.hamming, cold.learned.cost)
+
+    def _excluded(self) -> tuple[tuple[str, str], ...]:
+        assert self._intake.schema is not None
+        return tuple((item.name, item.reason.value) for item in self._intake.schema.excluded)
+
+    def _blanket(self, dag: Dag) -> tuple[str, ...]:
+        target = self.config.target
+        if target is None or target not in dag.nodes:
+            return ()
+        return tuple(sorted(dag.markov_blanket(target)))
+
+
+def _twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:
+    names = evidence.names
+    return tuple((names[copy], names[first]) for copy, first in sorted(evidence.twins.items()))
+
+
+def _merged(
+    events: tuple[SchemaEvent, ...], more: tuple[SchemaEvent, ...]
+) -> tuple[SchemaEvent, ...]:
+    """Return the events of several batches, each kind and column once."""
+    found = {(event.column, event.kind): event for event in events}
+    for event in more:
+        known = found.get((event.column, event.kind))
+        if known is not None:
+            levels = tuple(sorted({*known.levels, *event.levels}))
+            event = replace(event, levels=levels, n_rows=known.n_rows + event.n_rows)
+        found[event.column, event.kind] = event
+    return tuple(found[key] for key in sorted(found))

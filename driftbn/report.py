@@ -1,0 +1,123 @@
+"""What a monitor says of one window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from driftbn.decision.outcome import DriftDecision
+from driftbn.diff import StructureDiff
+from driftbn.graph import Dag, Edge, Pdag
+from driftbn.learning import SearchCost
+from driftbn.learning.limits import Overrun
+from driftbn.records import SchemaEvent
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds spent on one window, by the clock that the monitor was given.
+
+    Parameters
+    ----------
+    learn
+        Packing the rows and learning the graph.
+    decide
+        Comparing with the reference, naming, and what the reference needs.
+    """
+
+    learn: float = 0.0
+    decide: float = 0.0
+
+
+@dataclass(frozen=True)
+class WarmAudit:
+    """A window learned a second time from nothing.
+
+    Parameters
+    ----------
+    disagreement
+        Edges on which the two graphs differ.
+    cost
+        What the second search cost.
+    """
+
+    disagreement: int
+    cost: SearchCost
+
+
+@dataclass(frozen=True)
+class WindowReport:
+    """What a monitor says of one window.
+
+    Parameters
+    ----------
+    index
+        Running number of the window, from 0.
+    rows
+        Rows of the window.
+    first_record, last_record
+        Smallest and largest running number of its records, both inclusive.
+    start, end
+        Smallest and largest event time in seconds since the epoch, if there are any.
+    graph
+        The equivalence class (CPDAG) learned on this window; the previous one if the search was
+        stopped by a limit.
+    dag
+        A DAG of it that keeps the previous window's directions where the class allows.
+    diff
+        How ``dag`` differs from that of the previous window.
+    class_diff
+        How ``graph`` differs from that of the previous window.
+    decision
+        Whether the relations changed, and in what.
+    cost
+        Tests and time of the search.
+    timings
+        Where the time went.
+    conflicts
+        Pairs for which the data demand both directions.
+    events
+        Differences from the schema met since the previous window.
+    excluded
+        Columns without part in the graph, with the reason.
+    twins
+        For a field that always says the same as another one, that other one.
+    overrun
+        The limit that stopped the search, if one has.
+    audit
+        The comparison with a search from nothing, if there was one.
+    target
+        The field that the user cares for, if one was named.
+    blanket
+        The fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
+    n_late, n_rejected
+        Records so far that came too late, or were rejected.
+    """
+
+    index: int
+    rows: int
+    first_record: int
+    last_record: int
+    graph: Pdag = field(repr=False)
+    dag: Dag = field(repr=False)
+    diff: StructureDiff = field(repr=False)
+    class_diff: StructureDiff = field(repr=False)
+    decision: DriftDecision
+    cost: SearchCost = field(repr=False)
+    timings: Timings = field(default=Timings(), repr=False, compare=False)
+    start: float | None = None
+    end: float | None = None
+    conflicts: tuple[Edge, ...] = field(default=(), repr=False)
+    events: tuple[SchemaEvent, ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
+    twins: tuple[tuple[str, str], ...] = ()
+    overrun: Overrun | None = None
+    audit: WarmAudit | None = None
+    target: str | None = None
+    blanket: tuple[str, ...] = ()
+    n_late: int = 0
+    n_rejected: int = 0
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a limit stopped the search, so that ``graph`` is an old one."""
+        return self.overrun is not None
