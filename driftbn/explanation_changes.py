@@ -111,7 +111,7 @@ def _be(number: int) -> str:
 def _edges_summary(edges: tuple[EdgeChange, ...]) -> str:
     if len(edges) == 1:
         return _edge_headline(edges[0])
-    parts = []
+    parts: list[str] = []
     for change, verb in (
         (ChangeType.ADDED, "appeared"),
         (ChangeType.REMOVED, "vanished"),

@@ -121,10 +121,20 @@ def moment(seconds: float) -> str:
 
 
 def span(start: float | None, end: float | None) -> str | None:
-    """Return from when to when, if anything is known of it."""
+    """Return from when to when, if anything is known of it.
+
+    Examples
+    --------
+    >>> span(0.0, 60.0)
+    'from 1970-01-01 00:00:00 to 00:01:00 UTC'
+    """
     if start is None or end is None:
         known = start if end is None else end
         return None if known is None else f"at {moment(known)}"
-    if moment(start) == moment(end):
-        return f"at {moment(start)}"
-    return f"from {moment(start)} to {moment(end)}"
+    first, last = moment(start), moment(end)
+    if first == last:
+        return f"at {first}"
+    day = len("2026-01-31 ")
+    if first[:day] == last[:day] and first.endswith("UTC"):
+        first, last = first.removesuffix(" UTC"), last[day:]
+    return f"from {first} to {last}"

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 from driftbn.decision.outcome import DriftDecision
 from driftbn.diff import StructureDiff
+from driftbn.explanation import Explanation, explain
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
 from driftbn.learning.limits import Overrun
 from driftbn.records import SchemaEvent
+from driftbn.report_dict import report_to_dict
+from driftbn.report_html import report_to_html
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,21 @@ class WindowReport:
     def degraded(self) -> bool:
         """Whether a limit stopped the search, so that ``graph`` is an old one."""
         return self.overrun is not None
+
+    def explain(self) -> Explanation:
+        """Say in plain words what changed, since when, how strongly and how surely."""
+        return explain(self)
+
+    def to_dict(self, *, timings: bool = False) -> dict[str, object]:
+        """Return everything as plain dicts and lists, ready for JSON.
+
+        Parameters
+        ----------
+        timings
+            Whether to add how long things took; without, equal reports give equal dicts.
+        """
+        return report_to_dict(self, timings=timings)
+
+    def to_html(self) -> str:
+        """Return a page with words, picture and tables, as one file that needs nothing else."""
+        return report_to_html(self)

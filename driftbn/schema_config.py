@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from driftbn.config import check_integer, check_number, choice
+from driftbn.errors import ConfigError
 from driftbn.variables import MAX_LEVELS
 
 
@@ -39,6 +40,12 @@ class SchemaConfig:
         present ones is left out; above 0, at most 1. 1 keeps all columns.
     id_like_min_rows
         Present values below which no column is called id-like; at least 2.
+    keep_constant
+        Whether a column with one value, or with none, is a variable too. Values that differ later
+        are told apart: another level is ``__other__``, and another number lies in the bin below or
+        above.
+    keep_duplicates
+        Whether a column that repeats another one is a variable too.
 
     Raises
     ------
@@ -57,6 +64,8 @@ class SchemaConfig:
     missing: MissingPolicy = MissingPolicy.LEVEL
     id_like_ratio: float = 0.95
     id_like_min_rows: int = 50
+    keep_constant: bool = False
+    keep_duplicates: bool = False
 
     def __post_init__(self) -> None:
         check_integer("max_levels", self.max_levels, 2, MAX_LEVELS)
@@ -65,4 +74,7 @@ class SchemaConfig:
         check_integer("id_like_min_rows", self.id_like_min_rows, 2)
         allowed = "a number above 0 and at most 1"
         check_number("id_like_ratio", self.id_like_ratio, allowed, math.ulp(0.0), 1.0)
+        for name in ("keep_constant", "keep_duplicates"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(name, getattr(self, name), "True or False")
         object.__setattr__(self, "missing", choice(MissingPolicy, "missing", self.missing))

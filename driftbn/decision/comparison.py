@@ -18,6 +18,7 @@ from driftbn._kernels.deviance import (
     compare_ends,
     compare_nodes,
     measure_association,
+    measure_change,
 )
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn._kernels.tables import Counts
@@ -25,11 +26,30 @@ from driftbn.decision.dependence import Dependence, block_counts, corrected_p_va
 from driftbn.decision.plan import TestPlan
 from driftbn.learning.independence import Codes, critical_values
 
-LOG_TABLE = 1 << 16  # n ln n is looked up to here and computed beyond
+FIRST_TABLE = 1 << 16
 
-_N = np.arange(LOG_TABLE, dtype=np.float64)
-N_LOG_N: Floats = _N * np.log(np.maximum(_N, 1.0))
-N_LOG_N.setflags(write=False)
+
+class _LogTable:
+    """Values of n ln n from 0 on, made longer when more rows are compared."""
+
+    def __init__(self) -> None:
+        self._values = _n_log_n(FIRST_TABLE)
+
+    def up_to(self, n_rows: int) -> Floats:
+        """Return values for all counts of so many rows."""
+        if n_rows >= len(self._values):
+            self._values = _n_log_n(2 * n_rows)
+        return self._values
+
+
+def _n_log_n(size: int) -> Floats:
+    n = np.arange(size, dtype=np.float64)
+    values: Floats = n * np.log(np.maximum(n, 1.0))
+    values.setflags(write=False)
+    return values
+
+
+_LOGS = _LogTable()
 
 
 class Group:
@@ -48,7 +68,11 @@ class Group:
     @cached_property
     def information(self) -> Floats:
         """For each test of a tie half of its G and the degrees of freedom, shape [2, ties]."""
-        return _information(self.plan, self.counts)
+        out = np.empty((2, self.plan.n_ties))
+        tables, n_nodes = self.plan.tables, self.plan.n_nodes
+        logs = _LOGS.up_to(self.n_rows)
+        measure_association(tables, n_nodes, self.counts, logs, out[0], out[1])
+        return out
 
 
 class Comparison:
@@ -67,6 +91,7 @@ class Comparison:
         self.a = a
         self.b = b
         self.discount = discount
+        self._logs = _LOGS.up_to(a.n_rows + b.n_rows)
         self._nodes: dict[int, tuple[float, float]] = {}
         self._ties: dict[int, tuple[float, float]] = {}
 
@@ -75,7 +100,7 @@ class Comparison:
         """For each node deviance, mean, variance and rows compared."""
         out = np.empty((self.plan.n_nodes, 4))
         chosen = np.arange(self.plan.n_nodes)
-        compare_nodes(self.plan.tables, chosen, self.a.counts, self.b.counts, N_LOG_N, out)
+        compare_nodes(self.plan.tables, chosen, self.a.counts, self.b.counts, self._logs, out)
         return out
 
     @cached_property
@@ -86,8 +111,9 @@ class Comparison:
     @cached_property
     def tie_statistics(self) -> Floats:
         """For each tie its interaction with the groups and the degrees of freedom, [2, ties]."""
-        both = _information(self.plan, self.a.counts + self.b.counts)
-        found: Floats = self.a.information + self.b.information - both
+        found: Floats = self.a.information.copy()
+        tables, n_nodes = self.plan.tables, self.plan.n_nodes
+        measure_change(tables, n_nodes, self.a.counts, self.b.counts, self._logs, found[0], found[1])
         found[0] *= 2.0
         return found
 
@@ -156,7 +182,7 @@ class Comparison:
         """Return the statistics of source given set and child, and of child given the rest."""
         out = np.empty((2, 4))
         chosen = np.array([self.plan.n_nodes + index])
-        compare_ends(self.plan.tables, chosen, self.a.counts, self.b.counts, N_LOG_N, out)
+        compare_ends(self.plan.tables, chosen, self.a.counts, self.b.counts, self._logs, out)
         return out
 
     def _cells(self, members: Sequence[int]) -> tuple[list[npt.NDArray[np.int64]], int, int]:
@@ -206,12 +232,6 @@ class Comparison:
         return measure(scores, expected)
 
 
-def _information(plan: TestPlan, counts: Counts) -> Floats:
-    out = np.empty((2, plan.n_ties))
-    measure_association(plan.tables, plan.n_nodes, counts, N_LOG_N, out[0], out[1])
-    return out
-
-
 def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
     """Return the probability that chi-square exceeds a value."""
     from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
@@ -224,7 +244,8 @@ def deviance_p_values(statistics: Floats) -> Floats:
     """Return p-values of rows of deviance, mean and variance, by the gamma with these moments."""
     from scipy.special import gammaincc  # noqa: PLC0415 - a fifth of a second to import
 
-    value, mean, variance = statistics[:, DEVIANCE], statistics[:, MEAN], statistics[:, VARIANCE]
+    value = np.maximum(statistics[:, DEVIANCE], 0.0)  # rounding may leave it below
+    mean, variance = statistics[:, MEAN], statistics[:, VARIANCE]
     p = np.ones(len(value))
     tested = np.flatnonzero(variance > 0.0)
     shape = mean[tested] ** 2 / variance[tested]

@@ -45,7 +45,8 @@ def corrected_p_value(
     from scipy.special import fdtrc  # noqa: PLC0415 - a fifth of a second to import
 
     dof = 2.0 * mean * mean / (variance * dependence.concentration)
-    return float(fdtrc(dof, dependence.blocks_dof, statistic / (mean * dependence.effect)))
+    value = max(statistic, 0.0) / (mean * dependence.effect)  # rounding may leave it below
+    return float(fdtrc(dof, dependence.blocks_dof, value))
 
 
 def block_counts(windows: Sequence[Ids], n_cells: int) -> list[Floats]:

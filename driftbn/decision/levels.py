@@ -79,9 +79,9 @@ class LevelMap:
 
     def apply(self, codes: Codes) -> Codes:
         """Return the numbers of codes that have all been learned."""
-        cards = self.cards
         natural = np.arange(256, dtype=np.uint8)
-        moved = [v for v, n in enumerate(cards) if np.any(self._number[v, :n] != natural[:n])]
+        other = (self._number != natural) & (self._number != _UNSEEN)
+        moved = np.flatnonzero(other.any(axis=1)).tolist()
         if not moved:
             return codes
         numbers = codes.copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -43,6 +44,8 @@ class Inferred(NamedTuple):
 def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np.uint8]]:
     """Infer a schema and return it with the codes of the table.
 
+    A column may also be ``Times``, if nothing more is known of it than that.
+
     Raises
     ------
     DataError
@@ -51,14 +54,16 @@ def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np
     kept: list[Inferred] = []
     excluded: list[Exclusion] = []
     for name in sorted(table.columns):
-        found = _infer(name, read_column(name, table.columns[name]), config)
+        raw = table.columns[name]
+        column = raw if isinstance(raw, Times) else read_column(name, raw)
+        found = _infer(name, column, config)
         if isinstance(found, Exclusion):
             excluded.append(found)
         else:
             kept.append(found)
     variables = [item.variable for item in kept]
     codes = stack([item.row for item in kept], table.n_rows)
-    copies = find_duplicates(codes)
+    copies = {} if config.keep_duplicates else find_duplicates(codes)
     for copy, original in copies.items():
         detail = f"same as {variables[original].name!r}"
         excluded.append(Exclusion(variables[copy].name, ExclusionReason.DUPLICATE, detail))
@@ -138,12 +143,20 @@ def _infer_numbers(
     name: str, column: Numbers, present: NDArray[Any], config: SchemaConfig
 ) -> Inferred | Exclusion:
     edges = quantile_edges(present.astype(np.float64, copy=False), config.numeric_bins)
-    if not edges and column.missing is None:
+    if not edges and config.keep_constant:
+        edges = _edges_around(float(present[0]))
+    elif not edges and column.missing is None:
         return Exclusion(name, ExclusionReason.CONSTANT, f"always {canonical_text(present[0])}")
     variable = Variable(name, VariableKind.NUMERIC, edges=edges)
     row = encode_numbers(variable, column)
     check_missing(variable, row, config.missing)
     return Inferred(variable, row)
+
+
+def _edges_around(value: float) -> tuple[float, ...]:
+    """Return edges that give one number a bin of its own."""
+    edges = math.nextafter(value, -math.inf) + 0.0, value + 0.0
+    return tuple(edge for edge in edges if math.isfinite(edge))
 
 
 def _infer_factor(
@@ -155,7 +168,7 @@ def _infer_factor(
     row = encode_factor(variable, factor, positions, texts)
     check_missing(variable, row, config.missing)
     missing = variable.missing_code in row
-    if len(levels) + pooled + missing > 1:
+    if len(levels) + pooled + missing > 1 or config.keep_constant:
         return Inferred(variable, row)
     if missing:
         return Exclusion(name, ExclusionReason.ALL_MISSING, "no row has a value")

@@ -1,0 +1,289 @@
+"""Reports as web pages that need nothing else: one window, or a whole replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from driftbn.decision.outcome import Association, EdgeChange
+from driftbn.explanation import Explanation, explain
+from driftbn.explanation_caveats import event_sentence
+from driftbn.explanation_words import counted, decimal, moment, strength
+from driftbn.report_page import bullets, facts, page, section, shown, table
+from driftbn.report_svg import LineKind, Picture, picture_of
+from driftbn.report_timeline import timeline_of, windows_per_bar
+
+if TYPE_CHECKING:
+    from driftbn.report import WindowReport
+
+MAX_PICTURES = 40
+"""Alarms of a replay that are drawn; a page with more would be slow to open."""
+
+_NO_NUMBER = "–"  # noqa: RUF001 - a dash, as tables have it
+
+
+def report_to_html(report: WindowReport) -> str:
+    """Return a page on one window: words, picture, tables and numbers.
+
+    The page is one file without scripts and without references to anything outside. Everything
+    that comes from data is escaped.
+
+    Examples
+    --------
+    >>> from driftbn.decision.outcome import DriftDecision, DriftLevel
+    >>> from driftbn.diff import StructureDiff
+    >>> from driftbn.graph import Dag
+    >>> from driftbn.learning import SearchCost
+    >>> from driftbn.report import WindowReport
+    >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()
+    >>> decision = DriftDecision(DriftLevel.LEARNING, alpha=0.01)
+    >>> report = WindowReport(0, 9, 0, 8, dag.cpdag(), dag, same, same, decision, SearchCost((1,)))
+    >>> report_to_html(report).startswith("<!doctype html>")
+    True
+    """
+    explanation = explain(report)
+    body = [
+        _badge(report),
+        f"<h1>{shown(explanation.headline)}</h1>",
+        _words(explanation),
+        section("Picture", [_picture(picture_of(report))]),
+        section("Changed dependencies", [_edge_table(report)]),
+        section("Changed fields", [_node_table(report)]),
+        section("Numbers", [_numbers(report), _family_table(report)]),
+        section(
+            "Columns and values", [bullets([event_sentence(event) for event in report.events])]
+        ),
+        section("Too small to tell", [_undecided_table(report)]),
+        section("Left out", [_excluded_table(report)]),
+    ]
+    return page(f"driftbn: window {report.index}", body)
+
+
+def html_of(reports: Sequence[WindowReport]) -> str:
+    """Return a page on many windows: a timeline, then each episode with words and pictures.
+
+    Parameters
+    ----------
+    reports
+        In the order of the stream, as a replay gives them.
+
+    Examples
+    --------
+    >>> "There is no window yet." in html_of([])
+    True
+    """
+    n_alarms = sum(report.decision.drift for report in reports)
+    heading = f"{counted(len(reports), 'window')}, {counted(n_alarms, 'alarm')}"
+    if not reports:
+        return page("driftbn: replay", [f"<h1>{heading}</h1><p>There is no window yet.</p>"])
+    body = [f"<h1>{heading}</h1>", _timeline(reports)]
+    groups = _episodes(reports)
+    if not groups:
+        body.append(f"<p>{shown('No window raised an alarm.')}</p>")
+    n_drawn = 0
+    for group in groups:
+        body.append(_episode(group, MAX_PICTURES - n_drawn))
+        n_drawn += sum(report.decision.drift for report in group)
+    return page("driftbn: replay", body)
+
+
+def _badge(report: WindowReport) -> str:
+    level = report.decision.level.value
+    return f'<p><span class="level {level}">{level}</span></p>'
+
+
+def _words(explanation: Explanation) -> str:
+    advice = bullets(explanation.advice)
+    return bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "")
+
+
+def _picture(picture: Picture) -> str:
+    note = f'<p class="soft">{shown(picture.note)}</p>' if picture.note else ""
+    if not picture.svg:
+        return note
+    legend = _legend(picture)
+    return f'<div class="panel"><div class="wide">{picture.svg}</div>{legend}</div>{note}'
+
+
+def _legend(picture: Picture) -> str:
+    keys = [
+        _key(kind, confirmed)
+        for confirmed in (True, False)
+        for kind in LineKind
+        if (kind, confirmed) in picture.kinds
+    ]
+    notes = ["no arrow head: the data do not tell the direction"]
+    if " ≠</text>" in picture.svg:
+        notes.append("≠ the field follows another rule, or its values come in other shares")
+    if "<text" in picture.svg and ">◎ " in picture.svg:
+        notes.append("◎ target")
+    return f'<ul class="legend">{"".join(keys)}{"".join(f"<li>{n}</li>" for n in notes)}</ul>'
+
+
+def _key(kind: LineKind, confirmed: bool) -> str:
+    text = kind.value
+    if confirmed:
+        text = f"{kind.sign} {kind.value}, confirmed by a test"
+    elif kind is not LineKind.KEPT:
+        text = f"{kind.sign} {kind.value} since the window before, not confirmed: such differences"
+        text += " come by chance"
+    classes = f"line {kind.value}{' confirmed' if confirmed else ''}"
+    line = f'<g class="{classes}"><path d="M0 6H40"/></g>'
+    return f'<li><svg width="40" height="12" aria-hidden="true">{line}</svg>{text}</li>'
+
+
+def _edge_table(report: WindowReport) -> str:
+    names = ("Change", "From", "To", "Before", "Now", "Among records equal in", "p-value")
+    rows = [
+        (
+            edge.change.value + ("" if edge.directed else ", direction unknown"),
+            edge.source,
+            edge.target,
+            _strength(edge.before),
+            _strength(edge.after),
+            _given(edge),
+            decimal(edge.p_value),
+        )
+        for edge in report.decision.edges
+    ]
+    return table(names, rows)
+
+
+def _strength(association: Association) -> str:
+    low, high = decimal(association.low), decimal(association.high)
+    return f"{strength(association.nats)}: {decimal(association.nats)} nats ({low} to {high})"
+
+
+def _given(edge: EdgeChange) -> str:
+    return ", ".join(edge.given) or _NO_NUMBER
+
+
+def _node_table(report: WindowReport) -> str:
+    rows = [
+        (
+            change.name,
+            ", ".join(change.parents) or _NO_NUMBER,
+            f"{strength(change.effect)}: {decimal(change.effect)} nats per record",
+            decimal(change.p_value),
+        )
+        for change in report.decision.node_changes
+    ]
+    return table(("Field", "Among records equal in", "Difference", "p-value"), rows)
+
+
+def _numbers(report: WindowReport) -> str:
+    decision, cost = report.decision, report.cost
+    pairs = [
+        ("Window", f"{report.index:,}"),
+        ("Records", f"{report.rows:,}"),
+        ("Record numbers", f"{report.first_record:,} to {report.last_record:,}"),
+        ("First event", _NO_NUMBER if report.start is None else moment(report.start)),
+        ("Last event", _NO_NUMBER if report.end is None else moment(report.end)),
+        ("Hamming distance, raw", f"{report.diff.hamming:,}"),
+        ("Hamming distance, confirmed", f"{decision.confirmed_hamming:,}"),
+        ("p-value", decimal(decision.p_value)),
+        ("Level of an alarm", f"{decision.alpha:g}"),
+        ("Windows put together", _NO_NUMBER if decision.scale is None else f"{decision.scale}"),
+        ("Windows of the reference", f"{decision.reference_windows:,}"),
+        ("Regime", f"{decision.regime}"),
+        ("Episode", _NO_NUMBER if decision.episode is None else f"{decision.episode}"),
+        ("Design effect", decimal(decision.design_effect)),
+        ("Tests of the search", f"{cost.n_tests:,} ({'warm' if cost.warm else 'cold'} start)"),
+        ("Weighted cost of the search", f"{cost.weighted:,}"),
+        ("Dependencies in the graph", f"{len(report.dag.edges):,}"),
+        ("Pairs with conflicting directions", f"{len(report.conflicts):,}"),
+        ("Records too late, rejected", f"{report.n_late:,}, {report.n_rejected:,}"),
+    ]
+    if report.audit is not None:
+        pairs.append(("Edges a cold search differs in", f"{report.audit.disagreement:,}"))
+    return facts(pairs)
+
+
+def _family_table(report: WindowReport) -> str:
+    rows = [
+        (
+            result.family.value,
+            " – ".join(result.fields),  # noqa: RUF001 - a dash between two fields
+            decimal(result.p_value),
+            f"{result.scale}",
+            f"{result.n_tests:,}",
+            decimal(result.design_effect),
+        )
+        for result in report.decision.families
+    ]
+    names = ("Tests", "Strongest sign", "p-value", "Windows", "Number of tests", "Design effect")
+    return table(names, rows)
+
+
+def _undecided_table(report: WindowReport) -> str:
+    decision = report.decision
+    rows = [
+        (
+            pair.source,
+            pair.target,
+            "no change would show"
+            if pair.visible_change == float("inf")
+            else f"{decimal(pair.visible_change)} nats ({strength(pair.visible_change)})",
+        )
+        for pair in decision.undecided
+    ]
+    n_more = decision.n_undecided - len(rows)
+    more = f'<p class="soft">And {counted(n_more, "more pair")}.</p>' if n_more > 0 else ""
+    return table(("Field", "Field", "Smallest change that would show"), rows) + more
+
+
+def _excluded_table(report: WindowReport) -> str:
+    same = [(name, f"always says the same as {other}") for name, other in report.twins]
+    twins = {name for name, _ in report.twins}
+    rest = [(name, str(reason)) for name, reason in report.excluded if name not in twins]
+    return table(("Column", "Why"), sorted([*same, *rest]))
+
+
+def _timeline(reports: Sequence[WindowReport]) -> str:
+    size = windows_per_bar(len(reports))
+    shared = f" Each bar shows the largest of {size} windows." if size > 1 else ""
+    return (
+        f'<div class="panel"><div class="wide">{timeline_of(reports)}</div></div>'
+        '<p class="soft">Raw differences between neighbouring windows come by chance as well; an'
+        f" alarm (▼) needs a change that a test confirms.{shared}</p>"
+    )
+
+
+def _episodes(reports: Sequence[WindowReport]) -> list[list[WindowReport]]:
+    """Return the windows of each episode; an alarm outside of any is one of its own."""
+    found: dict[tuple[int, int], list[WindowReport]] = {}
+    for report in reports:
+        episode = report.decision.episode
+        if episode is not None:
+            found.setdefault((0, episode), []).append(report)
+        elif report.decision.drift:
+            found[1, report.index] = [report]
+    return sorted(found.values(), key=lambda group: group[0].index)
+
+
+def _episode(group: Sequence[WindowReport], n_pictures: int) -> str:
+    first, last = group[0], group[-1]
+    number = first.decision.episode
+    name = "Alarm outside of any episode" if number is None else f"Episode {number}"
+    where = f"windows {first.index:,} to {last.index:,}"
+    if first is last:
+        where = f"window {first.index:,}"
+    parts = []
+    for report in group:
+        if report.decision.drift:
+            parts.append(_alarm(report, n_pictures > 0))
+            n_pictures -= 1
+        else:
+            parts.append(f'<p class="soft">{shown(explain(report).headline)}</p>')
+    return f'<section class="episode"><h2>{name}: {where}</h2>{"".join(parts)}</section>'
+
+
+def _alarm(report: WindowReport, drawn: bool) -> str:
+    explanation = explain(report)
+    picture = _picture(picture_of(report)) if drawn else ""
+    if not drawn:
+        picture = f'<p class="soft">Only the first {MAX_PICTURES} alarms are drawn.</p>'
+    return (
+        f'<h3 id="window-{report.index}">{shown(explanation.headline)}</h3>'
+        f"{_words(explanation)}{picture}"
+    )

@@ -1,0 +1,172 @@
+"""The timeline of many reports: raw and confirmed differences by window, as inline SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from driftbn.explanation_words import counted
+
+if TYPE_CHECKING:
+    from driftbn.report import WindowReport
+
+MAX_BARS = 240
+"""Bars of a timeline; of more windows several share a bar, which shows the largest."""
+
+_WIDTH, _LEFT, _RIGHT = 960.0, 44.0, 12.0  # pixels, as are all lengths below
+_TOP, _RAW, _GAP, _CONFIRMED, _BOTTOM = 26.0, 110.0, 34.0, 70.0, 30.0
+_HEIGHT = _TOP + _RAW + _GAP + _CONFIRMED + _BOTTOM
+_MIN_WIDTH = 640.0
+_N_TICKS = 6
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """One of the two bar charts above each other."""
+
+    kind: str
+    name: str
+    top: float
+    height: float
+
+
+_RAW_STRIP = _Strip("raw", "raw Hamming distance", _TOP, _RAW)
+_CONFIRMED_STRIP = _Strip("confirmed", "confirmed changes", _TOP + _RAW + _GAP, _CONFIRMED)
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """Neighbouring windows that share a place on the axis."""
+
+    reports: Sequence[WindowReport]
+
+    @property
+    def first(self) -> WindowReport:
+        return self.reports[0]
+
+    @property
+    def raw(self) -> int:
+        return max(report.diff.hamming for report in self.reports)
+
+    @property
+    def confirmed(self) -> int:
+        return max(report.decision.confirmed_hamming for report in self.reports)
+
+    @property
+    def alarm(self) -> WindowReport | None:
+        return next((report for report in self.reports if report.decision.drift), None)
+
+    @property
+    def episodes(self) -> tuple[int, ...]:
+        found = (report.decision.episode for report in self.reports)
+        return tuple(dict.fromkeys(episode for episode in found if episode is not None))
+
+    @property
+    def label(self) -> str:
+        first, last = self.first.index, self.reports[-1].index
+        return f"window {first:,}" if first == last else f"windows {first:,} to {last:,}"
+
+
+def timeline_of(reports: Sequence[WindowReport]) -> str:
+    """Draw raw and confirmed Hamming distances by window, with alarms and episodes marked.
+
+    Parameters
+    ----------
+    reports
+        At least one, in the order of the stream.
+    """
+    size = windows_per_bar(len(reports))
+    bars = [_Bar(reports[i : i + size]) for i in range(0, len(reports), size)]
+    parts = [
+        *_episode_bands(bars),
+        *_bars(bars, [bar.raw for bar in bars], _RAW_STRIP),
+        *_bars(bars, [bar.confirmed for bar in bars], _CONFIRMED_STRIP),
+        *_alarms(bars),
+        *_ticks(bars),
+    ]
+    n_alarms = sum(report.decision.drift for report in reports)
+    title = f"{counted(len(reports), 'window')}, {counted(n_alarms, 'alarm')}"
+    return (
+        f'<svg class="timeline" role="img" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}"'
+        f' style="width:100%;min-width:{_MIN_WIDTH:.0f}px"><title>{title}</title>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def windows_per_bar(n_windows: int) -> int:
+    """Return how many windows share a bar.
+
+    Examples
+    --------
+    >>> windows_per_bar(240), windows_per_bar(241), windows_per_bar(1000)
+    (1, 2, 5)
+    """
+    return max(1, -(-n_windows // MAX_BARS))
+
+
+def _step(bars: list[_Bar]) -> float:
+    return (_WIDTH - _LEFT - _RIGHT) / len(bars)
+
+
+def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
+    step, largest = _step(bars), max(numbers)
+    top, base, name = strip.top, strip.top + strip.height, strip.name
+    yield f'<text class="strip" x="{_LEFT:.0f}" y="{top - 8:.0f}">{name}</text>'
+    yield f'<path class="axis" d="M{_LEFT} {base}H{_WIDTH - _RIGHT}"/>'
+    yield f'<text class="scale" x="{_LEFT - 6:.0f}" y="{base:.0f}">0</text>'
+    if largest:
+        yield f'<text class="scale" x="{_LEFT - 6:.0f}" y="{top + 4:.0f}">{largest:,}</text>'
+        yield f'<path class="grid" d="M{_LEFT} {top}H{_WIDTH - _RIGHT}"/>'
+    width = max(1.0, min(0.75 * step, 26.0))
+    for place, (bar, number) in enumerate(zip(bars, numbers, strict=True)):
+        if number:
+            tall = strip.height * number / largest
+            x = _LEFT + (place + 0.5) * step - width / 2
+            yield (
+                f'<rect class="bar {strip.kind}" x="{x:.1f}" y="{base - tall:.1f}"'
+                f' width="{width:.1f}" height="{tall:.1f}">'
+                f"<title>{bar.label}: {name} {number:,}</title></rect>"
+            )
+
+
+def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
+    places: dict[int, list[int]] = {}
+    for place, bar in enumerate(bars):
+        for episode in bar.episodes:
+            places.setdefault(episode, []).append(place)
+    step = _step(bars)
+    free = 0.0
+    for episode, at in sorted(places.items(), key=lambda item: item[1][0]):
+        x = _LEFT + at[0] * step
+        width = (at[-1] - at[0] + 1) * step
+        yield (
+            f'<rect class="episode" x="{x:.1f}" y="{_TOP:.0f}" width="{width:.1f}"'
+            f' height="{_HEIGHT - _TOP - _BOTTOM:.0f}"><title>episode {episode}</title></rect>'
+        )
+        if x >= free:  # a label only where the one before it has ended
+            y = _TOP + _RAW + 13
+            yield f'<text class="episode" x="{x + 2:.1f}" y="{y:.0f}">episode {episode}</text>'
+            free = x + 72
+
+
+def _alarms(bars: list[_Bar]) -> Iterator[str]:
+    step, y = _step(bars), _TOP - 3
+    for place, bar in enumerate(bars):
+        report = bar.alarm
+        if report is not None:
+            x = _LEFT + (place + 0.5) * step
+            yield (
+                f'<a href="#window-{report.index}"><path class="alarm"'
+                f' d="M{x - 5:.1f} {y - 9:.1f}h10l-5 9z"/>'
+                f"<title>alarm in window {report.index:,}</title></a>"
+            )
+
+
+def _ticks(bars: list[_Bar]) -> Iterator[str]:
+    every = max(1, -(-len(bars) // _N_TICKS))
+    step, y = _step(bars), _HEIGHT - _BOTTOM + 18
+    for place in range(0, len(bars), every):
+        x = _LEFT + (place + 0.5) * step
+        yield f'<text class="tick" x="{x:.1f}" y="{y:.0f}">{bars[place].first.index:,}</text>'
+    yield f'<text class="tick name" x="{_WIDTH - _RIGHT:.0f}" y="{y:.0f}">window</text>'
