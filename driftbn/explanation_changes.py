@@ -144,7 +144,7 @@ def _kind_sentence(decision: DriftDecision) -> str:
     if decision.kind is DriftKind.STRUCTURAL:
         number = len(decision.edges)
         which = counted(number, "dependency", "dependencies")
-        return f"Which fields depend on each other changed: {which} could be named."
+        return f"What changed is which fields depend on each other: {which} could be named."
     if decision.kind is DriftKind.ASSOCIATION:
         pair = strongest_pair(decision)
         sign = f" The clearest sign is between {listed(pair)}." if pair else ""

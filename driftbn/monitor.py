@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
+from driftbn.archive import pack, unpack
+from driftbn.calibration import CalibrationReport, VisibleChange
+from driftbn.config import check_number
 from driftbn.decision.decider import CountDecider
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.outcome import DriftDecision, DriftLevel
@@ -19,6 +24,20 @@ from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.records import SchemaEvent
 from driftbn.report import Timings, WarmAudit, WindowReport
 from driftbn.schema import Schema
+from driftbn.state import (
+    KIND,
+    VERSION,
+    config_values,
+    dag_values,
+    decider_values,
+    event_values,
+    learned_values,
+    read_config,
+    read_dag,
+    read_decider,
+    read_event,
+    read_learned,
+)
 from driftbn.window import Window, WindowBuffer
 from driftbn.window_config import WindowConfig
 
@@ -127,6 +146,83 @@ class DriftMonitor:
     def reset(self) -> None:
         """Forget everything, as if no record had come."""
         self._reset()
+
+    def calibration(self, wanted: float = 0.01) -> CalibrationReport:
+        """Say how far the monitor can be trusted on this stream.
+
+        Parameters
+        ----------
+        wanted
+            The change that should be seen, in nats; a medium edge has 0.01 to 0.03.
+
+        Raises
+        ------
+        ConfigError
+            If ``wanted`` is not above 0.
+        """
+        check_number("wanted", wanted, "a number of nats above 0", 0.0, math.inf, open_ends=True)
+        decider, names = self._decider, () if self.schema is None else self.schema.names
+        regime = decider.regime
+        rows = 0 if regime is None else regime.windows[-1].shape[1]
+        return CalibrationReport(
+            window_rows=rows,
+            reference_windows=0 if regime is None else len(regime.windows),
+            alpha=self.config.decision.level,
+            design_effects=tuple(zip(names, decider.effects.tolist(), strict=False)),
+            shadow_windows=decider.shadow.n_windows,
+            shadow_alarms=decider.shadow.n_alarms,
+            visible=tuple(
+                VisibleChange(pair.source, pair.target, pair.visible_change)
+                for pair in decider.visible()
+            ),
+            wanted=wanted,
+        )
+
+    def snapshot(self) -> bytes:
+        """Return all that the monitor knows; equal monitors give equal bytes."""
+        return pack(KIND, VERSION, self._values())
+
+    @classmethod
+    def restore(
+        cls, data: bytes, *, clock: Callable[[], float] = time.perf_counter
+    ) -> DriftMonitor:
+        """Return a monitor that goes on exactly where the one stood that gave the snapshot.
+
+        Raises
+        ------
+        FormatError
+            If the bytes are no snapshot, of another version, or damaged.
+        """
+        values = unpack(KIND, VERSION, data)
+        monitor = cls(read_config(values["config"]), clock=clock)
+        monitor._take_values(values)
+        return monitor
+
+    def _values(self) -> dict[str, Any]:
+        return {
+            "config": config_values(self.config),
+            "intake": self._intake.state(),
+            "buffer": None if self._buffer is None else self._buffer.state(),
+            "decider": decider_values(self._decider),
+            "secondary": None if self._secondary is None else self._secondary.state(),
+            "previous": None if self._previous is None else learned_values(self._previous),
+            "dag": None if self._dag is None else dag_values(self._dag),
+            "events": [event_values(event) for event in self._events],
+        }
+
+    def _take_values(self, values: Mapping[str, Any]) -> None:
+        config = self.config
+        self._intake = Intake.from_state(config, values["intake"])
+        if values["buffer"] is not None:
+            self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
+        self._decider = read_decider(values["decider"], config.decision, self._learner)
+        if self._secondary is not None:
+            self._secondary = self._secondary.from_state(values["secondary"])
+        if values["previous"] is not None:
+            self._previous = read_learned(values["previous"])
+        if values["dag"] is not None:
+            self._dag = read_dag(values["dag"])
+        self._events = tuple(read_event(event) for event in values["events"])
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
         if encoded is None:

@@ -10,7 +10,7 @@ from driftbn.explanation import Explanation, explain
 from driftbn.explanation_caveats import event_sentence
 from driftbn.explanation_words import counted, decimal, moment, strength
 from driftbn.report_page import bullets, facts, page, section, shown, table
-from driftbn.report_svg import LineKind, Picture, picture_of
+from driftbn.report_svg import CHANGED, TARGET, LineKind, Picture, picture_of
 from driftbn.report_timeline import timeline_of, windows_per_bar
 
 if TYPE_CHECKING:
@@ -101,8 +101,12 @@ def _picture(picture: Picture) -> str:
     note = f'<p class="soft">{shown(picture.note)}</p>' if picture.note else ""
     if not picture.svg:
         return note
-    legend = _legend(picture)
-    return f'<div class="panel"><div class="wide">{picture.svg}</div>{legend}</div>{note}'
+    return f'<div class="panel">{_scrolling(picture.svg)}{_legend(picture)}</div>{note}'
+
+
+def _scrolling(svg: str) -> str:
+    hint = '<p class="soft narrow">A picture wider than the screen moves sideways.</p>'
+    return f'<div class="wide">{svg}</div>{hint}'
 
 
 def _legend(picture: Picture) -> str:
@@ -113,10 +117,12 @@ def _legend(picture: Picture) -> str:
         if (kind, confirmed) in picture.kinds
     ]
     notes = ["no arrow head: the data do not tell the direction"]
-    if " ≠</text>" in picture.svg:
-        notes.append("≠ the field follows another rule, or its values come in other shares")
-    if "<text" in picture.svg and ">◎ " in picture.svg:
-        notes.append("◎ target")
+    if any(kind is not LineKind.KEPT and not confirmed for kind, confirmed in picture.kinds):
+        notes.append("thin and pale: differences such as come by chance between any two windows")
+    if CHANGED in picture.marks:
+        notes.append(f"{CHANGED} follows another rule, or its values come in other shares")
+    if TARGET in picture.marks:
+        notes.append(f"{TARGET} target")
     return f'<ul class="legend">{"".join(keys)}{"".join(f"<li>{n}</li>" for n in notes)}</ul>'
 
 
@@ -125,8 +131,7 @@ def _key(kind: LineKind, confirmed: bool) -> str:
     if confirmed:
         text = f"{kind.sign} {kind.value}, confirmed by a test"
     elif kind is not LineKind.KEPT:
-        text = f"{kind.sign} {kind.value} since the window before, not confirmed: such differences"
-        text += " come by chance"
+        text = f"{kind.sign} {kind.value} since the window before, not confirmed"
     classes = f"line {kind.value}{' confirmed' if confirmed else ''}"
     line = f'<g class="{classes}"><path d="M0 6H40"/></g>'
     return f'<li><svg width="40" height="12" aria-hidden="true">{line}</svg>{text}</li>'
@@ -243,7 +248,7 @@ def _timeline(reports: Sequence[WindowReport]) -> str:
     size = windows_per_bar(len(reports))
     shared = f" Each bar shows the largest of {size} windows." if size > 1 else ""
     return (
-        f'<div class="panel"><div class="wide">{timeline_of(reports)}</div></div>'
+        f'<div class="panel">{_scrolling(timeline_of(reports))}</div>'
         '<p class="soft">Raw differences between neighbouring windows come by chance as well; an'
         f" alarm (▼) needs a change that a test confirms.{shared}</p>"
     )

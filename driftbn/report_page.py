@@ -35,6 +35,7 @@ font-size:.85rem;font-weight:600}
 .panel{background:var(--panel);border:1px solid var(--rule);border-radius:10px;padding:12px;
 margin:.6em 0}
 .wide{overflow-x:auto}
+.narrow{display:none;font-size:.85rem}
 section.episode{border-top:1px solid var(--rule);margin-top:1.6em}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{text-align:left;vertical-align:top;padding:6px 10px 6px 0;border-bottom:1px solid var(--rule)}
@@ -58,7 +59,7 @@ fill:var(--ink)}
 .line.gained polygon{fill:var(--gained)}
 .line.lost polygon{fill:var(--lost)}
 .line.turned polygon{fill:var(--turned)}
-g.gained:not(.confirmed),g.lost:not(.confirmed),g.turned:not(.confirmed){opacity:.55}
+g.gained:not(.confirmed),g.lost:not(.confirmed),g.turned:not(.confirmed){opacity:.65}
 .line.confirmed path{stroke-width:3.6}
 svg text.sign{text-anchor:middle;dominant-baseline:central;font-size:13px;paint-order:stroke;
 stroke:var(--panel);stroke-width:4px;stroke-linejoin:round}
@@ -85,6 +86,7 @@ rect.episode{fill:var(--band)}
 path.alarm{fill:var(--lost)}
 @media(max-width:640px){
 h1{font-size:1.2rem}
+.narrow{display:block}
 table.stack thead{display:none}
 table.stack tr{display:block;border-bottom:1px solid var(--rule);padding:8px 0}
 table.stack td{display:grid;grid-template-columns:6.5rem 1fr;gap:8px;border:0;padding:2px 0;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from enum import Enum
 from html import escape
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from driftbn.decision.outcome import ChangeType
 from driftbn.explanation_words import counted, shortened
 from driftbn.graph import Dag, Edge
+from driftbn.report_labels import FONT, PULL, Box, free_place, places_on, text_width
 
 if TYPE_CHECKING:
     from driftbn.layout import Layout, Point
@@ -21,13 +21,14 @@ MAX_NODES = 60
 """Nodes of a picture; of a larger graph only what is around confirmed changes is drawn."""
 MAX_LABEL = 28
 """Characters of a name that are shown."""
+TARGET, CHANGED = "◎", "≠"
+"""Marks at the names of the target, and of fields that follow another rule."""
 
-_FONT = 14.0  # pixels, as are all lengths below
-_HEIGHT = 30.0
+_HEIGHT = 30.0  # pixels, as are all lengths below
 _MARGIN = 12.0
+_BOLD = 1.12  # how much wider bold letters are
 _SHRINK = 0.7  # how far a picture may shrink on a narrow screen before it scrolls
 _HEAD = (12.0, 8.0)  # lengths of the arrow heads of confirmed and other lines
-_NARROW = frozenset("iljtfrI.,:;'|!()[]{} ")
 
 
 class LineKind(Enum):
@@ -73,11 +74,14 @@ class Picture:
         What is left out of it, or why there is none; empty if all is drawn.
     kinds
         The kinds of lines in it, each with whether it is confirmed.
+    marks
+        The marks at names in it.
     """
 
     svg: str
     note: str = ""
     kinds: frozenset[tuple[LineKind, bool]] = frozenset()
+    marks: frozenset[str] = frozenset()
 
 
 def picture_of(report: WindowReport) -> Picture:
@@ -94,7 +98,9 @@ def picture_of(report: WindowReport) -> Picture:
         left = counted(n_left, "other field is", "other fields are")
         note = f"Only the surroundings of the confirmed changes are drawn; {left} left out."
     kinds = frozenset((line.kind, line.confirmed) for line in drawn)
-    return Picture(_Drawing(report, sorted(shown), drawn).svg(), note, kinds)
+    changed = {CHANGED} if shown.intersection(report.decision.nodes) else set()
+    marks = frozenset(changed | ({TARGET} if report.target in shown else set()))
+    return Picture(_Drawing(report, sorted(shown), drawn).svg(), note, kinds, marks)
 
 
 def lines_of(report: WindowReport) -> list[Line]:
@@ -144,21 +150,6 @@ def _why_none(report: WindowReport, nodes: list[str]) -> str:
     )
 
 
-def _text_width(text: str) -> float:
-    """Return about how wide a text is; no font is known here."""
-    return _FONT * sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> float:
-    if unicodedata.east_asian_width(character) in "WF":
-        return 1.05
-    if character in _NARROW:
-        return 0.38
-    if character in "MWmw@%—…":
-        return 0.95
-    return 0.72 if character.isupper() else 0.6
-
-
 class _Drawing:
     """A graph in pixels, y downwards."""
 
@@ -167,19 +158,24 @@ class _Drawing:
         self._changed = set(report.decision.nodes)
         self._target = report.target
         self._labels = {node: self._label(node) for node in nodes}
-        self._widths = {node: _text_width(label) + 22 for node, label in self._labels.items()}
+        self._widths = {node: self._width(node) for node in nodes}
         self._layout = _arranged(_downwards(report.dag, nodes, lines), self._widths)
 
     def _label(self, node: str) -> str:
-        aim = "◎ " if node == self._target else ""
-        return f"{aim}{shortened(node, MAX_LABEL)}{' ≠' if node in self._changed else ''}"
+        aim = f"{TARGET} " if node == self._target else ""
+        changed = f" {CHANGED}" if node in self._changed else ""
+        return f"{aim}{shortened(node, MAX_LABEL)}{changed}"
+
+    def _width(self, node: str) -> float:
+        bold = _BOLD if node == self._target else 1.0
+        return bold * text_width(self._labels[node]) + 22
 
     def svg(self) -> str:
         width = self._layout.width + 2 * _MARGIN
         height = self._layout.height + 2 * _MARGIN
         parts = [self._line(line) for line in self._lines]
         parts += [self._node(node) for node in self._labels]
-        parts += [self._sign(line) for line in self._lines if line.kind.sign]
+        parts += self._signs()
         return (
             f'<svg class="graph" role="img" viewBox="0 0 {width:.1f} {height:.1f}"'
             f' style="width:{width:.0f}px;min-width:{_SHRINK * width:.0f}px">'
@@ -209,7 +205,7 @@ class _Drawing:
             head = f'<polygon points="{corners}"/>'
         path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
         for a, b in pairwise(points):
-            pull = 0.45 * (b[1] - a[1])
+            pull = PULL * (b[1] - a[1])
             path.append(
                 f"C{a[0]:.1f} {a[1] + pull:.1f} {b[0]:.1f} {b[1] - pull:.1f} {b[0]:.1f} {b[1]:.1f}"
             )
@@ -218,26 +214,32 @@ class _Drawing:
         title = f"<title>{source} {arrow} {target}: {_said(line)}</title>"
         return f'<g class="{_classes(line)}">{title}<path d="{"".join(path)}"/>{head}</g>'
 
-    def _sign(self, line: Line) -> str:
-        points = self._route(line)
-        # Every second piece of a route passes by nodes; the sign stands on one between layers.
-        piece = (len(points) - 1) // 2 // 2 * 2
-        (x1, y1), (x2, y2) = points[piece : piece + 2]
-        text = f"{line.kind.sign} {line.kind.value}" if line.confirmed else line.kind.sign
-        return (
-            f'<text class="sign {_classes(line)}" x="{(x1 + x2) / 2:.1f}"'
-            f' y="{(y1 + y2) / 2:.1f}">{text}</text>'
-        )
+    def _signs(self) -> list[str]:
+        """Write the signs on the lines, confirmed ones first, where there is room."""
+        taken = [self._box(node) for node in self._labels]
+        found = []
+        for line in sorted(self._lines, key=lambda line: not line.confirmed):
+            if not line.kind.sign:
+                continue
+            text = f"{line.kind.sign} {line.kind.value}" if line.confirmed else line.kind.sign
+            x, y = free_place(places_on(self._route(line)), text_width(text), taken)
+            found.append(
+                f'<text class="sign {_classes(line)}" x="{x:.1f}" y="{y:.1f}">{text}</text>'
+            )
+        return found
+
+    def _box(self, node: str) -> Box:
+        x, y = self._layout.centres[node]
+        return Box(x + _MARGIN, y + _MARGIN, self._widths[node], _HEIGHT)
 
     def _node(self, node: str) -> str:
-        x, y = (at + _MARGIN for at in self._layout.centres[node])
-        width = self._widths[node]
+        box = self._box(node)
         classes = "node" + " changed" * (node in self._changed) + " aim" * (node == self._target)
         return (
             f'<g class="{classes}"><title>{escape(shortened(node))}</title>'
-            f'<rect x="{x - width / 2:.1f}" y="{y - _HEIGHT / 2:.1f}" width="{width:.1f}"'
-            f' height="{_HEIGHT:.0f}" rx="7"/>'
-            f'<text x="{x:.1f}" y="{y:.1f}">{escape(self._labels[node])}</text></g>'
+            f'<rect x="{box.x - box.width / 2:.1f}" y="{box.y - box.height / 2:.1f}"'
+            f' width="{box.width:.1f}" height="{box.height:.0f}" rx="7"/>'
+            f'<text x="{box.x:.1f}" y="{box.y:.1f}">{escape(self._labels[node])}</text></g>'
         )
 
 

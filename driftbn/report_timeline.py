@@ -15,7 +15,7 @@ MAX_BARS = 240
 """Bars of a timeline; of more windows several share a bar, which shows the largest."""
 
 _WIDTH, _LEFT, _RIGHT = 960.0, 44.0, 12.0  # pixels, as are all lengths below
-_TOP, _RAW, _GAP, _CONFIRMED, _BOTTOM = 26.0, 110.0, 34.0, 70.0, 30.0
+_TOP, _RAW, _GAP, _CONFIRMED, _BOTTOM = 40.0, 110.0, 44.0, 70.0, 30.0
 _HEIGHT = _TOP + _RAW + _GAP + _CONFIRMED + _BOTTOM
 _MIN_WIDTH = 640.0
 _N_TICKS = 6
@@ -23,16 +23,18 @@ _N_TICKS = 6
 
 @dataclass(frozen=True)
 class _Strip:
-    """One of the two bar charts above each other."""
+    """One of the two bar charts above each other, and where its name stands."""
 
     kind: str
     name: str
     top: float
     height: float
+    name_at: float
 
 
-_RAW_STRIP = _Strip("raw", "raw Hamming distance", _TOP, _RAW)
-_CONFIRMED_STRIP = _Strip("confirmed", "confirmed changes", _TOP + _RAW + _GAP, _CONFIRMED)
+_RAW_STRIP = _Strip("raw", "raw Hamming distance", _TOP, _RAW, _TOP - 22)
+_LOW = _TOP + _RAW + _GAP
+_CONFIRMED_STRIP = _Strip("confirmed", "confirmed changes", _LOW, _CONFIRMED, _LOW - 8)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _step(bars: list[_Bar]) -> float:
 def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
     step, largest = _step(bars), max(numbers)
     top, base, name = strip.top, strip.top + strip.height, strip.name
-    yield f'<text class="strip" x="{_LEFT:.0f}" y="{top - 8:.0f}">{name}</text>'
+    yield f'<text class="strip" x="{_LEFT:.0f}" y="{strip.name_at:.0f}">{name}</text>'
     yield f'<path class="axis" d="M{_LEFT} {base}H{_WIDTH - _RIGHT}"/>'
     yield f'<text class="scale" x="{_LEFT - 6:.0f}" y="{base:.0f}">0</text>'
     if largest:
@@ -136,7 +138,7 @@ def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
         for episode in bar.episodes:
             places.setdefault(episode, []).append(place)
     step = _step(bars)
-    free = 0.0
+    free, labels = 0.0, []
     for episode, at in sorted(places.items(), key=lambda item: item[1][0]):
         x = _LEFT + at[0] * step
         width = (at[-1] - at[0] + 1) * step
@@ -145,9 +147,12 @@ def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
             f' height="{_HEIGHT - _TOP - _BOTTOM:.0f}"><title>episode {episode}</title></rect>'
         )
         if x >= free:  # a label only where the one before it has ended
-            y = _TOP + _RAW + 13
-            yield f'<text class="episode" x="{x + 2:.1f}" y="{y:.0f}">episode {episode}</text>'
-            free = x + 72
+            y = _TOP + _RAW + 15
+            labels.append(
+                f'<text class="episode" x="{x + 2:.1f}" y="{y:.0f}">episode {episode}</text>'
+            )
+            free = x + 80
+    yield from labels
 
 
 def _alarms(bars: list[_Bar]) -> Iterator[str]:

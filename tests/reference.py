@@ -368,23 +368,25 @@ class ColliderTwin:
                 found.update(dict.fromkeys(islice(sets, self.max_sets)))
         return list(found)
 
-    def colliders(self, rule: str) -> set[tuple[int, int, int]]:
+    def colliders(self, rule: str) -> dict[tuple[int, int, int], float]:
+        """Return the colliders and how strong each is."""
         decide = {
             "standard": self.outside_separator,
             "max-p": self.outside_best,
             "majority": self.in_minority,
             "contrast": self.in_contrast,
         }[rule]
-        return {(x, z, y) for x, y, middles in self.triples() for z in decide(x, y, middles)}
+        told = ((x, y, decide(x, y, middles)) for x, y, middles in self.triples())
+        return {(x, z, y): strength for x, y, found in told for z, strength in found.items()}
 
-    def outside_separator(self, x: int, y: int, middles: list[int]) -> list[int]:
-        return [z for z in middles if z not in self.search.separators[x, y]]
+    def outside_separator(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
+        return {z: 0.0 for z in middles if z not in self.search.separators[x, y]}
 
-    def outside_best(self, x: int, y: int, middles: list[int]) -> list[int]:
+    def outside_best(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
         sets = list(dict.fromkeys([self.search.separators[x, y], (), *self.sets_around(x, y)]))
         self.asked += [(x, y, members) for members in sets]
         best = max(sets, key=lambda members: self.p_value(x, y, members))
-        return [z for z in middles if z not in best]
+        return {z: 0.0 for z in middles if z not in best}
 
     def census(self, x: int, y: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
         """Return the sets that tell something, and those that separate; () is known already."""
@@ -396,40 +398,71 @@ class ColliderTwin:
         telling = [members for members in sets if not self.is_mute(x, y, members)]
         return [*telling, ()], found
 
-    def in_minority(self, x: int, y: int, middles: list[int]) -> list[int]:
-        _, found = self.census(x, y)
-        if not found:
-            return self.outside_separator(x, y, middles)
-        return [z for z in middles if sum(z in members for members in found) < len(found) / 2]
-
-    def in_contrast(self, x: int, y: int, middles: list[int]) -> list[int]:
+    def in_minority(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
         asked, found = self.census(x, y)
+        told = [z for z in middles if sum(z in members for members in found) < len(found) / 2]
         if not found:
-            return self.outside_separator(x, y, middles)
+            told = self.outside_clear_separator(x, y, middles)
+        return {z: strength(*rates(z, asked, found)) for z in told}
+
+    def in_contrast(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
+        asked, found = self.census(x, y)
         told = []
         for z in middles:
-            n_with = sum(z in members for members in asked)
-            found_with = sum(z in members for members in found)
-            rate_with = Fraction(found_with, n_with) if n_with else Fraction(1)
-            rate_without = Fraction(len(found) - found_with, len(asked) - n_with)
+            rate_with, rate_without = rates(z, asked, found)
             if rate_with < rate_without / 2:
                 told.append(z)
-        return told
+        if not found:
+            told = self.outside_clear_separator(x, y, middles)
+        return {z: strength(*rates(z, asked, found)) for z in told}
+
+    def outside_clear_separator(self, x: int, y: int, middles: list[int]) -> list[int]:
+        separator = self.search.separators[x, y]
+        self.asked.append((x, y, separator))
+        clear = self.p_value(x, y, separator) >= 0.5
+        return [z for z in middles if clear and z not in separator]
+
+
+def rates(
+    z: int, asked: list[tuple[int, ...]], found: list[tuple[int, ...]]
+) -> tuple[Fraction, Fraction]:
+    """Return of the sets asked with and without z the shares that were found to separate."""
+    n_with = sum(z in members for members in asked)
+    found_with = sum(z in members for members in found)
+    rate_with = Fraction(found_with, n_with) if n_with else Fraction(1)
+    return rate_with, Fraction(len(found) - found_with, len(asked) - n_with)
+
+
+def strength(rate_with: Fraction, rate_without: Fraction) -> float:
+    """Return how much more often sets without the middle separate, rounded as the library does."""
+    return float(rate_without) - float(rate_with)
 
 
 def direct(
-    n_nodes: int, edges: Iterable[tuple[int, int]], colliders: Iterable[tuple[int, int, int]]
+    n_nodes: int,
+    edges: Iterable[tuple[int, int]],
+    colliders: Mapping[tuple[int, int, int], float],
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """Return the arrows that follow from colliders, and the pairs to be left alone.
 
-    Those are the pairs that are to point both ways, and those on a directed cycle.
+    Those are the pairs that equally strong colliders want to point both ways, and those on a
+    directed cycle. A collider that contradicts stronger ones is left out.
     """
-    wanted = {(end, z) for x, z, y in colliders for end in (x, y)}
-    conflicts = {(u, v) for u, v in wanted if u < v and (v, u) in wanted}
-    agreed = {(u, v) for u, v in wanted if (v, u) not in wanted}
-    graph = nx.DiGraph(sorted(agreed))
-    arrows = {(u, v) for u, v in agreed if not nx.has_path(graph, v, u)}
-    conflicts |= {(min(arrow), max(arrow)) for arrow in agreed - arrows}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n_nodes))
+    conflicts: set[tuple[int, int]] = set()
+
+    def fits(u: int, v: int) -> bool:
+        return (min(u, v), max(u, v)) not in conflicts and not nx.has_path(graph, v, u)
+
+    for level in sorted(set(colliders.values()), reverse=True):
+        equal = [triple for triple, its_own in colliders.items() if its_own == level]
+        fitting = [(x, z, y) for x, z, y in equal if fits(x, z) and fits(y, z)]
+        wanted = {(end, z) for x, z, y in fitting for end in (x, y)}
+        conflicts |= {(u, v) for u, v in wanted if u < v and (v, u) in wanted}
+        graph.add_edges_from((u, v) for u, v in wanted if (v, u) not in wanted)
+    arrows = {(u, v) for u, v in graph.edges if not nx.has_path(graph, v, u)}
+    conflicts |= {(min(arrow), max(arrow)) for arrow in set(graph.edges) - arrows}
     adjacent = {frozenset(edge) for edge in edges}
     disputed = {frozenset(pair) for pair in conflicts}
     return close_directions(n_nodes, adjacent, arrows, disputed), conflicts

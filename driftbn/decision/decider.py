@@ -19,9 +19,10 @@ from driftbn.decision.outcome import (
     FamilyResult,
     UndecidedPair,
 )
-from driftbn.decision.power import undecided_pairs
+from driftbn.decision.power import undecided_pairs, visible_pairs
 from driftbn.decision.regime import Regime
 from driftbn.decision.settings import DecisionConfig
+from driftbn.decision.shadow import Shadow
 from driftbn.learning import StructureLearner
 
 ARCHIVED_WINDOWS = 4  # of a regime's reference that are kept when it is left
@@ -74,12 +75,15 @@ class CountDecider:
         self.left: Regime | None = None
         self.n_regimes = 0
         self.episodes = Episodes()
+        self.shadow = Shadow(self.config.shadow_share)
+        self.effects: Floats = np.ones(0)
         self._undecided: tuple[tuple[UndecidedPair, ...], int] = ((), 0)
         self._undecided_for: object = None
 
     def decide(self, index: int, window: WindowEvidence) -> DriftDecision:
         """Judge one window, and take it in."""
         decision = self._decide(index, window)
+        self.effects = window.effects
         return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
 
     def accept(self) -> None:
@@ -88,6 +92,19 @@ class CountDecider:
             self._archive(self.regime)
         self.regime = self.left = None
         self.episodes.close()
+
+    def visible(self) -> list[UndecidedPair]:
+        """Return for every pair the smallest change that one window shows, the worst first."""
+        if self.regime is None or not self.regime.recent:
+            return []
+        recent = self.regime.recent[-1]
+        newest = Group(self.regime.plan, recent.counts, [recent.codes])
+        comparison = self.regime.compare(newest)
+        return visible_pairs(comparison, self._single_level(comparison))
+
+    def _single_level(self, comparison: Comparison) -> float:
+        n_tests = N_FAMILIES * len(self.config.scales) * max(comparison.plan.n_ties, 1)
+        return self.config.level / n_tests
 
     def judge(self, regime: Regime, group: Group) -> Verdict:
         """Compare a window, and the newest ones with it, with the reference."""
@@ -114,12 +131,23 @@ class CountDecider:
         group = self.regime.read(window)
         verdict = self.judge(self.regime, group)
         if verdict.p_value > self.config.level:
+            self._look_at_shadow(index, self.regime, group)
             return self._stay(DriftLevel.STABLE, self.regime, group, verdict)
         naming = self._name(self.regime, verdict.comparison, window)
         if naming.effect < self.config.min_effect:
             decision = self._stay(DriftLevel.NEGLIGIBLE, self.regime, group, verdict)
             return _named(decision, naming)
         return self._alarm(index, self.regime, verdict, naming)
+
+    def _look_at_shadow(self, index: int, regime: Regime, group: Group) -> None:
+        if not self.shadow.is_due(index, regime):
+            return
+
+        def is_drift(comparison: Comparison, scale: int) -> bool:
+            families = self._families(regime, comparison, scale)
+            return min(result.p_value for result in families) <= self.config.level
+
+        self.shadow.look(index, regime, group, is_drift)
 
     def _new_regime(self, window: WindowEvidence) -> Regime:
         regime = Regime(self.n_regimes, self.config, self._learner, window)
@@ -229,8 +257,7 @@ class CountDecider:
         """Return the pairs without power; they stay the same while the tests do."""
         key = comparison.plan, len(comparison.a.windows), comparison.b.n_rows
         if key != self._undecided_for:
-            n_tests = N_FAMILIES * len(self.config.scales) * max(comparison.plan.n_ties, 1)
-            self._undecided = undecided_pairs(comparison, self.config.level / n_tests)
+            self._undecided = undecided_pairs(comparison, self._single_level(comparison))
             self._undecided_for = key
         return self._undecided
 

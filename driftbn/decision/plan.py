@@ -113,7 +113,14 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
                 continue
             sets.append(given)
             ends.append((source, child))
-    return TestPlan(dag.nodes, _make_tables(ends, sets, cards))
+    return plan_of(dag.nodes, ends, sets, cards)
+
+
+def plan_of(
+    names: tuple[str, ...], ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints
+) -> TestPlan:
+    """Return the plan of given tables: source (-1 for a node's own table), child and set."""
+    return TestPlan(names, _make_tables(ends, sets, cards))
 
 
 def with_cards(plan: TestPlan, cards: Ints) -> TestPlan:

@@ -49,20 +49,24 @@ def visible_changes(comparison: Comparison, level: float) -> Floats:
     return shift * (n_a + n_b) / (2.0 * n_a * n_b)
 
 
-def undecided_pairs(comparison: Comparison, level: float) -> tuple[tuple[UndecidedPair, ...], int]:
-    """Return the pairs that no test can decide on, the worst first, and how many there are."""
+def visible_pairs(comparison: Comparison, level: float) -> list[UndecidedPair]:
+    """Return for every pair the smallest change that a test of it shows, the worst pair first."""
     plan = comparison.plan
     nats = visible_changes(comparison, level)
-    source = plan.tables.source[plan.n_nodes :].astype(np.int64)
-    child = plan.tables.child[plan.n_nodes :].astype(np.int64)
-    best = np.full((plan.n_nodes, plan.n_nodes), np.nan)
-    low, high = np.minimum(source, child), np.maximum(source, child)
+    ends = np.stack([plan.tables.source[plan.n_nodes :], plan.tables.child[plan.n_nodes :]])
+    low, high = ends.min(axis=0).astype(np.int64), ends.max(axis=0).astype(np.int64)
+    best = np.full((plan.n_nodes, plan.n_nodes), -1.0)
     best[low, high] = np.inf
     np.minimum.at(best, (low, high), nats)
-    rows, columns = np.nonzero(best > POWERLESS)
+    rows, columns = np.nonzero(best >= 0.0)
     values = best[rows, columns]
-    order = np.lexsort((columns, rows, -values))[:MAX_UNDECIDED]
-    found = tuple(
-        UndecidedPair(plan.names[rows[i]], plan.names[columns[i]], float(values[i])) for i in order
-    )
-    return found, len(values)
+    return [
+        UndecidedPair(plan.names[rows[i]], plan.names[columns[i]], float(values[i]))
+        for i in np.lexsort((columns, rows, -values)).tolist()
+    ]
+
+
+def undecided_pairs(comparison: Comparison, level: float) -> tuple[tuple[UndecidedPair, ...], int]:
+    """Return the pairs that no test can decide on, the worst first, and how many there are."""
+    found = [pair for pair in visible_pairs(comparison, level) if pair.visible_change > POWERLESS]
+    return tuple(found[:MAX_UNDECIDED]), len(found)

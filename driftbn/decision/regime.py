@@ -13,7 +13,8 @@ from driftbn.decision.families import Parents
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
-from driftbn.learning import StructureLearner
+from driftbn.graph import Dag
+from driftbn.learning import LearnedStructure, StructureLearner
 from driftbn.learning.independence import ChiSquareTest, Codes
 
 RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
@@ -24,6 +25,36 @@ class _Recent:
     codes: Codes
     counts: Counts
     in_reference: bool
+
+
+@dataclass(frozen=True, eq=False)
+class RegimeParts:
+    """What a regime is made of, without what follows from it.
+
+    Parameters
+    ----------
+    number
+        Running number of the regime.
+    learned, dag
+        What was learned of the reference, and its DAG.
+    levels
+        Numbers of the codes.
+    plan
+        The tests.
+    windows, recent
+        Numbered codes of the reference, and of the newest windows.
+    recent_in_reference
+        For each of the newest windows whether it is in the reference.
+    """
+
+    number: int
+    learned: LearnedStructure
+    dag: Dag
+    levels: LevelMap
+    plan: TestPlan
+    windows: tuple[Codes, ...]
+    recent: tuple[Codes, ...]
+    recent_in_reference: tuple[bool, ...]
 
 
 class Regime:
@@ -58,6 +89,41 @@ class Regime:
         counts = self.plan.count(window.test, codes, self.levels)
         self.pool = Group(self.plan, counts, self.windows)
         self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True)]
+
+    @classmethod
+    def from_parts(
+        cls, parts: RegimeParts, config: DecisionConfig, learner: StructureLearner
+    ) -> Regime:
+        """Return the regime that gave these parts."""
+        regime = cls.__new__(cls)
+        regime.number = parts.number
+        regime.config = config
+        regime._learner = learner
+        regime._tail = max(config.scales) - 1
+        regime.levels = parts.levels
+        regime.learned = parts.learned
+        regime.dag = parts.dag
+        regime.plan = parts.plan
+        regime.windows = list(parts.windows)
+        regime.recent = [
+            _Recent(codes, np.zeros(0, np.int32), held)
+            for codes, held in zip(parts.recent, parts.recent_in_reference, strict=True)
+        ]
+        regime._recount(parts.plan)
+        return regime
+
+    def parts(self) -> RegimeParts:
+        """Return what the regime is made of."""
+        return RegimeParts(
+            number=self.number,
+            learned=self.learned,
+            dag=self.dag,
+            levels=self.levels,
+            plan=self.plan,
+            windows=tuple(self.windows),
+            recent=tuple(recent.codes for recent in self.recent),
+            recent_in_reference=tuple(recent.in_reference for recent in self.recent),
+        )
 
     @property
     def parents(self) -> Parents:

@@ -32,6 +32,9 @@ class DecisionConfig:
         Level of the independence tests on the windows of the reference taken together.
     dependent_rows
         Whether dependence between neighbouring rows is taken out of tests that reject.
+    shadow_share
+        Share of the windows that are also judged with their rows dealt out anew, to measure the
+        rate of false alarms.
 
     Raises
     ------
@@ -52,6 +55,7 @@ class DecisionConfig:
     archived_regimes: int = 4
     reference_alpha: float = 0.001
     dependent_rows: bool = True
+    shadow_share: float = 0.05
 
     def __post_init__(self) -> None:
         allowed = "a number between 0 and 1"
@@ -67,6 +71,7 @@ class DecisionConfig:
             )
         check_number("min_effect", self.min_effect, "0 or more nats", 0.0, math.inf)
         check_number("reference_alpha", self.reference_alpha, allowed, 0.0, 1.0, open_ends=True)
+        check_number("shadow_share", self.shadow_share, "a number from 0 to 1", 0.0, 1.0)
         check_integer("reference_windows", self.reference_windows, 1, 64)
         check_integer("archived_regimes", self.archived_regimes, 0, 64)
         self._check_scales()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -97,7 +97,7 @@ def quantile_edges(values: NDArray[np.float64], n_bins: int) -> tuple[float, ...
         if point == ordered[-1] or points.count(point) > 1:
             n_below = int(np.searchsorted(ordered, point))
             edges.update(ordered[n_below - 1 : n_below].tolist() if n_below else ())
-    return tuple(sorted({min(max(edge, -_LARGEST), _LARGEST) + 0.0 for edge in edges}))
+    return _finite(edges)
 
 
 def _infer(name: str, column: Column, config: SchemaConfig) -> Inferred | Exclusion:
@@ -155,8 +155,12 @@ def _infer_numbers(
 
 def _edges_around(value: float) -> tuple[float, ...]:
     """Return edges that give one number a bin of its own."""
-    edges = math.nextafter(value, -math.inf) + 0.0, value + 0.0
-    return tuple(edge for edge in edges if math.isfinite(edge))
+    return _finite((math.nextafter(value, -math.inf), value))
+
+
+def _finite(edges: Iterable[float]) -> tuple[float, ...]:
+    """Return edges in order, each once, infinite ones drawn in to the largest finite float."""
+    return tuple(sorted({min(max(edge, -_LARGEST), _LARGEST) + 0.0 for edge in edges}))
 
 
 def _infer_factor(

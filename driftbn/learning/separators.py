@@ -78,6 +78,11 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
     def __len__(self) -> int:
         return int(np.count_nonzero(self._sizes != NO_SEPARATOR))
 
+    @property
+    def arrays(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
+        """Members and sizes, as ``from_arrays`` takes them."""
+        return self._members, self._sizes
+
     def sizes(self, low: Ints, high: Ints) -> npt.NDArray[np.int8]:
         """Return the sizes of the separators of pairs of places; -1 where there is none."""
         return self._sizes[pair_index(low, high)]

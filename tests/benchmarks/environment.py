@@ -1,4 +1,4 @@
-"""The separate virtual environment in which the peers are installed and run."""
+"""The separate virtual environments in which the peers are installed and run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import tempfile
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 PINNED = (
@@ -15,6 +16,22 @@ PINNED = (
     "pyagrum==3.3.1",
     "pgmpy==1.1.2",
     "causal-learn==0.1.4.8",
+)
+DRIFT_PINNED = (
+    "river==0.26.1",
+    "evidently==0.7.23",
+    "scikit-learn==1.9.1",
+    "pandas==2.3.3",
+    "numpy==2.4.6",
+    "scipy==1.17.1",
+)
+# On its own: it wants numpy below 2, and River wants 2.2 or newer.
+ALIBI_PINNED = (
+    "alibi-detect[tensorflow]==0.13.0",
+    "tensorflow==2.18.1",
+    "tensorflow-probability==0.25.0",
+    "tf-keras==2.18.0",
+    "numpy==1.26.4",
 )
 DEFAULT_CACHE = Path(tempfile.gettempdir()) / "driftbn-benchmarks"
 THREAD_VARIABLES = (
@@ -38,24 +55,24 @@ def pin_to_one_core(core: int | None = None) -> int:
     return chosen
 
 
-def ensure_environment(cache: Path = DEFAULT_CACHE) -> Path:
-    """Return the Python of the peers' environment, created under ``cache`` if it is not there.
+def ensure_environment(cache: Path = DEFAULT_CACHE, pinned: Sequence[str] = PINNED) -> Path:
+    """Return the Python of an environment with the pinned packages, created if it is not there.
 
     The directory is named after the pinned versions, so a changed pin makes a new environment.
     A marker is written last: an installation that was interrupted is done again.
     """
-    fingerprint = hashlib.sha256("\n".join(PINNED).encode()).hexdigest()[:12]
+    fingerprint = hashlib.sha256("\n".join(pinned).encode()).hexdigest()[:12]
     home = cache / f"peers-{fingerprint}"
     python = home / "bin" / "python"
     if not (home / _COMPLETE).exists():
-        _log.info("installing %s into %s", ", ".join(PINNED), home)
+        _log.info("installing %s into %s", ", ".join(pinned), home)
         venv.create(home, clear=True, with_pip=True)
-        _install(python)
+        _install(python, pinned)
         (home / _COMPLETE).touch()
     return python
 
 
-def _install(python: Path) -> None:
-    """Install the pinned peers; pip's own words go to standard error."""
-    command = [str(python), "-m", "pip", "install", "--quiet", *PINNED]
+def _install(python: Path, pinned: Sequence[str]) -> None:
+    """Install the pinned packages; pip's own words go to standard error."""
+    command = [str(python), "-m", "pip", "install", "--quiet", *pinned]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

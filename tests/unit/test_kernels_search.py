@@ -35,7 +35,10 @@ UNCAPPED = LearnerConfig(max_sets=None)
 
 
 class NoisyTest(IndependenceTest):
-    """Answers by chance, but the same answer to the same question, from either end."""
+    """Answers by chance, but the same answer to the same question, from either end.
+
+    A p-value has nothing to do with the answer, so that separators are clear as often as not.
+    """
 
     def __init__(self, n_nodes: int, percent: int, seed: int = 0) -> None:
         self.names = tuple(f"n{i:02d}" for i in range(n_nodes))
@@ -44,10 +47,10 @@ class NoisyTest(IndependenceTest):
         self.asked: list[reference.Question] = []
 
     def separates(self, x: int, y: int, members: Sequence[int]) -> bool:
-        return self._draw(x, y, members) < self.percent / 100
+        return self._draw("answer", x, y, members) < self.percent / 100
 
     def p_value(self, x: int, y: int, members: Sequence[int]) -> float:
-        return self._draw(x, y, members)
+        return self._draw("p-value", x, y, members)
 
     def first_separator(self, x: int, y: int, sets: Any) -> int | None:
         for k, members in enumerate(sets):
@@ -56,8 +59,8 @@ class NoisyTest(IndependenceTest):
                 return k
         return None
 
-    def _draw(self, x: int, y: int, members: Sequence[int]) -> float:
-        key = repr((min(x, y), max(x, y), sorted(map(int, members)), self.seed))
+    def _draw(self, what: str, x: int, y: int, members: Sequence[int]) -> float:
+        key = repr((what, min(x, y), max(x, y), sorted(map(int, members)), self.seed))
         return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest()) / 2**48
 
 

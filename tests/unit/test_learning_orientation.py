@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn._kernels.arrows import close_directions
-from driftbn.config import Algorithm, ColliderRule, LearnerConfig
+from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig
 from driftbn.datasets import random_dag, sample
 from driftbn.errors import GraphError, VariableMismatchError
 from driftbn.graph import Dag, Edge, Pdag
@@ -103,6 +103,65 @@ def test_edge_that_two_colliders_want_both_ways_is_undirected_and_reported(
     assert learned.graph == Pdag("abcd", [("a", "b"), ("d", "c")], [("b", "c")])
     assert learned.conflicts == (("b", "c"),)
     assert nx.is_directed_acyclic_graph(learned.dag.to_networkx())
+
+
+CENSUS_RULES = [ColliderRule.CONTRAST, ColliderRule.MAJORITY]
+
+
+@pytest.mark.parametrize("rule", CENSUS_RULES, ids=lambda rule: rule.value)
+@pytest.mark.parametrize("names", ["abcde", "edcba", "badce"])
+def test_weaker_of_two_colliders_that_contradict_each_other_is_left_out(
+    names: str, rule: ColliderRule
+) -> None:
+    """In a - b - c - d - e, b is a collider by every set, but c only by sets with e."""
+    a, b, c, d, e = list(names)
+    edges = {frozenset(edge) for edge in ((a, b), (b, c), (c, d), (d, e))}
+
+    def separates(u: str, v: str, given: set[str]) -> bool:
+        pair = {u, v}
+        if pair == {a, c}:
+            return b not in given
+        if pair == {b, d}:
+            return c not in given and e in given
+        return frozenset(pair) not in edges
+
+    learned = learn(Statements(names, separates), rule)
+    assert set(learned.graph.directed_edges) == {(a, b), (c, b)}
+    assert learned.graph.skeleton == {tuple(sorted(edge)) for edge in edges}
+    assert learned.conflicts == ()
+
+
+def test_collider_against_knowledge_is_left_out() -> None:
+    collider = DSeparationOracle(Dag("abc", [("a", "c"), ("b", "c")]))
+    knowledge = Knowledge(required=[("c", "a")])
+    learned = StructureLearner(knowledge=knowledge).learn_from(collider)
+    assert learned.graph == Pdag("abc", [("c", "a")], [("b", "c")])
+    assert learned.conflicts == ()
+
+
+class LastResort(IndependenceTest):
+    """Separates x and y by three of their four neighbours only, with a given p-value."""
+
+    def __init__(self, p_value: float) -> None:
+        self.names = tuple("pqrxyz")
+        self._p_value = p_value
+
+    def first_separator(self, x: int, y: int, sets: Any) -> int | None:
+        found = (k for k, members in enumerate(sets) if sorted(members) == [0, 1, 2])
+        return next(found, None) if {x, y} == {3, 4} else None
+
+    def p_value(self, x: int, y: int, members: Sequence[int]) -> float:
+        return self._p_value if self.first_separator(x, y, [members]) is not None else 0.0
+
+
+@pytest.mark.parametrize("rule", CENSUS_RULES, ids=lambda rule: rule.value)
+@pytest.mark.parametrize(("p_value", "parents"), [(0.49, ""), (0.5, "pqrxy")])
+def test_pair_that_the_census_never_separates_needs_a_clear_separator(
+    rule: ColliderRule, p_value: float, parents: str
+) -> None:
+    learned = learn(LastResort(p_value), rule)
+    assert learned.graph.directed_edges == tuple((parent, "z") for parent in parents)
+    assert learned.cost.orientation_tests[3] == 1
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.value)

@@ -1,0 +1,316 @@
+"""Rows of a stream that are held, cell by cell, until its schema can be inferred."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from datetime import date, time, timedelta
+from enum import Enum
+from itertools import compress
+from numbers import Integral, Real
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from driftbn.encoding.canonical import ALLOWED, canonical_text, is_missing
+from driftbn.encoding.columns import read_column
+from driftbn.encoding.factors import Factor, Numbers, Times, texts_of
+from driftbn.encoding.tables import Table
+from driftbn.errors import DataError, FormatError
+from driftbn.schema import MissingPolicy
+from driftbn.variables import MISSING, VariableKind
+
+_TEMPORAL: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
+_AS_THEY_ARE: Final = frozenset((str, bool, type(None)))
+_EXACT: Final = 2**63
+"""Whole numbers below this need no look at how many digits they have."""
+
+
+class Mark(Enum):
+    """What stands for a cell that is no plain value."""
+
+    TIME = "time"
+    """A date, time or duration; that it is one is all that inference asks."""
+
+
+class Refused(NamedTuple):
+    """A cell that cannot be read."""
+
+    problem: str
+    value: object
+
+
+Cell: TypeAlias = None | bool | int | float | str | Mark | Refused
+_HELD: Final = (type(None), bool, int, float, str, Mark)
+
+
+def read_cells(name: str, raw: Any) -> list[Cell]:
+    """Return the cells of a raw column as plain values, each by itself.
+
+    What a cell becomes depends on it alone, or on the type of its column where that has one.
+    Missing values are ``None``, values of declared categories their texts, and what cannot be read
+    is ``Refused``.
+
+    Examples
+    --------
+    >>> read_cells("x", [3, "3", float("nan"), date(2024, 1, 1)])
+    [3, '3', None, <Mark.TIME: 'time'>]
+    """
+    if not isinstance(raw, list | tuple) and getattr(raw, "dtype", None) != object:
+        try:
+            return _typed_cells(read_column(name, raw), len(raw))
+        except DataError:  # some cell is at fault; which ones is found one by one
+            pass
+    values = list(raw) if not hasattr(raw, "to_pylist") else raw.to_pylist()
+    return values if _AS_THEY_ARE.issuperset(map(type, values)) else list(map(_cell, values))
+
+
+def _typed_cells(column: Any, n_rows: int) -> list[Cell]:
+    if isinstance(column, Times):
+        return [Mark.TIME] * n_rows
+    if isinstance(column, Numbers):
+        missing = column.missing
+        cells: list[Cell] = column.values.tolist()
+        for row in () if missing is None else np.flatnonzero(missing).tolist():
+            cells[row] = None
+        return cells
+    return _factor_cells(column)
+
+
+def _factor_cells(factor: Factor) -> list[Cell]:
+    n_values = len(factor.values)
+    texts: list[Cell] = list(texts_of(factor, range(n_values)))
+    if factor.kind is VariableKind.BOOLEAN:
+        texts = [text == "true" for text in texts]
+    if not isinstance(factor.codes, bytes):
+        return [None if code < 0 else texts[code] for code in factor.codes.tolist()]
+    return [texts[code] if code < n_values else None for code in factor.codes]
+
+
+def _cell(value: Any) -> Cell:
+    if type(value) is float:
+        return value if value == value else None
+    if type(value) is int and -_EXACT < value < _EXACT:
+        return value
+    try:
+        if isinstance(value, _TEMPORAL):
+            return None if is_missing(value) else Mark.TIME
+        text = canonical_text(value)
+        return _plain(value, text)
+    except (TypeError, ArithmeticError) as error:
+        return Refused(str(error), value)
+    except ValueError:  # Python writes no more than 4300 digits
+        return Refused(f"the number has too many digits; {ALLOWED}", value)
+
+
+def _plain(value: Any, text: str) -> Cell:
+    if isinstance(value, str):
+        return str.__str__(value)  # where an enumeration has its value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if value is None or is_missing(value):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    return text if not hasattr(value, "__float__") else float(value)
+
+
+class Place(NamedTuple):
+    """How far the rows held reached, to return there."""
+
+    n_rows: int
+    temporal: dict[str, bool]
+
+
+class PendingRows:
+    """Rows held until the schema can be inferred; a bad one is refused when it comes.
+
+    Which rows are refused, and what is inferred, does not depend on how the rows were cut into
+    tables. In a column that has held a value, a time among other values or another value among
+    times is refused. Where missing values are rejected, the first table says which columns there
+    are; others that come later are left out.
+
+    Parameters
+    ----------
+    missing
+        What to do with missing values.
+
+    Examples
+    --------
+    >>> rows = PendingRows(MissingPolicy.LEVEL)
+    >>> rows.add(Table(2, {"x": [1, 2]}))
+    0
+    >>> rows.add(Table(2, {"x": [3, {}], "y": ["a", "b"]}), leave_out=True)
+    1
+    >>> rows.table()
+    Table(n_rows=3, columns={'x': [1, 2, 3], 'y': [None, None, 'a']})
+    """
+
+    def __init__(self, missing: MissingPolicy) -> None:
+        self.missing = missing
+        self.n_rows = 0
+        self._columns: dict[str, list[Cell]] = {}
+        self._temporal: dict[str, bool] = {}  # of the columns that have held a value
+
+    def place(self) -> Place:
+        """Return how far the rows reach now."""
+        return Place(self.n_rows, dict(self._temporal))
+
+    def roll_back(self, place: Place, names: Iterable[str]) -> None:
+        """Forget the rows added since ``place``, when there were the columns ``names``."""
+        self._columns = {name: self._columns[name][: place.n_rows] for name in names}
+        self.n_rows, self._temporal = place
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that there are, in the order in which they came."""
+        return tuple(self._columns)
+
+    def add(self, table: Table, *, leave_out: bool = False) -> int:
+        """Add the rows of a table and return how many were left out.
+
+        Parameters
+        ----------
+        table
+            Raw columns.
+        leave_out
+            Whether bad rows are left out; if not, the first one is an error.
+
+        Raises
+        ------
+        DataError
+            If a row is bad; nothing is added.
+        """
+        names: Iterable[str] = table.columns
+        if self.missing is MissingPolicy.REJECT and self.n_rows:
+            names = self._columns
+        nothing = [None] * table.n_rows
+        columns = {
+            name: read_cells(name, table.columns[name]) if name in table.columns else nothing
+            for name in names
+        }
+        bad = self._problems(columns)
+        if bad and not leave_out:
+            raise bad[min(bad)]
+        if bad:
+            good = [row not in bad for row in range(table.n_rows)]
+            columns = {name: list(compress(cells, good)) for name, cells in columns.items()}
+        if len(bad) < table.n_rows:
+            self._extend(columns, table.n_rows - len(bad))
+        return len(bad)
+
+    def _extend(self, columns: dict[str, list[Cell]], n_rows: int) -> None:
+        for name, cells in columns.items():
+            held = self._columns.setdefault(name, [None] * self.n_rows)
+            held.extend(cells)
+            present = set(map(type, cells)) - {type(None)}
+            if present:
+                self._temporal[name] = Mark in present
+        self.n_rows += n_rows
+        for held in self._columns.values():
+            held.extend([None] * (self.n_rows - len(held)))
+
+    def _problems(self, columns: dict[str, list[Cell]]) -> dict[int, DataError]:
+        """Return what is wrong, by row."""
+        found: dict[int, DataError] = {}
+        contested: dict[str, list[Cell]] = {}
+        for name, cells in columns.items():
+            kinds = set(map(type, cells))
+            if Refused in kinds:
+                _note_refused(found, name, cells)
+            if self.missing is MissingPolicy.REJECT:
+                _note_missing(found, name, cells)
+            held = self._temporal.get(name)
+            temporal = set() if held is None else {held}
+            if len(temporal | {kind is Mark for kind in kinds - {type(None), Refused}}) > 1:
+                contested[name] = cells
+        if contested:
+            self._note_contested(found, contested)
+        return found
+
+    def _note_contested(
+        self, found: dict[int, DataError], contested: dict[str, list[Cell]]
+    ) -> None:
+        """Refuse rows one after the other that do not go with those before them."""
+        temporal = dict(self._temporal)
+        for row, cells in enumerate(zip(*contested.values(), strict=True)):
+            if row in found:
+                continue
+            times = {n: c is Mark.TIME for n, c in zip(contested, cells, strict=True) if c is not None}
+            wrong = next((n for n, is_time in times.items() if temporal.get(n, is_time) != is_time), None)
+            if wrong is None:
+                temporal |= times
+            else:
+                what = "a time among other values" if times[wrong] else "another value among times"
+                found[row] = DataError(f"{what}; {ALLOWED}", column=wrong, row=row)
+
+    def table(self) -> Table:
+        """Return the rows as a table to infer a schema from."""
+        times = {name for name, temporal in self._temporal.items() if temporal}
+        columns = {n: Times("times") if n in times else c for n, c in self._columns.items()}
+        return Table(self.n_rows, columns)
+
+    def to_json(self) -> str:
+        """Return the rows as JSON text that holds every value exactly."""
+        names = sorted(self._columns)
+        columns = [list(map(_stored, self._columns[name])) for name in names]
+        data = {"n_rows": self.n_rows, "names": names, "columns": columns}
+        return json.dumps(data, allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, missing: MissingPolicy, text: str) -> PendingRows:
+        """Return the rows that ``to_json`` wrote.
+
+        Raises
+        ------
+        FormatError
+            If it is something else.
+        """
+        try:
+            data = json.loads(text)
+            n_rows, names, columns = data["n_rows"], data["names"], data["columns"]
+            read = [list(map(_restored, column)) for column in columns]
+            held = dict(zip(names, read, strict=True))
+        except (TypeError, ValueError, KeyError) as error:
+            raise FormatError(f"not rows that are held: {error!r}") from error
+        if not _fits(n_rows, held):
+            raise FormatError(f"rows that are held must be {n_rows!r} plain values a column")
+        rows = cls(missing)
+        rows._extend(held, n_rows)
+        return rows
+
+
+def _note_refused(found: dict[int, DataError], name: str, cells: Sequence[Cell]) -> None:
+    for row, cell in enumerate(cells):
+        if isinstance(cell, Refused):
+            error = DataError(cell.problem, column=name, row=row, value=cell.value)
+            found.setdefault(row, error)
+
+
+def _note_missing(found: dict[int, DataError], name: str, cells: Sequence[Cell]) -> None:
+    for row, cell in enumerate(cells if None in cells or MISSING in cells else ()):
+        if cell is None or cell == MISSING:
+            problem = "the value is missing, and missing values are rejected"
+            found.setdefault(row, DataError(problem, column=name, row=row))
+
+
+def _stored(cell: Cell) -> object:
+    if isinstance(cell, Mark):
+        return {"mark": cell.value}
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return {"float": repr(cell)}
+    return cell
+
+
+def _restored(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return float(value["float"]) if "float" in value else Mark(value["mark"])
+
+
+def _fits(n_rows: object, held: dict[Any, list[Any]]) -> bool:
+    named = all(isinstance(name, str) and name for name in held)
+    whole = all(len(cells) == n_rows for cells in held.values())
+    plain = all(isinstance(cell, _HELD) for cells in held.values() for cell in cells)
+    return type(n_rows) is int and n_rows >= 0 and named and whole and plain

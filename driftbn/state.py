@@ -1,0 +1,205 @@
+"""Parts of a monitor as plain values and arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from driftbn.config import Knowledge, LearnerConfig
+from driftbn.decision.decider import CountDecider
+from driftbn.decision.episodes import Episodes
+from driftbn.decision.levels import LevelMap
+from driftbn.decision.plan import TestPlan, plan_of
+from driftbn.decision.regime import Regime, RegimeParts
+from driftbn.decision.settings import DecisionConfig
+from driftbn.graph import Dag, Pdag
+from driftbn.learning import LearnedStructure, SearchCost, StructureLearner
+from driftbn.learning.rdsa import RdsaTally
+from driftbn.learning.separators import SeparatorMap
+from driftbn.monitor_config import MonitorConfig
+from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.schema import Schema, SchemaConfig
+from driftbn.window_config import WindowConfig
+
+KIND: Final = "monitor"
+VERSION: Final = 1
+
+
+def config_values(config: MonitorConfig) -> dict[str, Any]:
+    """Return settings as plain values."""
+    values = {item.name: getattr(config, item.name) for item in fields(config)}
+    variables = values.pop("variables")
+    plain = _plain({name: _fields(value) for name, value in values.items()})
+    assert isinstance(plain, dict)
+    plain["variables"] = None if variables is None else variables.to_dict()
+    return plain
+
+
+def read_config(values: Mapping[str, Any]) -> MonitorConfig:
+    """Return the settings that ``config_values`` was given."""
+    parts = dict(values)
+    variables = parts.pop("variables")
+    decision = dict(parts.pop("decision"))
+    decision["scales"] = tuple(decision["scales"])
+    knowledge = parts.pop("knowledge")
+    return MonitorConfig(
+        window=WindowConfig(**parts.pop("window")),
+        learner=LearnerConfig(**parts.pop("learner")),
+        decision=DecisionConfig(**decision),
+        schema=SchemaConfig(**parts.pop("schema")),
+        knowledge=Knowledge(**knowledge),
+        variables=None if variables is None else Schema.from_dict(variables),
+        **parts,
+    )
+
+
+def learned_values(learned: LearnedStructure) -> dict[str, Any]:
+    """Return what the next search, the diff and the naming need of a learned structure."""
+    members, sizes = learned.separators.arrays
+    return {
+        "graph": pdag_values(learned.graph),
+        "names": list(learned.separators.names),
+        "separators": members,
+        "separator_sizes": sizes,
+        "tallies": learned.tallies.units,
+    }
+
+
+def read_learned(values: Mapping[str, Any]) -> LearnedStructure:
+    """Return a structure as good as the one that ``learned_values`` was given."""
+    names = tuple(values["names"])
+    separators = SeparatorMap.from_arrays(names, values["separators"], values["separator_sizes"])
+    tallies = RdsaTally(names, values["tallies"])
+    return LearnedStructure(read_pdag(values["graph"]), separators, tallies, (), SearchCost(()))
+
+
+def pdag_values(graph: Pdag) -> dict[str, Any]:
+    """Return a graph as plain values."""
+    return {
+        "nodes": list(graph.nodes),
+        "directed": [list(edge) for edge in graph.directed_edges],
+        "undirected": [list(edge) for edge in graph.undirected_edges],
+    }
+
+
+def read_pdag(values: Mapping[str, Any]) -> Pdag:
+    """Return the graph that ``pdag_values`` was given."""
+    edges = ([(u, v) for u, v in values[name]] for name in ("directed", "undirected"))
+    return Pdag(values["nodes"], *edges)
+
+
+def dag_values(dag: Dag) -> dict[str, Any]:
+    """Return a DAG as plain values."""
+    return {"nodes": list(dag.nodes), "edges": [list(edge) for edge in dag.edges]}
+
+
+def read_dag(values: Mapping[str, Any]) -> Dag:
+    """Return the DAG that ``dag_values`` was given."""
+    return Dag(values["nodes"], [(u, v) for u, v in values["edges"]])
+
+
+def event_values(event: SchemaEvent) -> dict[str, Any]:
+    """Return a schema event as plain values."""
+    plain = _plain(asdict(event))
+    assert isinstance(plain, dict)
+    return plain
+
+
+def read_event(values: Mapping[str, Any]) -> SchemaEvent:
+    """Return the event that ``event_values`` was given."""
+    parts = dict(values)
+    kind, levels = SchemaEventKind(parts.pop("kind")), tuple(parts.pop("levels"))
+    return SchemaEvent(kind=kind, levels=levels, **parts)
+
+
+def decider_values(decider: CountDecider) -> dict[str, Any]:
+    """Return all that a decider knows."""
+    return {
+        "regime": None if decider.regime is None else _regime_values(decider.regime),
+        "settling": decider.left is not None,
+        "archive": [_regime_values(regime) for regime in decider.archive],
+        "n_regimes": decider.n_regimes,
+        "episodes": asdict(decider.episodes),
+        "effects": decider.effects,
+        "shadow": [decider.shadow.n_windows, decider.shadow.n_alarms],
+    }
+
+
+def read_decider(
+    values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
+) -> CountDecider:
+    """Return a decider that goes on where the one stood that ``decider_values`` was given."""
+    decider = CountDecider(config, learner)
+    if values["regime"] is not None:
+        decider.regime = _read_regime(values["regime"], config, learner)
+    decider.left = decider.regime if values["settling"] else None
+    decider.archive = [_read_regime(item, config, learner) for item in values["archive"]]
+    decider.n_regimes = values["n_regimes"]
+    decider.episodes = Episodes(**values["episodes"])
+    decider.effects = values["effects"]
+    decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
+    return decider
+
+
+def _regime_values(regime: Regime) -> dict[str, Any]:
+    parts = regime.parts()
+    tables = parts.plan.tables
+    return {
+        "number": parts.number,
+        "learned": learned_values(parts.learned),
+        "dag": dag_values(parts.dag),
+        "levels": parts.levels.number,
+        "cards": tables.cards,
+        "members": tables.members,
+        "sizes": tables.size,
+        "children": tables.child,
+        "sources": tables.source,
+        "windows": list(parts.windows),
+        "recent": list(parts.recent),
+        "recent_in_reference": list(parts.recent_in_reference),
+    }
+
+
+def _read_regime(
+    values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
+) -> Regime:
+    learned = read_learned(values["learned"])
+    parts = RegimeParts(
+        number=values["number"],
+        learned=learned,
+        dag=read_dag(values["dag"]),
+        levels=LevelMap.from_array(values["levels"]),
+        plan=_read_plan(learned.graph.nodes, values),
+        windows=tuple(np.ascontiguousarray(codes) for codes in values["windows"]),
+        recent=tuple(np.ascontiguousarray(codes) for codes in values["recent"]),
+        recent_in_reference=tuple(values["recent_in_reference"]),
+    )
+    return Regime.from_parts(parts, config, learner)
+
+
+def _read_plan(names: tuple[str, ...], values: Mapping[str, Any]) -> TestPlan:
+    sizes = values["sizes"].tolist()
+    members = values["members"].tolist()
+    sets = [tuple(row[:size]) for row, size in zip(members, sizes, strict=True)]
+    ends = list(zip(values["sources"].tolist(), values["children"].tolist(), strict=True))
+    return plan_of(names, ends, sets, values["cards"])
+
+
+def _fields(value: Any) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        return {item.name: _fields(getattr(value, item.name)) for item in fields(value)}
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,210 @@
+"""Which tests a reference graph leads to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from driftbn.datasets import random_dag
+from driftbn.decision.levels import LevelMap
+from driftbn.decision.plan import TestPlan as Plan
+from driftbn.decision.plan import make_plan, with_cards
+from driftbn.graph import Dag
+from driftbn.learning import ChiSquareTest
+from tests import reference_decision as reference
+
+# a -> c <- b, c -> d; e alone
+DAG = Dag("abcde", [("a", "c"), ("b", "c"), ("c", "d")])
+MANY_ROWS = 10**6
+
+
+def ties(plan: Plan) -> dict[tuple[str, str], str]:
+    """Return by source and child the set of each test, as names."""
+    found = {}
+    for index in range(plan.n_ties):
+        source, child = plan.tie(index)
+        given_set = plan.given(plan.n_nodes + index)
+        found[plan.names[source], plan.names[child]] = "".join(plan.names[v] for v in given_set)
+    assert len(found) == plan.n_ties
+    return found
+
+
+def cards(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def test_a_node_is_tested_given_its_parents() -> None:
+    plan = make_plan(DAG, cards(2, 2, 2, 2, 2), MANY_ROWS)
+    assert [plan.given(v) for v in range(5)] == [(), (), (0, 1), (2,), ()]
+    assert plan.tables.source[:5].tolist() == [-1] * 5
+    assert plan.tables.child[:5].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_edge_is_tested_as_it_points_given_the_other_parents() -> None:
+    found = ties(make_plan(DAG, cards(2, 2, 2, 2, 2), MANY_ROWS))
+    assert found["a", "c"] == "b"
+    assert found["b", "c"] == "a"
+    assert found["c", "d"] == ""
+    assert not {("c", "a"), ("c", "b"), ("d", "c")} & set(found)
+
+
+def test_other_pairs_are_tested_both_ways_given_the_parents_of_the_child() -> None:
+    found = ties(make_plan(DAG, cards(2, 2, 2, 2, 2), MANY_ROWS))
+    assert found["a", "d"] == "c"
+    assert found["d", "a"] == ""
+    assert found["e", "c"] == "ab"
+    assert found["c", "e"] == ""
+
+
+def test_the_same_test_is_made_once() -> None:
+    found = ties(make_plan(DAG, cards(2, 2, 2, 2, 2), MANY_ROWS))
+    assert found["a", "b"] == ""
+    assert ("b", "a") not in found
+    assert found["a", "e"] == ""
+    assert ("e", "a") not in found
+    assert len(found) == 3 + 3 + 2 * 4  # edges; a-b, a-e and b-e once; the rest both ways
+
+
+def test_all_tests_of_a_pair_are_found_from_either_end() -> None:
+    plan = make_plan(DAG, cards(2, 3, 2, 3, 2), MANY_ROWS)
+    listed = []
+    for x, y in combinations(range(5), 2):
+        of_pair = plan.ties_of(x, y)
+        assert of_pair == plan.ties_of(y, x)
+        assert {frozenset(plan.tie(index)) for index in of_pair} == {frozenset((x, y))}
+        listed += of_pair
+    assert sorted(listed) == list(range(plan.n_ties))
+
+
+def test_a_node_drops_its_largest_parents_until_ten_rows_remain_to_a_configuration() -> None:
+    dag = Dag("abcd", [("a", "d"), ("b", "d"), ("c", "d")])
+    sizes = cards(2, 5, 3, 2)
+    assert make_plan(dag, sizes, 300).given(3) == (0, 1, 2)
+    assert make_plan(dag, sizes, 299).given(3) == (0, 2)
+    assert make_plan(dag, sizes, 59).given(3) == (0,)
+    assert make_plan(dag, sizes, 19).given(3) == ()
+
+
+def test_the_table_of_a_node_has_at_most_8192_cells() -> None:
+    dag = Dag("abc", [("a", "c"), ("b", "c")])
+    assert make_plan(dag, cards(64, 64, 2), MANY_ROWS).given(2) == (0, 1)
+    assert make_plan(dag, cards(64, 64, 3), MANY_ROWS).given(2) == (0,)
+
+
+def test_a_pair_has_at_least_five_rows_to_a_cell() -> None:
+    dag = Dag("abcd", [("a", "d"), ("b", "d")])
+    sizes = cards(3, 2, 4, 2)
+    assert ties(make_plan(dag, sizes, 240))["c", "d"] == "ab"
+    assert ties(make_plan(dag, sizes, 239))["c", "d"] == "b"
+    assert ties(make_plan(dag, sizes, 60))["a", "d"] == "b"
+    assert ties(make_plan(dag, sizes, 59))["a", "d"] == ""
+
+
+def test_of_two_equally_large_members_the_later_goes() -> None:
+    dag = Dag("abc", [("a", "c"), ("b", "c")])
+    assert make_plan(dag, cards(4, 4, 2), 100).given(2) == (0,)
+
+
+def test_sets_that_become_equal_by_trimming_make_one_test() -> None:
+    dag = Dag("abcd", [("a", "c"), ("b", "d")])
+    assert {("c", "d"), ("d", "c")} <= set(ties(make_plan(dag, cards(9, 9, 2, 2), 1000)))
+    found = ties(make_plan(dag, cards(9, 9, 2, 2), 100))
+    assert found["c", "d"] == ""
+    assert ("d", "c") not in found
+
+
+@given(
+    n_nodes=st.integers(1, 9),
+    n_rows=st.integers(1, 5000),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_sets_are_parents_that_fit_the_rows(n_nodes: int, n_rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dag = random_dag(n_nodes, n_nodes * (n_nodes - 1) // 4, seed=rng)
+    sizes = rng.integers(1, 7, n_nodes)
+    plan = make_plan(dag, sizes, n_rows)
+    check_layout(plan, sizes)
+    for t in range(len(plan.tables.child)):
+        child, source = int(plan.tables.child[t]), int(plan.tables.source[t])
+        others = {dag.nodes.index(p) for p in dag.parents(dag.nodes[child])} - {source}
+        given_set = plan.given(t)
+        assert set(given_set) <= others
+        assert fits(given_set, child, source, sizes, n_rows) or not given_set
+        assert given_set == tuple(sorted(others)) or not fits(others, child, source, sizes, n_rows)
+
+
+def fits(members: Iterable[int], child: int, source: int, sizes: np.ndarray, n_rows: int) -> bool:
+    strata = math.prod(int(sizes[v]) for v in members)
+    if source < 0:
+        return strata * 10 <= n_rows and strata * sizes[child] <= 8192
+    return bool(strata * sizes[child] * sizes[source] * 5 <= n_rows)
+
+
+@given(n_nodes=st.integers(2, 9), n_rows=st.integers(1, 5000), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_every_pair_is_tested_as_documented(n_nodes: int, n_rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dag = random_dag(n_nodes, n_nodes * (n_nodes - 1) // 4, seed=rng)
+    found = ties(make_plan(dag, rng.integers(1, 7, n_nodes), n_rows))
+    for x, y in combinations(dag.nodes, 2):
+        ways = [way for way in ((x, y), (y, x)) if way in found]
+        edges = [way for way in ((x, y), (y, x)) if way in dag.edges]
+        if edges:
+            assert ways == edges
+        else:
+            assert len(ways) == 1 or found[x, y] != found[y, x]
+            assert (x, y) in ways
+
+
+def check_layout(plan: Plan, sizes: np.ndarray) -> None:
+    """Cells follow each other without gaps, and tables of one split stand together."""
+    tables = plan.tables
+    cells = []
+    for t in range(len(tables.child)):
+        ends = [v for v in (tables.child[t], tables.source[t]) if v >= 0]
+        assert tables.strata[t] == math.prod(int(sizes[v]) for v in plan.given(t))
+        cells.append(int(tables.strata[t]) * math.prod(int(sizes[v]) for v in ends))
+    assert np.diff(tables.first).tolist() == cells
+    assert tables.first[0] == 0
+    assert plan.n_cells == sum(cells)
+    assert tables.cards.tolist() == sizes.tolist()
+    assert sorted(tables.order.tolist()) == list(range(len(cells)))
+    splits = [(int(tables.child[t]), plan.given(t)) for t in tables.order.tolist()]
+    changes = sum(a != b for a, b in zip(splits[1:], splits[:-1], strict=True))
+    assert changes == len(set(splits)) - 1
+
+
+def test_a_plan_keeps_its_tests_over_more_levels() -> None:
+    plan = make_plan(DAG, cards(2, 2, 2, 2, 1), 200)
+    wider = with_cards(plan, cards(2, 9, 2, 3, 2))
+    assert ties(wider) == ties(plan)
+    assert [wider.given(v) for v in range(5)] == [plan.given(v) for v in range(5)]
+    check_layout(wider, cards(2, 9, 2, 3, 2))
+    check_layout(plan, cards(2, 2, 2, 2, 1))
+
+
+def test_a_plan_of_one_node_has_no_ties() -> None:
+    plan = make_plan(Dag("a"), cards(3), 100)
+    assert (plan.n_nodes, plan.n_ties, plan.n_cells) == (1, 0, 3)
+
+
+def test_a_window_is_counted_by_the_numbers_of_the_regime() -> None:
+    rng = np.random.default_rng(4)
+    codes = (rng.integers(0, 3, (5, 333)) * 5).astype(np.uint8)
+    codes[2] = codes[0]  # a level of c less than a has would do no harm either
+    levels = LevelMap(5)
+    levels.learn(np.full((5, 1), 10, np.uint8))
+    levels.learn(codes)
+    plan = make_plan(DAG, levels.cards, 333)
+    counts = plan.count(ChiSquareTest(codes, "abcde"), levels.apply(codes), levels)
+    for t in range(len(plan.tables.child)):
+        ends = [int(v) for v in (plan.tables.child[t], plan.tables.source[t]) if v >= 0]
+        members = (*plan.given(t), *ends)
+        expected = reference.cell_counts(levels.apply(codes), levels.cards.tolist(), members)
+        assert counts[plan.tables.first[t] : plan.tables.first[t + 1]].tolist() == expected
