@@ -83,7 +83,7 @@ class DriftMonitor:
     ) -> None:
         if config is not None and window is not None:
             raise ConfigError("window", window, "left out where config is given")
-        self.config = config or MonitorConfig(**({} if window is None else {"window": window}))
+        self.config = config or MonitorConfig(window=WindowConfig() if window is None else window)
         self._clock = clock
         self._learner = StructureLearner(self.config.learner, self.config.knowledge, clock)
         self._reset()

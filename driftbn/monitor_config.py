@@ -80,9 +80,9 @@ class MonitorConfig:
     window: int | WindowConfig = field(default_factory=WindowConfig)
     alpha: float | None = None
     windows_between_false_alarms: float | None = None
-    learner: LearnerConfig = LearnerConfig()
-    decision: DecisionConfig = DecisionConfig()
-    schema: SchemaConfig = SchemaConfig()
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    decision: DecisionConfig = field(default_factory=DecisionConfig)
+    schema: SchemaConfig = field(default_factory=SchemaConfig)
     knowledge: Knowledge = field(default_factory=Knowledge)
     variables: Schema | None = None
     target: str | None = None
@@ -107,25 +107,16 @@ class MonitorConfig:
             raise ConfigError("time_column", None, "the column with event times for time windows")
 
     def _take_short_forms(self) -> None:
-        given = {
-            name: getattr(self, name)
-            for name in ("alpha", "windows_between_false_alarms")
-            if getattr(self, name) is not None
-        }
-        for name, value in given.items():
-            if getattr(self.decision, name) not in (None, value):
-                allowed = f"{getattr(self.decision, name)!r}, as in decision, or left out"
-                raise ConfigError(name, value, allowed)
-        if given:
-            object.__setattr__(self, "decision", _with(self.decision, given))
+        for name in ("alpha", "windows_between_false_alarms"):
+            value, there = getattr(self, name), getattr(self.decision, name)
+            if value is None:
+                continue
+            if there not in (None, value):
+                raise ConfigError(name, value, f"{there!r}, as in decision, or left out")
+            object.__setattr__(self, "decision", replace(self.decision, **{name: value}))
 
     @property
     def windows(self) -> WindowConfig:
         """How the stream is cut."""
         assert isinstance(self.window, WindowConfig)
         return self.window
-
-
-def _with(decision: DecisionConfig, given: dict[str, float]) -> DecisionConfig:
-
-    return replace(decision, **given)  # type: ignore[arg-type]

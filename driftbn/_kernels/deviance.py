@@ -79,7 +79,7 @@ def _add_state(a: int, b: int, n: int, f: float, out: Floats, table: Floats) -> 
 
 
 @inlined
-def _compare_configuration(  # noqa: PLR0913 - a strided view without a copy
+def _compare_configuration(
     a: Counts, b: Counts, begin: int, step: int, n_states: int, out: Floats, table: Floats
 ) -> None:
     """Add what the states of one configuration say to ``out``."""
@@ -222,7 +222,7 @@ def _fourfold(a: Counts, b: Counts, cell: int, table: Floats) -> tuple[float, in
 
 
 @inlined
-def _stratum(  # noqa: PLR0913 - a place in two flat arrays
+def _stratum(
     a: Counts, b: Counts, cell: int, n_levels: int, n_sources: int, table: Floats
 ) -> tuple[float, int]:
     """Return half of G(b) - G(a + b) of one stratum, and the same of the degrees of freedom."""

@@ -80,7 +80,7 @@ def count_tables(
 
 
 @inlined
-def _same_split(tables: Tables, s: int, t: int) -> bool:
+def _same_split(tables: Tables, s: np.int64, t: np.int64) -> bool:
     if tables.child[s] != tables.child[t] or tables.size[s] != tables.size[t]:
         return False
     for m in range(tables.size[t]):
@@ -102,9 +102,7 @@ def _copy_joint(tables: Tables, coded: Coded, evidence: Evidence, t: int, counts
 
 
 @inlined
-def _split_masks(
-    tables: Tables, coded: Coded, evidence: Evidence, t: int, splits: Splits
-) -> None:
+def _split_masks(tables: Tables, coded: Coded, evidence: Evidence, t: int, splits: Splits) -> None:
     """Make a mask of rows for each configuration of the set and level of the child."""
     n_levels = tables.cards[tables.child[t]]
     for mask in range(tables.strata[t] * n_levels):
@@ -154,7 +152,7 @@ def _count_by_masks(
 
 @inlined
 def _split_codes(tables: Tables, coded: Coded, t: int, splits: Splits) -> None:
-    """Number the configuration of the set and the child's level in each row."""
+    """Write for each row the number of its configuration and of the child's level."""
     n_rows = coded.codes.shape[1]
     for r in range(n_rows):
         splits.row_code[r] = 0
@@ -166,9 +164,7 @@ def _split_codes(tables: Tables, coded: Coded, t: int, splits: Splits) -> None:
 
 
 @inlined
-def _count_by_codes(
-    tables: Tables, coded: Coded, t: int, splits: Splits, counts: Counts
-) -> None:
+def _count_by_codes(tables: Tables, coded: Coded, t: int, splits: Splits, counts: Counts) -> None:
     source = tables.source[t]
     begin = tables.first[t]
     if source < 0:

@@ -113,7 +113,9 @@ class Comparison:
         """For each tie its interaction with the groups and the degrees of freedom, [2, ties]."""
         found: Floats = self.a.information.copy()
         tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        measure_change(tables, n_nodes, self.a.counts, self.b.counts, self._logs, found[0], found[1])
+        measure_change(
+            tables, n_nodes, self.a.counts, self.b.counts, self._logs, found[0], found[1]
+        )
         found[0] *= 2.0
         return found
 
@@ -137,7 +139,8 @@ class Comparison:
             return p, 1.0
         if v not in self._nodes:
             found = self._dependence_of_states(self.plan.given(v), v)
-            corrected = corrected_p_value(*self.node_statistics[v, :3].tolist(), found)
+            value, mean, variance = self.node_statistics[v, :3].tolist()
+            corrected = corrected_p_value(value, mean, variance, found)
             self._nodes[v] = max(p, corrected), found.effect
         return self._nodes[v]
 
@@ -176,7 +179,8 @@ class Comparison:
         if statistics[VARIANCE] <= 0.0:
             return 1.0
         found = self._dependence_of_states(members, v)
-        return corrected_p_value(*statistics[:3].tolist(), found)
+        value, mean, variance = statistics[:3].tolist()
+        return corrected_p_value(value, mean, variance, found)
 
     def end_statistics(self, index: int) -> Floats:
         """Return the statistics of source given set and child, and of child given the rest."""
@@ -201,8 +205,8 @@ class Comparison:
         n_states = int(self.plan.tables.cards[v])
         cells, n_cells, n_old = self._cells((*members, v))
         groups = (cells[:n_old], cells[n_old:])
-        totals = [sum(np.bincount(c, minlength=n_cells) for c in group) for group in groups]
-        merged, configuration = merge_states(*(t.reshape(-1, n_states) for t in totals))
+        totals = [np.bincount(np.concatenate(group), minlength=n_cells) for group in groups]
+        merged, configuration = merge_states(*(total.reshape(-1, n_states) for total in totals))
         return _dependence_of_states(groups, merged, configuration)
 
     def _dependence_of_tie(self, index: int) -> Dependence:
@@ -236,8 +240,7 @@ def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
     """Return the probability that chi-square exceeds a value."""
     from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
 
-    p: Floats = chdtrc(dof, np.maximum(value, 0.0))
-    return p
+    return np.asarray(chdtrc(dof, np.maximum(value, 0.0)), np.float64)
 
 
 def deviance_p_values(statistics: Floats) -> Floats:
@@ -328,4 +331,6 @@ def _expected_square(table: Floats, weight: Floats) -> float:
 
 def _divided(value: npt.NDArray[np.float64] | Ints, by: npt.NDArray[np.float64] | Ints) -> Floats:
     """Divide; 0 where the divisor is 0."""
-    return np.divide(value, by, out=np.zeros(np.broadcast_shapes(value.shape, by.shape)), where=by != 0)
+    return np.divide(
+        value, by, out=np.zeros(np.broadcast_shapes(value.shape, by.shape)), where=by != 0
+    )

@@ -185,9 +185,7 @@ class CountDecider:
         regime.join(group)
         return self.episodes.quiet(decision)
 
-    def _alarm(
-        self, index: int, regime: Regime, verdict: Verdict, naming: Naming
-    ) -> DriftDecision:
+    def _alarm(self, index: int, regime: Regime, verdict: Verdict, naming: Naming) -> DriftDecision:
         decision = _named(self._decision(DriftLevel.DRIFT, regime, verdict), naming)
         self.left = regime
         return self.episodes.alarm(index, replace(decision, scale=verdict.scale))
@@ -197,9 +195,7 @@ class CountDecider:
         comparison = left.compare(left.read(window))
         families = self._families(left, comparison, 1)
         p = min(result.p_value for result in families)
-        decision = self._decision(
-            DriftLevel.SETTLING, left, Verdict(p, 1, families, comparison)
-        )
+        decision = self._decision(DriftLevel.SETTLING, left, Verdict(p, 1, families, comparison))
         if p <= self.config.level:
             decision = _named(decision, self._name(left, comparison, window))
         self.left = None
@@ -211,9 +207,7 @@ class CountDecider:
             self.regime, group = returned
             self.archive.remove(self.regime)
             self.regime.join(group)
-        decision = replace(
-            decision, regime=self.regime.number, recurring=returned is not None
-        )
+        decision = replace(decision, regime=self.regime.number, recurring=returned is not None)
         return self.episodes.settle(decision)
 
     def _archive(self, regime: Regime) -> None:

@@ -1,5 +1,4 @@
-"""Rows that come in sessions and bursts: by how much more their counts vary than counts of
-independent rows do, measured on blocks of neighbouring rows."""
+"""Rows that come in sessions and bursts: how much more their counts vary than if independent."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.evidence import Floats, Ints
-from driftbn.learning.independence import ChiSquareTest, Codes
+from driftbn._kernels.evidence import Floats
+from driftbn.learning.independence import ChiSquareTest
 
 BLOCK_ROWS = 64  # one word of a bit set
 BLOCK_ROWS_MAX = 512
@@ -45,8 +44,8 @@ def corrected_p_value(
     from scipy.special import fdtrc  # noqa: PLC0415 - a fifth of a second to import
 
     dof = 2.0 * mean * mean / (variance * dependence.concentration)
-    value = max(statistic, 0.0) / (mean * dependence.effect)  # rounding may leave it below
-    return float(fdtrc(dof, dependence.blocks_dof, value))
+    ratio = max(statistic, 0.0) / (mean * dependence.effect)  # rounding may leave it below
+    return float(fdtrc(dof, dependence.blocks_dof, ratio))
 
 
 def block_counts(windows: Sequence[Ids], n_cells: int) -> list[Floats]:

@@ -45,6 +45,15 @@ class Edit:
     target: int
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The windows of the reference and the ones to explain, with the levels of each variable."""
+
+    earlier: Sequence[Codes]
+    newer: Sequence[Codes]
+    cards: Ints
+
+
 @dataclass(frozen=True)
 class Doubts:
     """Where the graph may mislead.
@@ -71,10 +80,8 @@ class EditSearch:
     ----------
     parents
         The graph of the reference.
-    earlier, newer
-        Windows of the reference, and the ones to explain.
-    cards
-        Levels of each variable.
+    rows
+        The windows of the reference, and the ones to explain.
     effects
         Design effect of each variable.
     doubts
@@ -84,20 +91,18 @@ class EditSearch:
     def __init__(
         self,
         parents: Parents,
-        earlier: Sequence[Codes],
-        newer: Sequence[Codes],
-        cards: Ints,
+        rows: Rows,
         effects: Floats,
         doubts: Doubts,
     ) -> None:
         self._before = parents
         self._after = dict(parents)
-        self._earlier = earlier
-        self._newer = newer
-        self._cards = cards
+        self._earlier = rows.earlier
+        self._newer = rows.newer
+        self._cards = rows.cards
         self._excess = np.sqrt(effects - 1.0)
-        self._old_scores = FamilyScores(earlier, cards)
-        self._new_scores = FamilyScores(newer, cards)
+        self._old_scores = FamilyScores(rows.earlier, rows.cards)
+        self._new_scores = FamilyScores(rows.newer, rows.cards)
         self._unsure = doubts.unsure
         self._certain = dict(doubts.certain)
         self._separators = doubts.separators

@@ -52,10 +52,11 @@ class LevelMap:
     @property
     def cards(self) -> npt.NDArray[np.int64]:
         """How many codes of each variable have a number."""
-        return np.count_nonzero(self._number != _UNSEEN, axis=1)
+        known: npt.NDArray[np.int64] = np.count_nonzero(self._number != _UNSEEN, axis=1)
+        return known
 
     def learn(self, codes: Codes) -> bool:
-        """Number the codes not met before, smaller ones first; return whether there were any."""
+        """Give numbers to codes not met before, smaller first; return whether there are any."""
         grown = False
         for v, row in enumerate(codes):
             met = np.flatnonzero(np.bincount(row, minlength=1))

@@ -10,7 +10,7 @@ from driftbn._kernels.deviance import DEVIANCE, MEAN
 from driftbn._kernels.evidence import Floats
 from driftbn.decision.association import tie_of
 from driftbn.decision.comparison import Comparison
-from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch
+from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch, Rows
 from driftbn.decision.families import Parents
 from driftbn.decision.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
 from driftbn.graph import Pdag
@@ -54,7 +54,11 @@ def holm(p_values: list[float], n_tests: int) -> list[float]:
 
 
 def name_changes(
-    comparison: Comparison, reference: Pdag, parents: Parents, window: LearnedStructure, effects: Floats
+    comparison: Comparison,
+    reference: Pdag,
+    parents: Parents,
+    window: LearnedStructure,
+    effects: Floats,
 ) -> Naming:
     """Name edges and nodes that changed between the reference and the compared windows.
 
@@ -134,9 +138,8 @@ def _changed_edges(
 ) -> list[EdgeChange]:
     plan = comparison.plan
     place = {name: i for i, name in enumerate(plan.names)}
-    search = EditSearch(
-        parents, comparison.a.windows, comparison.b.windows, plan.tables.cards, effects, doubts
-    )
+    rows = Rows(comparison.a.windows, comparison.b.windows, plan.tables.cards)
+    search = EditSearch(parents, rows, effects, doubts)
     touched = [place[change.name] for change in nodes]
     edits = search.run(_suspect_pairs(comparison), touched)
     return [_edge_change(comparison, edit) for edit in edits]

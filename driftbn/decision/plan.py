@@ -94,8 +94,8 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     """Lay down the tests for windows of about ``n_rows`` rows."""
     place = {name: i for i, name in enumerate(dag.nodes)}
     parents: list[list[int]] = [[] for _ in dag.nodes]
-    for source, target in dag.edges:
-        parents[place[target]].append(place[source])
+    for parent, node in dag.edges:
+        parents[place[node]].append(place[parent])
     n_nodes = len(dag.nodes)
     sets = [_node_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
     ends = [(-1, v) for v in range(n_nodes)]
@@ -151,9 +151,7 @@ def _trimmed(members: list[int], cards: Ints, room: int) -> tuple[int, ...]:
     return tuple(kept)
 
 
-def _make_tables(
-    ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints
-) -> Tables:
+def _make_tables(ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints) -> Tables:
     width = max((len(members) for members in sets), default=0)
     members = np.zeros((len(sets), max(width, 1)), np.int16)
     size = np.array([len(given) for given in sets], np.int8)

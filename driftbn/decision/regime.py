@@ -230,4 +230,3 @@ class Regime:
     def _count(self, codes: Codes) -> Counts:
         test = ChiSquareTest(codes, self.plan.names)
         return self.plan.count(test, codes, LevelMap.natural(len(codes)))
-

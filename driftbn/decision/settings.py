@@ -67,7 +67,12 @@ class DecisionConfig:
                 rule = "None where alpha is given"
                 raise ConfigError("windows_between_false_alarms", between, rule)
             check_number(
-                "windows_between_false_alarms", between, "more than 1", 1.0, math.inf, open_ends=True
+                "windows_between_false_alarms",
+                between,
+                "more than 1",
+                1.0,
+                math.inf,
+                open_ends=True,
             )
         check_number("min_effect", self.min_effect, "0 or more nats", 0.0, math.inf)
         check_number("reference_alpha", self.reference_alpha, allowed, 0.0, 1.0, open_ends=True)
