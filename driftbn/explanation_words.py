@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-MAX_NAME = 80
+MAX_NAME = 60
 """Characters of a name that a sentence shows."""
 MAX_LISTED = 5
 """Names that a sentence lists; the others are counted."""

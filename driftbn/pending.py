@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
+from decimal import Decimal
 from enum import Enum
-from itertools import compress
 from numbers import Integral, Real
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from driftbn.encoding.canonical import ALLOWED, canonical_text, is_missing
 from driftbn.encoding.columns import read_column
@@ -41,7 +42,7 @@ class Refused(NamedTuple):
     value: object
 
 
-Cell: TypeAlias = None | bool | int | float | str | Mark | Refused
+Cell: TypeAlias = bool | int | float | str | Mark | Refused | None
 _HELD: Final = (type(None), bool, int, float, str, Mark)
 
 
@@ -57,7 +58,7 @@ def read_cells(name: str, raw: Any) -> list[Cell]:
     >>> read_cells("x", [3, "3", float("nan"), date(2024, 1, 1)])
     [3, '3', None, <Mark.TIME: 'time'>]
     """
-    if not isinstance(raw, list | tuple) and getattr(raw, "dtype", None) != object:
+    if hasattr(raw, "to_pylist") or str(getattr(raw, "dtype", "object")) != "object":
         try:
             return _typed_cells(read_column(name, raw), len(raw))
         except DataError:  # some cell is at fault; which ones is found one by one
@@ -80,9 +81,9 @@ def _typed_cells(column: Any, n_rows: int) -> list[Cell]:
 
 def _factor_cells(factor: Factor) -> list[Cell]:
     n_values = len(factor.values)
-    texts: list[Cell] = list(texts_of(factor, range(n_values)))
+    texts: list[Cell] = [None if t == MISSING else t for t in texts_of(factor, range(n_values))]
     if factor.kind is VariableKind.BOOLEAN:
-        texts = [text == "true" for text in texts]
+        texts = [None if text is None else text == "true" for text in texts]
     if not isinstance(factor.codes, bytes):
         return [None if code < 0 else texts[code] for code in factor.codes.tolist()]
     return [texts[code] if code < n_values else None for code in factor.codes]
@@ -96,8 +97,7 @@ def _cell(value: Any) -> Cell:
     try:
         if isinstance(value, _TEMPORAL):
             return None if is_missing(value) else Mark.TIME
-        text = canonical_text(value)
-        return _plain(value, text)
+        return _plain(value, canonical_text(value))
     except (TypeError, ArithmeticError) as error:
         return Refused(str(error), value)
     except ValueError:  # Python writes no more than 4300 digits
@@ -113,13 +113,14 @@ def _plain(value: Any, text: str) -> Cell:
         return None
     if isinstance(value, Integral):
         return int(value)
-    return text if not hasattr(value, "__float__") else float(value)
+    return float(value) if isinstance(value, Real | Decimal) else text
 
 
 class Place(NamedTuple):
     """How far the rows held reached, to return there."""
 
     n_rows: int
+    names: tuple[str, ...]
     temporal: dict[str, bool]
 
 
@@ -139,10 +140,10 @@ class PendingRows:
     Examples
     --------
     >>> rows = PendingRows(MissingPolicy.LEVEL)
-    >>> rows.add(Table(2, {"x": [1, 2]}))
-    0
-    >>> rows.add(Table(2, {"x": [3, {}], "y": ["a", "b"]}), leave_out=True)
-    1
+    >>> rows.add(Table(2, {"x": [1, 2]})).tolist()
+    [0, 1]
+    >>> rows.add(Table(2, {"x": [3, {}], "y": ["a", "b"]}), leave_out=True).tolist()
+    [0]
     >>> rows.table()
     Table(n_rows=3, columns={'x': [1, 2, 3], 'y': [None, None, 'a']})
     """
@@ -155,20 +156,15 @@ class PendingRows:
 
     def place(self) -> Place:
         """Return how far the rows reach now."""
-        return Place(self.n_rows, dict(self._temporal))
+        return Place(self.n_rows, tuple(self._columns), dict(self._temporal))
 
-    def roll_back(self, place: Place, names: Iterable[str]) -> None:
-        """Forget the rows added since ``place``, when there were the columns ``names``."""
-        self._columns = {name: self._columns[name][: place.n_rows] for name in names}
-        self.n_rows, self._temporal = place
+    def roll_back(self, place: Place) -> None:
+        """Forget the rows added since ``place``."""
+        self._columns = {name: self._columns[name][: place.n_rows] for name in place.names}
+        self.n_rows, self._temporal = place.n_rows, place.temporal
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that there are, in the order in which they came."""
-        return tuple(self._columns)
-
-    def add(self, table: Table, *, leave_out: bool = False) -> int:
-        """Add the rows of a table and return how many were left out.
+    def add(self, table: Table, *, leave_out: bool = False) -> NDArray[np.intp]:
+        """Add the rows of a table and return which were added.
 
         Parameters
         ----------
@@ -185,7 +181,7 @@ class PendingRows:
         names: Iterable[str] = table.columns
         if self.missing is MissingPolicy.REJECT and self.n_rows:
             names = self._columns
-        nothing = [None] * table.n_rows
+        nothing: list[Cell] = [None] * table.n_rows
         columns = {
             name: read_cells(name, table.columns[name]) if name in table.columns else nothing
             for name in names
@@ -193,12 +189,12 @@ class PendingRows:
         bad = self._problems(columns)
         if bad and not leave_out:
             raise bad[min(bad)]
+        good = np.array([row for row in range(table.n_rows) if row not in bad], np.intp)
         if bad:
-            good = [row not in bad for row in range(table.n_rows)]
-            columns = {name: list(compress(cells, good)) for name, cells in columns.items()}
-        if len(bad) < table.n_rows:
-            self._extend(columns, table.n_rows - len(bad))
-        return len(bad)
+            columns = {name: [cells[row] for row in good] for name, cells in columns.items()}
+        if good.size:
+            self._extend(columns, good.size)
+        return good
 
     def _extend(self, columns: dict[str, list[Cell]], n_rows: int) -> None:
         for name, cells in columns.items():
@@ -235,15 +231,17 @@ class PendingRows:
         """Refuse rows one after the other that do not go with those before them."""
         temporal = dict(self._temporal)
         for row, cells in enumerate(zip(*contested.values(), strict=True)):
-            if row in found:
-                continue
-            times = {n: c is Mark.TIME for n, c in zip(contested, cells, strict=True) if c is not None}
-            wrong = next((n for n, is_time in times.items() if temporal.get(n, is_time) != is_time), None)
-            if wrong is None:
+            named = zip(contested, cells, strict=True)
+            times = {name: cell is Mark.TIME for name, cell in named if cell is not None}
+            wrong = [
+                name for name, is_time in times.items() if temporal.get(name, is_time) != is_time
+            ]
+            if row not in found and not wrong:
                 temporal |= times
-            else:
-                what = "a time among other values" if times[wrong] else "another value among times"
-                found[row] = DataError(f"{what}; {ALLOWED}", column=wrong, row=row)
+            elif wrong:
+                what = "a time among other values" if times[wrong[0]] else "a value among times"
+                error = DataError(f"{what}; {ALLOWED}", column=wrong[0], row=row)
+                found.setdefault(row, error)
 
     def table(self) -> Table:
         """Return the rows as a table to infer a schema from."""
@@ -259,7 +257,7 @@ class PendingRows:
         return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, missing: MissingPolicy, text: str) -> PendingRows:
+    def from_json(cls, missing: MissingPolicy, text: Any) -> PendingRows:
         """Return the rows that ``to_json`` wrote.
 
         Raises

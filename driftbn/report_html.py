@@ -9,8 +9,8 @@ from driftbn.decision.outcome import Association, EdgeChange
 from driftbn.explanation import Explanation, explain
 from driftbn.explanation_caveats import event_sentence
 from driftbn.explanation_words import counted, decimal, moment, strength
+from driftbn.report_figure import figure_of, scrolling
 from driftbn.report_page import bullets, facts, page, section, shown, table
-from driftbn.report_svg import CHANGED, TARGET, LineKind, Picture, picture_of
 from driftbn.report_timeline import timeline_of, windows_per_bar
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def report_to_html(report: WindowReport) -> str:
         _badge(report),
         f"<h1>{shown(explanation.headline)}</h1>",
         _words(explanation),
-        section("Picture", [_picture(picture_of(report))]),
+        section("Picture", [figure_of(report)]),
         section("Changed dependencies", [_edge_table(report)]),
         section("Changed fields", [_node_table(report)]),
         section("Numbers", [_numbers(report), _family_table(report)]),
@@ -95,46 +95,6 @@ def _badge(report: WindowReport) -> str:
 def _words(explanation: Explanation) -> str:
     advice = bullets(explanation.advice)
     return bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "")
-
-
-def _picture(picture: Picture) -> str:
-    note = f'<p class="soft">{shown(picture.note)}</p>' if picture.note else ""
-    if not picture.svg:
-        return note
-    return f'<div class="panel">{_scrolling(picture.svg)}{_legend(picture)}</div>{note}'
-
-
-def _scrolling(svg: str) -> str:
-    hint = '<p class="soft narrow">A picture wider than the screen moves sideways.</p>'
-    return f'<div class="wide">{svg}</div>{hint}'
-
-
-def _legend(picture: Picture) -> str:
-    keys = [
-        _key(kind, confirmed)
-        for confirmed in (True, False)
-        for kind in LineKind
-        if (kind, confirmed) in picture.kinds
-    ]
-    notes = ["no arrow head: the data do not tell the direction"]
-    if any(kind is not LineKind.KEPT and not confirmed for kind, confirmed in picture.kinds):
-        notes.append("thin and pale: differences such as come by chance between any two windows")
-    if CHANGED in picture.marks:
-        notes.append(f"{CHANGED} follows another rule, or its values come in other shares")
-    if TARGET in picture.marks:
-        notes.append(f"{TARGET} target")
-    return f'<ul class="legend">{"".join(keys)}{"".join(f"<li>{n}</li>" for n in notes)}</ul>'
-
-
-def _key(kind: LineKind, confirmed: bool) -> str:
-    text = kind.value
-    if confirmed:
-        text = f"{kind.sign} {kind.value}, confirmed by a test"
-    elif kind is not LineKind.KEPT:
-        text = f"{kind.sign} {kind.value} since the window before, not confirmed"
-    classes = f"line {kind.value}{' confirmed' if confirmed else ''}"
-    line = f'<g class="{classes}"><path d="M0 6H40"/></g>'
-    return f'<li><svg width="40" height="12" aria-hidden="true">{line}</svg>{text}</li>'
 
 
 def _edge_table(report: WindowReport) -> str:
@@ -248,7 +208,7 @@ def _timeline(reports: Sequence[WindowReport]) -> str:
     size = windows_per_bar(len(reports))
     shared = f" Each bar shows the largest of {size} windows." if size > 1 else ""
     return (
-        f'<div class="panel">{_scrolling(timeline_of(reports))}</div>'
+        f'<div class="panel">{scrolling(timeline_of(reports))}</div>'
         '<p class="soft">Raw differences between neighbouring windows come by chance as well; an'
         f" alarm (▼) needs a change that a test confirms.{shared}</p>"
     )
@@ -285,7 +245,7 @@ def _episode(group: Sequence[WindowReport], n_pictures: int) -> str:
 
 def _alarm(report: WindowReport, drawn: bool) -> str:
     explanation = explain(report)
-    picture = _picture(picture_of(report)) if drawn else ""
+    picture = figure_of(report) if drawn else ""
     if not drawn:
         picture = f'<p class="soft">Only the first {MAX_PICTURES} alarms are drawn.</p>'
     return (

@@ -35,7 +35,8 @@ font-size:.85rem;font-weight:600}
 .panel{background:var(--panel);border:1px solid var(--rule);border-radius:10px;padding:12px;
 margin:.6em 0}
 .wide{overflow-x:auto}
-.narrow{display:none;font-size:.85rem}
+.narrow,.for-narrow{display:none}
+.narrow{font-size:.85rem}
 section.episode{border-top:1px solid var(--rule);margin-top:1.6em}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{text-align:left;vertical-align:top;padding:6px 10px 6px 0;border-bottom:1px solid var(--rule)}
@@ -86,7 +87,8 @@ rect.episode{fill:var(--band)}
 path.alarm{fill:var(--lost)}
 @media(max-width:640px){
 h1{font-size:1.2rem}
-.narrow{display:block}
+.narrow,.for-narrow{display:block}
+.for-wide{display:none}
 table.stack thead{display:none}
 table.stack tr{display:block;border-bottom:1px solid var(--rule);padding:8px 0}
 table.stack td{display:grid;grid-template-columns:6.5rem 1fr;gap:8px;border:0;padding:2px 0;

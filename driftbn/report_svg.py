@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from driftbn.decision.outcome import ChangeType
 from driftbn.explanation_words import counted, shortened
 from driftbn.graph import Dag, Edge
-from driftbn.report_labels import FONT, PULL, Box, free_place, places_on, text_width
+from driftbn.report_labels import PULL, Box, free_place, places_on, text_width
 
 if TYPE_CHECKING:
     from driftbn.layout import Layout, Point
@@ -84,11 +84,21 @@ class Picture:
     marks: frozenset[str] = frozenset()
 
 
-def picture_of(report: WindowReport) -> Picture:
-    """Draw the graph of a report with its confirmed changes and its raw differences."""
+def picture_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Picture:
+    """Draw the graph of a report with its confirmed changes and its raw differences.
+
+    Parameters
+    ----------
+    report
+        What to draw.
+    max_nodes
+        Of a graph with more nodes, so many around confirmed changes are drawn.
+    """
     lines = lines_of(report)
     nodes = sorted({*report.dag.nodes, *(name for line in lines for name in line.edge)})
-    shown = _shown_nodes(report, nodes, lines)
+    shown = set(nodes)
+    if len(nodes) > max_nodes:
+        shown = set(_near_changes(report, nodes, lines)[:max_nodes])
     if not shown:
         return Picture("", _why_none(report, nodes))
     drawn = [line for line in lines if {*line.edge} <= shown]
@@ -122,10 +132,8 @@ def lines_of(report: WindowReport) -> list[Line]:
     ]
 
 
-def _shown_nodes(report: WindowReport, nodes: list[str], lines: list[Line]) -> set[str]:
-    """Return the nodes to draw: all, or those near a confirmed change, nearest first."""
-    if len(nodes) <= MAX_NODES:
-        return set(nodes)
+def _near_changes(report: WindowReport, nodes: list[str], lines: list[Line]) -> list[str]:
+    """Return the nodes of confirmed changes, strongest first, and then their neighbours."""
     decision, known = report.decision, set(nodes)
     ends = [name for edge in decision.edges for name in (edge.source, edge.target)]
     centre = dict.fromkeys(name for name in (*ends, *decision.nodes) if name in known)
@@ -137,7 +145,7 @@ def _shown_nodes(report: WindowReport, nodes: list[str], lines: list[Line]) -> s
             if name in centre and other not in centre
         }
     )
-    return set([*centre, *near][:MAX_NODES])
+    return [*centre, *near]
 
 
 def _why_none(report: WindowReport, nodes: list[str]) -> str:

@@ -14,6 +14,7 @@ from driftbn.learning.independence import ChiSquareTest
 BLOCK_ROWS = 64  # one word of a bit set
 BLOCK_ROWS_MAX = 512
 BLOCKS_PER_EFFECT = 4  # blocks grow until they are this many times as long as the effect
+NO_SPREAD = 1e-9  # each group has one state only: blocks have nothing to say
 
 Ids = npt.NDArray[np.int64]
 
@@ -70,6 +71,8 @@ def measure(scores: Sequence[Floats], expected: float) -> Dependence:
     expected
         The sum of squares of these for independent rows.
     """
+    if expected < NO_SPREAD:
+        return Dependence(1.0, 1.0, max(sum(len(u) for u in scores) - 2, 1))
     length = BLOCK_ROWS
     while True:
         total = sum(float(np.sum(u * u)) for u in scores)

@@ -190,6 +190,24 @@ def test_a_level_that_only_one_group_has_is_a_change() -> None:
     assert compared.tie_statistics[1, 0] == 1.0 + 2.0 - 2.0
 
 
+def test_a_constant_that_becomes_another_is_a_change() -> None:
+    plan = make_plan(Dag("a"), np.array([2]), 1000)
+    old, new = (group_of(plan, [np.full((1, 1000), code, np.uint8)]) for code in (0, 1))
+    p, effect = Comparison(old, new).node_p_value(0)
+    assert p < 1e-12
+    assert effect == 1.0
+
+
+def test_a_copy_that_becomes_a_negation_is_a_change() -> None:
+    """Within each group the second field is certain, so that no block varies."""
+    plan = make_plan(Dag("ab", [("a", "b")]), np.array([2, 2]), 1000)
+    x, y = np.random.default_rng(2).integers(0, 2, (2, 1000)).astype(np.uint8)
+    old, new = group_of(plan, [np.stack([x, x])]), group_of(plan, [np.stack([y, 1 - y])])
+    compared = Comparison(old, new)
+    assert compared.node_p_value(1)[0] < 1e-12
+    assert compared.tie_p_value(0)[0] < 1e-12
+
+
 def test_a_group_counts_its_rows() -> None:
     plan = make_plan(Dag("a"), np.array([2]), 100)
     group = group_of(plan, [np.zeros((1, n), np.uint8) for n in (30, 41)])

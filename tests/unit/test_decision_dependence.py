@@ -119,6 +119,11 @@ def test_scores_in_one_direction_are_concentrated() -> None:
     assert measure([along], 6.0).concentration == pytest.approx(6.0, rel=0.1)
 
 
+def test_blocks_without_spread_say_nothing() -> None:
+    found = measure([np.zeros((30, 4)), np.zeros((10, 4))], 0.0)
+    assert found == Dependence(effect=1.0, concentration=1.0, blocks_dof=38)
+
+
 def test_a_corrected_p_value_is_the_tail_of_f() -> None:
     dependence = Dependence(effect=2.0, concentration=1.5, blocks_dof=70.0)
     found = corrected_p_value(30.0, 4.0, 9.0, dependence)

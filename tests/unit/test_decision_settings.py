@@ -16,6 +16,7 @@ BAD = {
     "reference_windows": [0, 65, 8.0, "8", None, True],
     "archived_regimes": [-1, 65, 1.5, None, False],
     "reference_alpha": [0.0, 1.0, math.nan, None, "0.1", True],
+    "shadow_share": [-0.1, 1.1, math.nan, None, "all", True],
 }
 GOOD = {
     "alpha": [1e-300, 0.5, 0.999, None],
@@ -24,6 +25,7 @@ GOOD = {
     "reference_windows": [4, 64],
     "archived_regimes": [0, 64],
     "reference_alpha": [1e-9, 0.999],
+    "shadow_share": [0, 0.0, 1],
     "scales": [(1,), (1, 2, 4), (8,)],
     "dependent_rows": [True, False],
 }

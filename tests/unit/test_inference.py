@@ -9,9 +9,9 @@ import pytest
 
 from driftbn.errors import DataError
 from driftbn.records import encode, infer_and_encode
-from driftbn.schema import MissingPolicy, SchemaConfig, VariableKind
+from driftbn.schema import MissingPolicy, Schema, SchemaConfig, VariableKind
 from driftbn.variables import MISSING, OTHER
-from tests.encoded import NAN, assert_same, labels, labels_of
+from tests.encoded import INF, NAN, assert_same, labels, labels_of, reasons
 
 REJECT = SchemaConfig(missing=MissingPolicy.REJECT)
 
@@ -186,3 +186,86 @@ class TestLevelCap:
     def test_integer_levels_are_capped_too(self):
         table = infer_and_encode({"x": [1, 1, 2, 3, 3]}, SchemaConfig(max_levels=2))
         assert labels_of(table, "x") == ["1", "1", OTHER, "3", "3"]
+
+
+class TestKeptColumns:
+    KEEP = SchemaConfig(keep_constant=True, keep_duplicates=True)
+
+    @pytest.mark.parametrize(
+        ("values", "kind", "levels"),
+        [
+            (["a", "a"], "categorical", ("a",)),
+            ([True, True], "boolean", ("true",)),
+            ([7, 7], "integer", ("7",)),
+            ([None, None], "categorical", ()),
+            (pd.array([None, None], dtype="Int64"), "integer", ()),
+            (["a", None], "categorical", ("a",)),
+        ],
+    )
+    def test_constant_is_a_variable_with_its_one_level(self, values, kind, levels):
+        table = infer_and_encode({"x": values}, self.KEEP)
+        variable = table.schema["x"]
+        assert (variable.kind.value, variable.levels) == (kind, levels)
+        assert table.schema.excluded == ()
+
+    def test_another_level_of_a_constant_is_other_and_an_event(self):
+        schema = infer_and_encode({"x": ["a", "a"]}, self.KEEP).schema
+        table = encode({"x": ["b", "a", None]}, schema)
+        assert labels_of(table, "x") == [OTHER, "a", MISSING]
+        assert [event.levels for event in table.events] == [("b",)]
+
+    def test_value_in_a_column_that_had_none_is_other(self):
+        schema = infer_and_encode({"x": [None, None]}, self.KEEP).schema
+        assert labels_of(encode({"x": ["b", None]}, schema), "x") == [OTHER, MISSING]
+        assert labels_of(encode({"x": [0.5, 3]}, schema), "x") == [OTHER, OTHER]
+
+    @pytest.mark.parametrize("value", [0.5, -0.5, 1e300, 5e-324])
+    def test_other_numbers_than_a_constant_lie_below_or_above(self, value):
+        table = infer_and_encode({"x": [value] * 3}, self.KEEP)
+        assert table.codes.tolist() == [[1, 1, 1]]
+        near = [np.nextafter(value, -INF), value, np.nextafter(value, INF)]
+        later = encode({"x": [-INF, *near, INF]}, table.schema)
+        assert later.codes.tolist() == [[0, 0, 1, 2, 2]]
+
+    @pytest.mark.parametrize("value", [INF, -INF])
+    def test_constant_infinity_differs_from_finite_numbers(self, value):
+        table = infer_and_encode({"x": [value] * 3}, self.KEEP)
+        later = encode({"x": [value, 0.5]}, table.schema).codes[0]
+        assert later[0] == table.codes[0, 0]
+        assert later[1] != later[0]
+
+    def test_constant_number_with_gaps_is_told_apart_too(self):
+        schema = infer_and_encode({"x": [0.5, NAN, 0.5]}, self.KEEP).schema
+        assert encode({"x": [0.4, 0.5, 0.6, NAN]}, schema).codes.tolist() == [[0, 1, 2, 4]]
+
+    def test_constant_number_with_gaps_is_unchanged_without_keeping(self):
+        assert infer_and_encode({"x": [0.5, NAN, 0.5]}).schema["x"].edges == ()
+
+    def test_duplicates_are_kept(self):
+        data = {"a": ["x", "y"] * 10, "b": [1, 2] * 10}
+        assert infer_and_encode(data).schema.names == ("a",)
+        assert infer_and_encode(data, self.KEEP).codes.tolist() == [[0, 1] * 10] * 2
+
+    def test_each_setting_keeps_only_what_it_names(self):
+        data = {"a": ["x", "y"] * 10, "b": [1, 2] * 10, "c": [1] * 20}
+        constant = infer_and_encode(data, SchemaConfig(keep_constant=True))
+        duplicates = infer_and_encode(data, SchemaConfig(keep_duplicates=True))
+        assert reasons(constant) == {"b": "duplicate"}
+        assert reasons(duplicates) == {"c": "constant"}
+
+    def test_ids_and_times_are_left_out_all_the_same(self):
+        data = {"id": np.arange(60) * 7, "at": pd.date_range("2024", periods=60), "c": [1] * 60}
+        table = infer_and_encode(data, self.KEEP)
+        assert table.schema.names == ("c",)
+        assert reasons(table) == {"id": "id_like", "at": "temporal"}
+
+    def test_schema_with_kept_columns_survives_its_dict(self):
+        data = {"c": [1, 1], "f": [0.5, 0.5], "n": [None, None], "i": [-INF, -INF]}
+        schema = infer_and_encode(data, self.KEEP).schema
+        assert len(schema) == 4
+        assert Schema.from_dict(schema.to_dict()) == schema
+
+    def test_missing_values_are_rejected_in_kept_columns_too(self):
+        config = SchemaConfig(keep_constant=True, missing="reject")
+        with pytest.raises(DataError, match="row 1"):
+            infer_and_encode({"x": ["a", None]}, config)

@@ -33,6 +33,9 @@ class TestSchemaConfig:
             ("id_like_ratio", "0.5"),
             ("missing", "drop"),
             ("missing", None),
+            ("keep_constant", 1),
+            ("keep_constant", None),
+            ("keep_duplicates", "yes"),
         ],
     )
     def test_value_out_of_range_is_an_error_naming_the_field(self, field, value):
@@ -48,6 +51,8 @@ class TestSchemaConfig:
             ("integer_levels", 0),
             ("id_like_ratio", 1),
             ("id_like_min_rows", 2),
+            ("keep_constant", True),
+            ("keep_duplicates", True),
         ],
     )
     def test_limits_themselves_are_allowed(self, field, value):
@@ -60,6 +65,12 @@ class TestSchemaConfig:
             SchemaConfig(id_like_ratio=0.0)
         with pytest.raises(ConfigError, match="one of 'level', 'reject'"):
             SchemaConfig(missing="drop")
+        with pytest.raises(ConfigError, match=r"keep_constant = 1 .* True or False"):
+            SchemaConfig(keep_constant=1)
+
+    def test_nothing_is_kept_by_default(self):
+        assert not SchemaConfig().keep_constant
+        assert not SchemaConfig().keep_duplicates
 
     def test_config_can_be_compared_and_hashed(self):
         assert SchemaConfig(missing="reject") == SchemaConfig(missing=MissingPolicy.REJECT)

@@ -1,0 +1,491 @@
+"""Where raw batches of a stream become codes, whatever they are made of and however cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbn.encoding.arrow_columns import is_arrow_text, one_array
+from driftbn.encoding.canonical import is_missing
+from driftbn.encoding.inference import infer_schema
+from driftbn.encoding.optional import arrow
+from driftbn.encoding.tables import Table, read_table
+from driftbn.errors import DataError, FormatError
+from driftbn.monitor_config import ErrorPolicy, MonitorConfig
+from driftbn.pending import PendingRows
+from driftbn.records import SchemaEvent, encode
+from driftbn.schema import MissingPolicy, Schema
+from driftbn.window_config import DEFAULT_SIZE
+
+_VERSION: Final = 1
+_MAX_RETRIES: Final = 8
+"""Bad cells of a column found by what its errors name; more are found one by one."""
+_MAX_SHOWN: Final = 100
+"""Characters of a value that an error shows."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class Encoded(NamedTuple):
+    """Rows of the stream as codes."""
+
+    codes: NDArray[np.uint8]  # [variables, rows]
+    times: NDArray[np.float64] | None  # [rows], in seconds since the epoch
+    events: tuple[SchemaEvent, ...]  # by column name
+
+
+class _Rows(NamedTuple):
+    """Raw columns, and the event times that one of them held."""
+
+    n_rows: int
+    columns: dict[str, Any]
+    times: NDArray[np.float64] | None = None
+
+    def part(self, start: int, stop: int) -> _Rows:
+        if (start, stop) == (0, self.n_rows):
+            return self
+        columns = {name: _indexable(raw)[start:stop] for name, raw in self.columns.items()}
+        times = None if self.times is None else self.times[start:stop]
+        return _Rows(stop - start, columns, times)
+
+    def picked(self, rows: NDArray[np.intp]) -> _Rows:
+        columns = {name: _picked(raw, rows) for name, raw in self.columns.items()}
+        return _Rows(len(rows), columns, None if self.times is None else self.times[rows])
+
+
+class Intake:
+    """Takes the batches of a stream and returns them as codes.
+
+    Until the schema is known, rows are held. It is inferred from the first ``row_limit`` rows that
+    can be read, for time windows from 5000 at most: from exactly these, so that neither the schema
+    nor the codes depend on how the stream is cut into batches. Constant and duplicate columns are
+    kept as variables, because they may not stay so.
+
+    Parameters
+    ----------
+    config
+        The settings of the monitor.
+
+    Examples
+    --------
+    >>> intake = Intake(MonitorConfig(window=3))
+    >>> intake.take([{"x": "a"}, {"x": "b"}]), intake.n_pending
+    (None, 2)
+    >>> intake.take({"x": ["b", "a", "new"]}).codes.tolist()
+    [[0, 1, 1, 0, 2]]
+    >>> intake.schema["x"].labels
+    ('a', 'b', '__other__', '__missing__')
+    """
+
+    def __init__(self, config: MonitorConfig) -> None:
+        self.config = config
+        self._lenient = config.on_error is ErrorPolicy.REJECT_ROWS
+        limit = config.windows.row_limit
+        self._n_wanted = limit if config.windows.seconds is None else min(limit, DEFAULT_SIZE)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._schema = self.config.variables
+        self._pending = PendingRows(self.config.schema.missing)
+        self._times: list[float] = []  # of the rows held
+        self._n_rejected = 0
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the codes mean; ``None`` until it is known."""
+        return self._schema
+
+    @property
+    def n_rejected(self) -> int:
+        """The number of rows left out because they could not be read."""
+        return self._n_rejected
+
+    @property
+    def n_pending(self) -> int:
+        """The number of rows held until the schema is known."""
+        return self._pending.n_rows
+
+    def take(self, batch: object) -> Encoded | None:
+        """Take in a batch and return its rows as codes, after those that were held.
+
+        Parameters
+        ----------
+        batch
+            A pandas DataFrame, an Arrow table or record batch, a list of dicts or a dict of
+            columns, with any number of rows, also none.
+
+        Returns
+        -------
+        Encoded or None
+            ``None`` if no rows are left, or if they are held because the schema is not known yet.
+
+        Raises
+        ------
+        DataError
+            If a row cannot be read and rows are not to be left out, or if the batch as a whole is
+            no table. Nothing of it is taken in.
+        """
+        if _is_empty(batch):
+            return None
+        if self._schema is not None and self.config.time_column is None:
+            try:  # the way of nearly all batches, which goes straight to the codes
+                table = encode(batch, self._schema)
+                return Encoded(table.codes, None, table.events)
+            except DataError:
+                pass
+        n_given, rows = self._read(batch)
+        if self._schema is None:
+            return self._hold(n_given, rows)
+        encoded = self._encode(rows, self._schema)
+        n_rows = 0 if encoded is None else encoded.codes.shape[1]
+        self._n_rejected += n_given - n_rows
+        return encoded
+
+    def finish(self) -> Encoded | None:
+        """End the stream: infer the schema from the rows held, if any, and return their codes."""
+        return self._infer(_Rows(0, {}), 0) if self.n_pending else None
+
+    def _read(self, batch: Any) -> tuple[int, _Rows]:
+        """Return how many rows there are, and those whose times can be read."""
+        table = self._table(batch)
+        is_list = isinstance(batch, list | tuple)
+        n_given = len(batch) if is_list else table.n_rows
+        name = self.config.time_column
+        if name is None:
+            return n_given, _Rows(*table)
+        if name not in table.columns and not (is_list and self._lenient):
+            raise DataError("the column with event times is absent; it must be there", column=name)
+        raw = table.columns.pop(name, [None] * table.n_rows)
+        times = read_times(raw)
+        rows = _Rows(*table, times)
+        readable = np.isfinite(times)
+        if readable.all():
+            return n_given, rows
+        if self._lenient:
+            return n_given, rows.picked(np.flatnonzero(readable))
+        raise _bad_time(name, raw, int(np.argmin(readable)))
+
+    def _table(self, batch: Any) -> Table:
+        if not isinstance(batch, list | tuple):
+            return read_table(batch)
+        try:
+            table = _read_records(batch)
+        except DataError:
+            good = [record for record in batch if _is_record(record)]
+            if not self._lenient or len(good) == len(batch):
+                raise
+            return self._table(good)
+        rejects = self.config.schema.missing is MissingPolicy.REJECT
+        if self._schema is None and rejects and batch and not self.n_pending:
+            # The columns are those of the first record, as if it had come alone.
+            own = {*map(str, batch[0]), self.config.time_column}
+            table = Table(table.n_rows, {n: c for n, c in table.columns.items() if n in own})
+        return table
+
+    def _hold(self, n_given: int, rows: _Rows) -> Encoded | None:
+        place = self._pending.place()
+        start = 0
+        encoded = None
+        try:
+            while start < rows.n_rows and self.n_pending < self._n_wanted:
+                stop = min(rows.n_rows, start + self._n_wanted - self.n_pending)
+                self._hold_part(rows.part(start, stop), start)
+                start = stop
+            n_taken = self.n_pending - place.n_rows
+            if self.n_pending == self._n_wanted:
+                encoded = self._infer(rows.part(start, rows.n_rows), start)
+                n_taken = encoded.codes.shape[1] - place.n_rows
+        except DataError:
+            self._pending.roll_back(place)
+            del self._times[place.n_rows :]
+            raise
+        self._n_rejected += n_given - n_taken
+        return encoded
+
+    def _hold_part(self, rows: _Rows, offset: int) -> None:
+        try:
+            table = Table(rows.n_rows, rows.columns)
+            added = self._pending.add(table, leave_out=self._lenient)
+        except DataError as error:
+            raise _shifted(error, offset) from None
+        if rows.times is not None:
+            self._times.extend(rows.times[added].tolist())
+
+    def _infer(self, rest: _Rows, offset: int) -> Encoded:
+        """Infer the schema from the rows held and return them and the rest as codes."""
+        config = replace(self.config.schema, keep_constant=True, keep_duplicates=True)
+        schema, codes = infer_schema(self._pending.table(), config)
+        times = np.array(self._times) if self.config.time_column is not None else None
+        encoded = Encoded(codes, times, ())
+        try:
+            after = self._encode(rest, schema) if rest.n_rows else None
+        except DataError as error:
+            raise _shifted(error, offset) from None
+        if after is not None:
+            if times is not None and after.times is not None:
+                times = np.append(times, after.times)
+            encoded = Encoded(np.hstack([codes, after.codes]), times, after.events)
+        n_rejected = self._n_rejected
+        self._reset()
+        self._schema, self._n_rejected = schema, n_rejected
+        return encoded
+
+    def _encode(self, rows: _Rows, schema: Schema) -> Encoded | None:
+        if not rows.n_rows:
+            return None
+        columns = rows.columns or _blank(rows.n_rows, schema)
+        if not columns:
+            return Encoded(np.zeros((0, rows.n_rows), np.uint8), rows.times, ())
+        try:
+            table = encode(columns, schema)
+        except DataError as error:
+            bad = _bad_rows(rows, schema) if self._lenient else np.zeros(0, np.bool_)
+            if not bad.any():
+                raise _located(error, rows, schema) from None
+            return self._encode(rows.picked(np.flatnonzero(~bad)), schema)
+        return Encoded(table.codes, rows.times, table.events)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later ``from_state`` needs, as plain values and arrays."""
+        return {
+            "version": _VERSION,
+            "schema": None if self._schema is None else self._schema.to_dict(),
+            "n_rejected": self._n_rejected,
+            "pending": self._pending.to_json(),
+            "times": np.array(self._times, np.float64),
+        }
+
+    @classmethod
+    def from_state(cls, config: MonitorConfig, state: Mapping[str, Any]) -> Intake:
+        """Return an intake that goes on where the one that gave ``state`` stood.
+
+        Parameters
+        ----------
+        config
+            The settings of that intake.
+        state
+            What its ``state`` returned.
+
+        Raises
+        ------
+        FormatError
+            If it is something else, of another version, or does not fit the settings.
+        """
+        if state.get("version") != _VERSION:
+            found = state.get("version")
+            raise FormatError(f"intake state version is {found!r}: it must be {_VERSION}")
+        n_rejected, times, schema = (state.get(k) for k in ("n_rejected", "times", "schema"))
+        if type(n_rejected) is not int or n_rejected < 0:
+            raise FormatError(f"intake state 'n_rejected' is {n_rejected!r}: it must be 0 or more")
+        intake = cls(config)
+        intake._n_rejected = n_rejected
+        intake._schema = None if schema is None else Schema.from_dict(schema)
+        intake._pending = PendingRows.from_json(config.schema.missing, state.get("pending"))
+        n_rows = intake.n_pending
+        n_times = 0 if config.time_column is None else n_rows
+        if not isinstance(times, np.ndarray) or (times.dtype, times.shape) != (float, (n_times,)):
+            raise FormatError(f"intake state 'times' must be float64 of shape ({n_times},)")
+        intake._times = times.tolist()
+        if config.variables is not None and intake._schema != config.variables:
+            raise FormatError("intake state has another schema than the settings")
+        if intake._schema is not None and n_rows:
+            raise FormatError("intake state holds rows, although its schema is known")
+        if n_rows >= intake._n_wanted:
+            raise FormatError(f"intake state holds {n_rows} rows, which do not fit the settings")
+        return intake
+
+
+def _is_empty(batch: Any) -> bool:
+    """Whether a table of any kind has no rows."""
+    if isinstance(batch, Mapping):
+        return all(hasattr(column, "__len__") and not len(column) for column in batch.values())
+    return (isinstance(batch, list | tuple) or hasattr(batch, "columns")) and not len(batch)
+
+
+def _read_records(records: Sequence[Any]) -> Table:
+    """Read a list of dicts, of which all may be without fields."""
+    if any(records) or not all(isinstance(record, Mapping) for record in records):
+        return read_table(records)
+    return Table(len(records), {})
+
+
+def _is_record(record: Any) -> bool:
+    try:
+        return _read_records([record]).n_rows == 1
+    except DataError:
+        return False
+
+
+def _indexable(raw: Any) -> Any:
+    """Return a column that can be cut and picked from by position."""
+    if hasattr(raw, "array"):  # a Series or an Index, which goes by its labels
+        raw = raw.to_numpy() if isinstance(raw.dtype, np.dtype) else raw.array
+    known = isinstance(raw, list) or hasattr(raw, "dtype") or hasattr(raw, "to_pylist")
+    return raw if known else list(raw)
+
+
+def _value(column: Any, row: int) -> Any:
+    value = column[row]
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+def _picked(raw: Any, rows: NDArray[np.intp]) -> Any:
+    column = _indexable(raw)
+    if isinstance(column, list):
+        return [column[row] for row in rows.tolist()]
+    return column.take(arrow().array(rows)) if hasattr(column, "to_pylist") else column[rows]
+
+
+def _blank(n_rows: int, schema: Schema) -> dict[str, Any]:
+    """Return columns that stand for records without fields."""
+    names = (*schema.names, *(exclusion.name for exclusion in schema.excluded))
+    return dict.fromkeys(names, [None] * n_rows)
+
+
+def _shifted(error: DataError, offset: int) -> DataError:
+    row = None if error.row is None else error.row + offset
+    return DataError(error.problem, column=error.column, row=row, value=error.value)
+
+
+def _located(error: DataError, rows: _Rows, schema: Schema) -> DataError:
+    """Return an error about a whole column with the first row that is at fault."""
+    if error.row is not None or error.column not in rows.columns:
+        return error
+    alone = Schema([schema[error.column]], missing=schema.missing)
+    column = _indexable(rows.columns[error.column])
+    row = next((r for r in range(rows.n_rows) if _error(column[r : r + 1], alone)), 0)
+    return DataError(error.problem, column=error.column, row=row, value=_value(column, row))
+
+
+def _bad_rows(rows: _Rows, schema: Schema) -> NDArray[np.bool_]:
+    """Return which rows cannot be encoded."""
+    bad = np.zeros(rows.n_rows, np.bool_)
+    for variable in schema.variables:
+        alone = Schema([variable], missing=schema.missing)
+        column = rows.columns.get(variable.name)
+        if column is not None:
+            bad[_bad_cells(_indexable(column), alone)] = True
+        elif schema.missing is MissingPolicy.REJECT:
+            bad[:] = True
+    return bad
+
+
+def _bad_cells(column: Any, alone: Schema) -> NDArray[np.intp]:
+    """Return the rows of a column whose cells cannot be encoded."""
+    rows = np.arange(len(column))
+    left = rows
+    for _ in range(_MAX_RETRIES):
+        error = _error(_picked(column, left), alone)
+        if error is None:
+            return np.setdiff1d(rows, left)
+        if error.row is None:
+            break
+        left = np.delete(left, error.row)
+    good = [row for row in left.tolist() if _error(column[row : row + 1], alone) is None]
+    # What only fails together cannot be put down to single rows.
+    kept = _picked(column, np.array(good, np.intp))
+    return rows if _error(kept, alone) else np.setdiff1d(rows, good)
+
+
+def _error(column: Any, alone: Schema) -> DataError | None:
+    if not len(column):
+        return None
+    try:
+        encode({alone.names[0]: column}, alone)
+    except DataError as error:
+        return error
+    return None
+
+
+def read_times(raw: Any) -> NDArray[np.float64]:
+    """Return event times in seconds since the epoch; NaN where a cell is missing or no time.
+
+    Examples
+    --------
+    >>> read_times([1.5, "1970-01-01T00:00:02Z", "1970-01-02", "noon"]).tolist()
+    [1.5, 2.0, 86400.0, nan]
+    """
+    raw = _indexable(raw)
+    kind = getattr(getattr(raw, "dtype", None), "kind", "")
+    if kind == "M":  # where pandas knows the zone, it counts from the epoch all the same
+        return _from_datetimes(raw.asi8.view(f"M8[{raw.unit}]") if hasattr(raw, "asi8") else raw)
+    if isinstance(raw, np.ndarray) and kind in "iuf":
+        return raw.astype(np.float64)
+    if hasattr(raw, "__arrow_array__") or set(map(type, raw)) == {str}:
+        raw = arrow().array(raw)
+    return _from_arrow(raw) if hasattr(raw, "to_pylist") else _from_cells(raw)
+
+
+def _from_arrow(raw: Any) -> NDArray[np.float64]:
+    types, array = arrow().types, one_array(raw)
+    if types.is_dictionary(array.type):
+        return _from_arrow(array.dictionary_decode())
+    if types.is_date(array.type):
+        array = array.cast(arrow().timestamp("ms"))
+    if types.is_timestamp(array.type):
+        return _from_datetimes(array.to_numpy(zero_copy_only=False))
+    if types.is_integer(array.type) or types.is_floating(array.type):
+        return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+    for zone in ("UTC", None) if is_arrow_text(array.type) else ():
+        try:  # a fiftieth of the time that Python takes for the same texts
+            return _from_arrow(array.cast(arrow().timestamp("us", zone)))
+        except ValueError:
+            continue
+    return _from_cells(array.to_pylist())
+
+
+def _from_datetimes(values: NDArray[Any]) -> NDArray[np.float64]:
+    unit = np.datetime_data(values.dtype)[0]
+    if unit not in _PER_SECOND:
+        unit = "ns" if unit in ("ps", "fs", "as") else "s"
+    per_second = _PER_SECOND[unit]
+    # Whole seconds apart, so that an instant gives the same number whatever its unit.
+    whole, rest = np.divmod(values.astype(f"M8[{unit}]").astype(np.int64), per_second)
+    return np.where(np.isnat(values), np.nan, whole + rest / per_second)
+
+
+def _from_cells(values: Iterable[Any]) -> NDArray[np.float64]:
+    return np.array([_seconds(value) for value in values], np.float64)
+
+
+def _seconds(value: Any) -> float:
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, np.datetime64):
+            return float(_from_datetimes(np.array([value]))[0])
+        if isinstance(value, date):
+            return math.nan if is_missing(value) else _since_epoch(value)
+        number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
+        return float(value) if number else math.nan
+    except (ValueError, ArithmeticError):
+        return math.nan
+
+
+def _since_epoch(value: Any) -> float:
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    since = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH
+    n_nanoseconds = since.microseconds * 1000 + getattr(since, "nanoseconds", 0)
+    return float(since.days * 86400 + since.seconds + n_nanoseconds / _PER_SECOND["ns"])
+
+
+def _bad_time(name: str, raw: Any, row: int) -> DataError:
+    value = _value(_indexable(raw), row)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no more than 4300 digits
+        shown = type(value).__name__
+    problem = (
+        f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the epoch, "
+        "a date and time, or the ISO 8601 text of one"
+    )
+    return DataError(problem, column=name, row=row, value=value)

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+
+from driftbn.decision.outcome import (
+    Association,
+    ChangeType,
+    DriftDecision,
+    DriftKind,
+    DriftLevel,
+    EdgeChange,
+    EpisodeEvent,
+    Family,
+    FamilyResult,
+    NodeChange,
+    UndecidedPair,
+)
+from driftbn.diff import compare
+from driftbn.graph import Dag, Pdag
+from driftbn.learning import Overrun, SearchCost
+from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.report import Timings, WarmAudit, WindowReport
+
+BEFORE, AFTER = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
+
+
+def make_report() -> WindowReport:
+    """Return a report in which every field differs from its default."""
+    decision = DriftDecision(
+        DriftLevel.DRIFT,
+        alpha=0.01,
+        p_value=0.001,
+        families=(FamilyResult(Family.ASSOCIATION, 0.001, ("a", "b"), 2, 3, 1.5),),
+        kind=DriftKind.STRUCTURAL,
+        scale=2,
+        edges=(EdgeChange("a", "b", ChangeType.ADDED, 0.001, BEFORE, AFTER, ("c",), False),),
+        node_changes=(NodeChange("b", ("c",), 0.002, 0.1),),
+        effect=0.1,
+        min_effect=0.01,
+        undecided=(UndecidedPair("b", "c", math.inf),),
+        n_undecided=3,
+        episode=1,
+        episode_event=EpisodeEvent.STARTED,
+        since=4,
+        regime=2,
+        recurring=True,
+        design_effect=1.5,
+        reference_windows=8,
+    )
+    dag = Dag("abc", [("a", "b"), ("b", "c")])
+    diff = compare(Dag("abc", [("a", "b")]), dag)
+    cost = SearchCost((3, 1), (0, 1), (0, 1), seconds=0.5, warm=True)
+    return WindowReport(
+        index=4,
+        rows=100,
+        first_record=400,
+        last_record=499,
+        graph=Pdag("abc", [("b", "c")], [("a", "b")]),
+        dag=dag,
+        diff=diff,
+        class_diff=diff,
+        decision=decision,
+        cost=cost,
+        timings=Timings(0.5, 0.25),
+        start=1.5,
+        end=2.5,
+        conflicts=(("a", "c"),),
+        events=(SchemaEvent(SchemaEventKind.NEW_LEVEL, "a", ("x",), 1, 5),),
+        excluded=(("id", "id_like"),),
+        twins=(("d", "c"),),
+        overrun=Overrun.TESTS,
+        audit=WarmAudit(2, cost),
+        target="b",
+        blanket=("a", "c"),
+        n_late=6,
+        n_rejected=7,
+    )
+
+
+def json_of(report: WindowReport, *, timings: bool = False) -> str:
+    return json.dumps(report.to_dict(timings=timings), allow_nan=False)
+
+
+def test_json_gives_back_the_same_dict() -> None:
+    report = make_report()
+    assert json.loads(json_of(report)) == report.to_dict()
+
+
+def test_format_and_version_come_first() -> None:
+    assert list(make_report().to_dict().items())[:2] == [
+        ("format", "driftbn.report"),
+        ("version", 1),
+    ]
+
+
+def test_every_field_is_written() -> None:
+    report = make_report()
+    written = report.to_dict(timings=True)
+    assert {field.name for field in fields(report)} <= written.keys()
+    decision = json.loads(json_of(report))["decision"]
+    names = {field.name for field in fields(report.decision)} - {"node_changes"}
+    assert names | {"nodes", "drift", "confirmed_hamming"} == decision.keys()
+
+
+def test_equal_reports_give_equal_bytes_whatever_time_they_took() -> None:
+    slow = replace(
+        make_report(),
+        timings=Timings(9.0, 9.0),
+        cost=replace(make_report().cost, seconds=9.0),
+        audit=WarmAudit(2, replace(make_report().cost, seconds=9.0)),
+    )
+    assert json_of(slow) == json_of(make_report())
+    assert json_of(slow, timings=True) != json_of(make_report(), timings=True)
+
+
+def test_timings_are_written_when_asked_for() -> None:
+    written = json.loads(json_of(make_report(), timings=True))
+    assert written["timings"] == {"learn": 0.5, "decide": 0.25}
+    assert written["cost"]["seconds"] == written["audit"]["cost"]["seconds"] == 0.5
+    assert "seconds" not in json_of(make_report())
+
+
+def test_edges_are_objects_with_their_direction() -> None:
+    written = json.loads(json_of(make_report()))
+    assert written["graph"]["edges"] == [
+        {"source": "a", "target": "b", "directed": False},
+        {"source": "b", "target": "c", "directed": True},
+    ]
+    assert written["diff"]["added"] == [{"source": "b", "target": "c"}]
+    assert written["diff"]["hamming"] == 1
+    assert written["conflicts"] == [{"source": "a", "target": "c"}]
+
+
+def test_changes_are_written_with_their_numbers() -> None:
+    decision = json.loads(json_of(make_report()))["decision"]
+    assert decision["edges"] == [
+        {
+            "source": "a",
+            "target": "b",
+            "change": "added",
+            "directed": False,
+            "p_value": 0.001,
+            "before": {"nats": 0.0, "low": 0.0, "high": 0.001},
+            "after": {"nats": 0.1, "low": 0.09, "high": 0.11},
+            "given": ["c"],
+        }
+    ]
+    assert decision["nodes"] == [{"name": "b", "parents": ["c"], "p_value": 0.002, "effect": 0.1}]
+    assert (decision["drift"], decision["kind"], decision["since"]) == (True, "structural", 4)
+
+
+def test_numbers_that_json_lacks_are_null() -> None:
+    report = make_report()
+    decision = replace(report.decision, p_value=math.nan, design_effect=math.inf)
+    written = json.loads(json_of(replace(report, decision=decision, start=-math.inf)))
+    assert written["start"] is None
+    assert written["decision"]["p_value"] is None
+    assert written["decision"]["design_effect"] is None
+    assert written["decision"]["undecided"][0]["visible_change"] is None
+
+
+def test_numbers_of_numpy_are_written_as_plain_ones() -> None:
+    decision = replace(make_report().decision, p_value=np.float64(0.5), regime=np.int64(3))
+    report = replace(make_report(), rows=np.int64(9), decision=decision)
+    assert json.loads(json_of(report))["decision"]["regime"] == 3
+
+
+def test_hostile_names_survive() -> None:
+    name = 'a"\n</script>\ud800'
+    report = replace(make_report(), target=name)
+    assert json.loads(json_of(report))["target"] == name
+
+
+def test_what_is_absent_is_null_or_empty() -> None:
+    full = make_report()
+    plain = WindowReport(
+        0, 1, 0, 0, full.graph, full.dag, full.diff, full.diff,
+        DriftDecision(DriftLevel.LEARNING, 0.01), SearchCost((1,)),
+    )  # fmt: skip
+    written = json.loads(json_of(plain))
+    for key in ("start", "end", "overrun", "audit", "target"):
+        assert written[key] is None
+    assert written["degraded"] is False
+    assert written["decision"]["kind"] is written["decision"]["episode_event"] is None
+    assert written["events"] == written["twins"] == written["excluded"] == []
