@@ -31,6 +31,8 @@ _MAX_RETRIES: Final = 8
 _MAX_SHOWN: Final = 100
 """Characters of a value that an error shows."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_NUMBERS: Final = (bool, np.bool_, np.timedelta64)
+"""What Python or NumPy call a number and is none here."""
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -43,22 +45,32 @@ class Encoded(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Raw columns, and the event times that one of them held."""
+    """Raw columns, the event times that one of them held, and the records they came from."""
 
     n_rows: int
     columns: dict[str, Any]
-    times: NDArray[np.float64] | None = None
+    times: NDArray[np.float64] | None = None  # [rows]
+    records: Sequence[Any] | None = None  # [rows]; None where it was a table of columns
 
     def part(self, start: int, stop: int) -> _Rows:
         if (start, stop) == (0, self.n_rows):
             return self
+        if self.records is not None:
+            return self.picked(np.arange(start, stop))
         columns = {name: _indexable(raw)[start:stop] for name, raw in self.columns.items()}
         times = None if self.times is None else self.times[start:stop]
         return _Rows(stop - start, columns, times)
 
     def picked(self, rows: NDArray[np.intp]) -> _Rows:
-        columns = {name: _picked(raw, rows) for name, raw in self.columns.items()}
-        return _Rows(len(rows), columns, None if self.times is None else self.times[rows])
+        times = None if self.times is None else self.times[rows]
+        if self.records is None:
+            columns = {name: _picked(raw, rows) for name, raw in self.columns.items()}
+            return _Rows(len(rows), columns, times)
+        # Records are read again: a field that none of them has is no column.
+        records = [self.records[row] for row in rows.tolist()]
+        read = _read_records(records).columns
+        columns = {name: raw for name, raw in read.items() if name in self.columns}
+        return _Rows(len(rows), columns, times, records)
 
 
 class Intake:
@@ -155,17 +167,20 @@ class Intake:
 
     def _read(self, batch: Any) -> tuple[int, _Rows]:
         """Return how many rows there are, and those whose times can be read."""
-        table = self._table(batch)
-        is_list = isinstance(batch, list | tuple)
-        n_given = len(batch) if is_list else table.n_rows
+        if isinstance(batch, list | tuple):
+            records = self._records(batch)
+            n_given, table = len(batch), _read_records(records)
+        else:
+            records, table = None, read_table(batch)
+            n_given = table.n_rows
         name = self.config.time_column
         if name is None:
-            return n_given, _Rows(*table)
-        if name not in table.columns and not (is_list and self._lenient):
+            return n_given, _Rows(*table, None, records)
+        if name not in table.columns and (records is None or not self._lenient):
             raise DataError("the column with event times is absent; it must be there", column=name)
         raw = table.columns.pop(name, [None] * table.n_rows)
         times = read_times(raw)
-        rows = _Rows(*table, times)
+        rows = _Rows(*table, times, records)
         readable = np.isfinite(times)
         if readable.all():
             return n_given, rows
@@ -173,30 +188,22 @@ class Intake:
             return n_given, rows.picked(np.flatnonzero(readable))
         raise _bad_time(name, raw, int(np.argmin(readable)))
 
-    def _table(self, batch: Any) -> Table:
-        if not isinstance(batch, list | tuple):
-            return read_table(batch)
+    def _records(self, batch: Sequence[Any]) -> Sequence[Any]:
+        """Return the members of a list, without those that are no records if they may go."""
+        if not self._lenient:
+            return batch
         try:
-            table = _read_records(batch)
+            _read_records(batch)
         except DataError:
-            good = [record for record in batch if _is_record(record)]
-            if not self._lenient or len(good) == len(batch):
-                raise
-            return self._table(good)
-        rejects = self.config.schema.missing is MissingPolicy.REJECT
-        if self._schema is None and rejects and batch and not self.n_pending:
-            # The columns are those of the first record, as if it had come alone.
-            own = {*map(str, batch[0]), self.config.time_column}
-            table = Table(table.n_rows, {n: c for n, c in table.columns.items() if n in own})
-        return table
+            return [record for record in batch if _is_record(record)]
+        return batch
 
     def _hold(self, n_given: int, rows: _Rows) -> Encoded | None:
         place = self._pending.place()
-        start = 0
-        encoded = None
+        start, encoded = 0, None
         try:
             while start < rows.n_rows and self.n_pending < self._n_wanted:
-                stop = min(rows.n_rows, start + self._n_wanted - self.n_pending)
+                stop = min(rows.n_rows, start + self._n_next(rows))
                 self._hold_part(rows.part(start, stop), start)
                 start = stop
             n_taken = self.n_pending - place.n_rows
@@ -210,14 +217,24 @@ class Intake:
         self._n_rejected += n_given - n_taken
         return encoded
 
+    def _n_next(self, rows: _Rows) -> int:
+        """Return how many rows may be held at once."""
+        rejects = self.config.schema.missing is MissingPolicy.REJECT
+        if rejects and rows.records is not None and not self.n_pending:
+            return 1  # the first record says which columns there are
+        return self._n_wanted - self.n_pending
+
     def _hold_part(self, rows: _Rows, offset: int) -> None:
+        table = Table(rows.n_rows, rows.columns)
         try:
-            table = Table(rows.n_rows, rows.columns)
-            added = self._pending.add(table, leave_out=self._lenient)
+            self._pending.add(table)
         except DataError as error:
-            raise _shifted(error, offset) from None
+            if not self._lenient:
+                raise _shifted(error, offset) from None
+            rows = rows.picked(self._pending.readable(table))
+            self._pending.add(Table(rows.n_rows, rows.columns))
         if rows.times is not None:
-            self._times.extend(rows.times[added].tolist())
+            self._times.extend(rows.times.tolist())
 
     def _infer(self, rest: _Rows, offset: int) -> Encoded:
         """Infer the schema from the rows held and return them and the rest as codes."""
@@ -444,8 +461,7 @@ def _from_arrow(raw: Any) -> NDArray[np.float64]:
 
 def _from_datetimes(values: NDArray[Any]) -> NDArray[np.float64]:
     unit = np.datetime_data(values.dtype)[0]
-    if unit not in _PER_SECOND:
-        unit = "ns" if unit in ("ps", "fs", "as") else "s"
+    unit = unit if unit in _PER_SECOND else "s"
     per_second = _PER_SECOND[unit]
     # Whole seconds apart, so that an instant gives the same number whatever its unit.
     whole, rest = np.divmod(values.astype(f"M8[{unit}]").astype(np.int64), per_second)
@@ -464,8 +480,8 @@ def _seconds(value: Any) -> float:
             return float(_from_datetimes(np.array([value]))[0])
         if isinstance(value, date):
             return math.nan if is_missing(value) else _since_epoch(value)
-        number = isinstance(value, Real | Decimal) and not isinstance(value, bool | np.bool_)
-        return float(value) if number else math.nan
+        is_number = isinstance(value, Real | Decimal) and not isinstance(value, _NO_NUMBERS)
+        return float(value) if is_number else math.nan
     except (ValueError, ArithmeticError):
         return math.nan
 
@@ -485,7 +501,7 @@ def _bad_time(name: str, raw: Any, row: int) -> DataError:
     except ValueError:  # Python writes no more than 4300 digits
         shown = type(value).__name__
     problem = (
-        f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the epoch, "
-        "a date and time, or the ISO 8601 text of one"
+        f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the "
+        "epoch, a date and time, or the ISO 8601 text of one"
     )
     return DataError(problem, column=name, row=row, value=value)

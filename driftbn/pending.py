@@ -140,10 +140,10 @@ class PendingRows:
     Examples
     --------
     >>> rows = PendingRows(MissingPolicy.LEVEL)
-    >>> rows.add(Table(2, {"x": [1, 2]})).tolist()
-    [0, 1]
-    >>> rows.add(Table(2, {"x": [3, {}], "y": ["a", "b"]}), leave_out=True).tolist()
+    >>> rows.add(Table(2, {"x": [1, 2]}))
+    >>> rows.readable(Table(2, {"x": [3, {}]})).tolist()
     [0]
+    >>> rows.add(Table(1, {"x": [3], "y": ["a"]}))
     >>> rows.table()
     Table(n_rows=3, columns={'x': [1, 2, 3], 'y': [None, None, 'a']})
     """
@@ -163,38 +163,35 @@ class PendingRows:
         self._columns = {name: self._columns[name][: place.n_rows] for name in place.names}
         self.n_rows, self._temporal = place.n_rows, place.temporal
 
-    def add(self, table: Table, *, leave_out: bool = False) -> NDArray[np.intp]:
-        """Add the rows of a table and return which were added.
-
-        Parameters
-        ----------
-        table
-            Raw columns.
-        leave_out
-            Whether bad rows are left out; if not, the first one is an error.
+    def add(self, table: Table) -> None:
+        """Add the rows of a table of raw columns.
 
         Raises
         ------
         DataError
-            If a row is bad; nothing is added.
+            If a row is bad; it names the first, and nothing is added.
         """
+        columns = self._read(table)
+        bad = self._problems(columns)
+        if bad:
+            raise bad[min(bad)]
+        if table.n_rows:
+            self._extend(columns, table.n_rows)
+
+    def readable(self, table: Table) -> NDArray[np.intp]:
+        """Return the rows of a table that can be added, one after the other."""
+        bad = self._problems(self._read(table))
+        return np.array([row for row in range(table.n_rows) if row not in bad], np.intp)
+
+    def _read(self, table: Table) -> dict[str, list[Cell]]:
         names: Iterable[str] = table.columns
         if self.missing is MissingPolicy.REJECT and self.n_rows:
             names = self._columns
         nothing: list[Cell] = [None] * table.n_rows
-        columns = {
+        return {
             name: read_cells(name, table.columns[name]) if name in table.columns else nothing
             for name in names
         }
-        bad = self._problems(columns)
-        if bad and not leave_out:
-            raise bad[min(bad)]
-        good = np.array([row for row in range(table.n_rows) if row not in bad], np.intp)
-        if bad:
-            columns = {name: [cells[row] for row in good] for name, cells in columns.items()}
-        if good.size:
-            self._extend(columns, good.size)
-        return good
 
     def _extend(self, columns: dict[str, list[Cell]], n_rows: int) -> None:
         for name, cells in columns.items():

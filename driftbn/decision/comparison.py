@@ -27,6 +27,7 @@ from driftbn.decision.plan import TestPlan
 from driftbn.learning.independence import Codes, critical_values
 
 FIRST_TABLE = 1 << 16
+FIRST_SHARE = 0.75  # of the dependence that single fields show is taken out at first look
 
 
 class _LogTable:
@@ -53,12 +54,31 @@ _LOGS = _LogTable()
 
 
 class Group:
-    """Some windows taken together: their counts by a plan, and their rows in order of time."""
+    """Some windows taken together.
 
-    def __init__(self, plan: TestPlan, counts: Counts, windows: Sequence[Codes]) -> None:
+    Parameters
+    ----------
+    plan
+        By what they were counted.
+    counts
+        The counts.
+    windows
+        The rows in order of time.
+    effects
+        Design effect of each variable; 1 if not given.
+    """
+
+    def __init__(
+        self,
+        plan: TestPlan,
+        counts: Counts,
+        windows: Sequence[Codes],
+        effects: Floats | None = None,
+    ) -> None:
         self.plan = plan
         self.counts = counts
         self.windows = tuple(windows)
+        self.effects = np.ones(plan.n_nodes) if effects is None else effects
 
     @property
     def n_rows(self) -> int:
@@ -77,6 +97,10 @@ class Group:
 
 class Comparison:
     """Tests whether group ``b`` follows the same relations as group ``a``.
+
+    Dependence between rows is measured for tests that reject, which takes time. So that bursty
+    rows do not make all of them reject, three quarters of what the single fields show of it are
+    taken out before; a change that matters is larger.
 
     Parameters
     ----------
@@ -105,8 +129,24 @@ class Comparison:
 
     @cached_property
     def node_p_values(self) -> Floats:
-        """For each node the p-value for independent rows; 1 where nothing can be compared."""
-        return deviance_p_values(self.node_statistics)
+        """For each node the p-value at first look; 1 where nothing can be compared."""
+        statistics = self.node_statistics
+        if self._bursty:
+            statistics = statistics.copy()
+            statistics[:, DEVIANCE] /= 1.0 + FIRST_SHARE * (self.b.effects - 1.0)
+        return deviance_p_values(statistics)
+
+    @cached_property
+    def _bursty(self) -> bool:
+        return self.discount and bool(np.any(self.b.effects > 1.0))
+
+    @cached_property
+    def _tie_discounts(self) -> Floats:
+        """For each tie by how much its statistic is too large at least."""
+        tables, n_nodes = self.plan.tables, self.plan.n_nodes
+        excess = np.sqrt(self.b.effects - 1.0)
+        both: Floats = excess[tables.source[n_nodes:]] * excess[tables.child[n_nodes:]]
+        return 1.0 + FIRST_SHARE * both
 
     @cached_property
     def tie_statistics(self) -> Floats:
@@ -121,11 +161,14 @@ class Comparison:
 
     @cached_property
     def tie_p_values(self) -> Floats:
-        """For each tie the p-value of its interaction for independent rows.
+        """For each tie the p-value of its interaction at first look.
 
-        A p-value so large that it is 1 when corrected for all ties is given as 1.
+        One above half of one over the number of ties is given as 1: corrected for all ties and
+        both families, it is.
         """
         value, dof = self.tie_statistics
+        if self._bursty:
+            value = value / self._tie_discounts
         screen = critical_values(0.5 / max(len(dof), 1), int(dof.max(initial=1.0)))
         p = np.ones(len(dof))
         suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
@@ -151,11 +194,15 @@ class Comparison:
         return self._ties[index]
 
     def plain_tie_p_value(self, index: int) -> float:
-        """Return the p-value of a tie for independent rows."""
-        value, dof = self.tie_statistics[:, index]
+        """Return the p-value of a tie at first look, both of its parts."""
+        value, dof = self.tie_statistics[:, index].tolist()
         if dof < 1.0:
             return 1.0
-        p_ends = deviance_p_values(self.end_statistics(index))
+        ends = self.end_statistics(index)
+        if self._bursty:
+            value /= float(self._tie_discounts[index])
+            ends[:, DEVIANCE] /= float(self._tie_discounts[index])
+        p_ends = deviance_p_values(ends)
         p_interaction = float(chi_square_p(value, dof))
         return max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
 

@@ -29,6 +29,7 @@ ARCHIVED_WINDOWS = 4  # of a regime's reference that are kept when it is left
 GROWN_REFERENCE = 4  # windows from which on the tests of nodes are corrected for nodes only
 RETURN_LEVEL = 0.05
 N_FAMILIES = 2
+MAX_CORRECTED = 64  # tests of one family and scale whose dependence between rows is measured
 
 
 @dataclass(frozen=True)
@@ -262,11 +263,11 @@ def smallest(
     """Return index, p-value and design effect of the test that rejects most when corrected.
 
     A correction only raises a p-value, so tests are corrected in rising order until the next one
-    is larger already.
+    is larger already. Where bursty rows make very many tests reject, only the first are corrected.
     """
     order = np.flatnonzero(p_values < 1.0)
     best, best_p, best_effect = 0, 1.0, 1.0
-    for index in order[np.lexsort((order, p_values[order]))].tolist():
+    for index in order[np.lexsort((order, p_values[order]))][:MAX_CORRECTED].tolist():
         if p_values[index] >= best_p:
             break
         p, effect = corrected(index)

@@ -144,7 +144,8 @@ class Regime:
         if self.levels.learn_from(window.test):
             self._recount(with_cards(self.plan, self.levels.cards))
         codes = self.levels.apply(window.codes)
-        return Group(self.plan, self.plan.count(window.test, codes, self.levels), [codes])
+        counts = self.plan.count(window.test, codes, self.levels)
+        return Group(self.plan, counts, [codes], window.effects)
 
     def compare(self, group: Group) -> Comparison:
         """Compare one window with the whole reference."""
@@ -163,7 +164,7 @@ class Regime:
             counts += recent.counts
         windows = [*(recent.codes for recent in newest), *group.windows]
         older = self._without([recent for recent in newest if recent.in_reference])
-        newer = Group(self.plan, counts, windows)
+        newer = Group(self.plan, counts, windows, group.effects)
         return Comparison(older, newer, discount=self.config.dependent_rows)
 
     def _without(self, newest: list[_Recent]) -> Group:

@@ -68,7 +68,7 @@ class Shadow:
             taken = np.ascontiguousarray(dealt[:, : scale * n_rows])
             test = ChiSquareTest(taken, regime.plan.names)
             counts = regime.plan.count(test, taken, LevelMap.natural(len(taken)))
-            newer = Group(regime.plan, counts, [taken])
+            newer = Group(regime.plan, counts, [taken], group.effects)
             older = Group(regime.plan, pool - counts, [dealt[:, scale * n_rows :]])
             discount = regime.config.dependent_rows
             if is_drift(Comparison(older, newer, discount=discount), scale):
