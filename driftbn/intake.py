@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from numbers import Real
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.encoding.arrow_columns import is_arrow_text, one_array
-from driftbn.encoding.canonical import is_missing
 from driftbn.encoding.inference import infer_schema
-from driftbn.encoding.optional import arrow
 from driftbn.encoding.tables import Table, read_table
 from driftbn.errors import DataError, FormatError
+from driftbn.event_times import bad_time, read_times
 from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.pending import PendingRows
+from driftbn.raw_columns import indexable, picked, value_at
 from driftbn.records import SchemaEvent, encode
 from driftbn.schema import MissingPolicy, Schema
 from driftbn.window_config import DEFAULT_SIZE
@@ -28,12 +23,6 @@ from driftbn.window_config import DEFAULT_SIZE
 _VERSION: Final = 1
 _MAX_RETRIES: Final = 8
 """Bad cells of a column found by what its errors name; more are found one by one."""
-_MAX_SHOWN: Final = 100
-"""Characters of a value that an error shows."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_NUMBERS: Final = (bool, np.bool_, np.timedelta64)
-"""What Python or NumPy call a number and is none here."""
-_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class Encoded(NamedTuple):
@@ -42,6 +31,13 @@ class Encoded(NamedTuple):
     codes: NDArray[np.uint8]  # [variables, rows]
     times: NDArray[np.float64] | None  # [rows], in seconds since the epoch
     events: tuple[SchemaEvent, ...]  # by column name
+    source: _Source | None = None  # where there are events, what they were found in
+
+    def events_between(self, start: int, stop: int) -> tuple[SchemaEvent, ...]:
+        """Return the events of some of the rows alone."""
+        if self.source is None or start >= stop:
+            return ()
+        return self.source.events_between(start, stop)
 
 
 class _Rows(NamedTuple):
@@ -57,20 +53,35 @@ class _Rows(NamedTuple):
             return self
         if self.records is not None:
             return self.picked(np.arange(start, stop))
-        columns = {name: _indexable(raw)[start:stop] for name, raw in self.columns.items()}
+        columns = {name: indexable(raw)[start:stop] for name, raw in self.columns.items()}
         times = None if self.times is None else self.times[start:stop]
         return _Rows(stop - start, columns, times)
 
     def picked(self, rows: NDArray[np.intp]) -> _Rows:
         times = None if self.times is None else self.times[rows]
         if self.records is None:
-            columns = {name: _picked(raw, rows) for name, raw in self.columns.items()}
+            columns = {name: picked(raw, rows) for name, raw in self.columns.items()}
             return _Rows(len(rows), columns, times)
         # Records are read again: a field that none of them has is no column.
         records = [self.records[row] for row in rows.tolist()]
         read = _read_records(records).columns
         columns = {name: raw for name, raw in read.items() if name in self.columns}
         return _Rows(len(rows), columns, times, records)
+
+
+class _Source(NamedTuple):
+    """Rows in which events were found, after ``n_before`` others."""
+
+    rows: _Rows
+    schema: Schema
+    n_before: int = 0
+
+    def events_between(self, start: int, stop: int) -> tuple[SchemaEvent, ...]:
+        """Return the events of some of the rows alone."""
+        part = self.rows.part(max(0, start - self.n_before), max(0, stop - self.n_before))
+        if not part.n_rows:
+            return ()
+        return encode(part.columns or _blank(part.n_rows, self.schema), self.schema).events
 
 
 class Intake:
@@ -150,7 +161,8 @@ class Intake:
         if self._schema is not None and self.config.time_column is None:
             try:  # the way of nearly all batches, which goes straight to the codes
                 table = encode(batch, self._schema)
-                return Encoded(table.codes, None, table.events)
+                if not table.events:
+                    return Encoded(table.codes, None, ())
             except DataError:
                 pass
         n_given, rows = self._read(batch)
@@ -168,11 +180,10 @@ class Intake:
     def _read(self, batch: Any) -> tuple[int, _Rows]:
         """Return how many rows there are, and those whose times can be read."""
         if isinstance(batch, list | tuple):
-            records = self._records(batch)
-            n_given, table = len(batch), _read_records(records)
+            records, table = self._read_list(batch)
         else:
             records, table = None, read_table(batch)
-            n_given = table.n_rows
+        n_given = table.n_rows if records is None else len(batch)
         name = self.config.time_column
         if name is None:
             return n_given, _Rows(*table, None, records)
@@ -186,17 +197,17 @@ class Intake:
             return n_given, rows
         if self._lenient:
             return n_given, rows.picked(np.flatnonzero(readable))
-        raise _bad_time(name, raw, int(np.argmin(readable)))
+        raise bad_time(name, raw, int(np.argmin(readable)))
 
-    def _records(self, batch: Sequence[Any]) -> Sequence[Any]:
-        """Return the members of a list, without those that are no records if they may go."""
-        if not self._lenient:
-            return batch
+    def _read_list(self, batch: Sequence[Any]) -> tuple[Sequence[Any], Table]:
+        """Return records and their columns, without what is no record if that may go."""
         try:
-            _read_records(batch)
+            return batch, _read_records(batch)
         except DataError:
-            return [record for record in batch if _is_record(record)]
-        return batch
+            if not self._lenient:
+                raise
+        records = [record for record in batch if _is_record(record)]
+        return records, _read_records(records)
 
     def _hold(self, n_given: int, rows: _Rows) -> Encoded | None:
         place = self._pending.place()
@@ -210,7 +221,7 @@ class Intake:
             if self.n_pending == self._n_wanted:
                 encoded = self._infer(rows.part(start, rows.n_rows), start)
                 n_taken = encoded.codes.shape[1] - place.n_rows
-        except DataError:
+        except BaseException:
             self._pending.roll_back(place)
             del self._times[place.n_rows :]
             raise
@@ -249,7 +260,11 @@ class Intake:
         if after is not None:
             if times is not None and after.times is not None:
                 times = np.append(times, after.times)
-            encoded = Encoded(np.hstack([codes, after.codes]), times, after.events)
+            source = after.source
+            if source is not None:
+                source = source._replace(n_before=codes.shape[1])
+            both = np.hstack([codes, after.codes])
+            encoded = Encoded(both, times, after.events, source)
         n_rejected = self._n_rejected
         self._reset()
         self._schema, self._n_rejected = schema, n_rejected
@@ -268,7 +283,8 @@ class Intake:
             if not bad.any():
                 raise _located(error, rows, schema) from None
             return self._encode(rows.picked(np.flatnonzero(~bad)), schema)
-        return Encoded(table.codes, rows.times, table.events)
+        source = _Source(rows, schema) if table.events else None
+        return Encoded(table.codes, rows.times, table.events, source)
 
     def state(self) -> dict[str, Any]:
         """Return all that a later ``from_state`` needs, as plain values and arrays."""
@@ -341,26 +357,6 @@ def _is_record(record: Any) -> bool:
         return False
 
 
-def _indexable(raw: Any) -> Any:
-    """Return a column that can be cut and picked from by position."""
-    if hasattr(raw, "array"):  # a Series or an Index, which goes by its labels
-        raw = raw.to_numpy() if isinstance(raw.dtype, np.dtype) else raw.array
-    known = isinstance(raw, list) or hasattr(raw, "dtype") or hasattr(raw, "to_pylist")
-    return raw if known else list(raw)
-
-
-def _value(column: Any, row: int) -> Any:
-    value = column[row]
-    return value.as_py() if hasattr(value, "as_py") else value
-
-
-def _picked(raw: Any, rows: NDArray[np.intp]) -> Any:
-    column = _indexable(raw)
-    if isinstance(column, list):
-        return [column[row] for row in rows.tolist()]
-    return column.take(arrow().array(rows)) if hasattr(column, "to_pylist") else column[rows]
-
-
 def _blank(n_rows: int, schema: Schema) -> dict[str, Any]:
     """Return columns that stand for records without fields."""
     names = (*schema.names, *(exclusion.name for exclusion in schema.excluded))
@@ -377,9 +373,9 @@ def _located(error: DataError, rows: _Rows, schema: Schema) -> DataError:
     if error.row is not None or error.column not in rows.columns:
         return error
     alone = Schema([schema[error.column]], missing=schema.missing)
-    column = _indexable(rows.columns[error.column])
+    column = indexable(rows.columns[error.column])
     row = next((r for r in range(rows.n_rows) if _error(column[r : r + 1], alone)), 0)
-    return DataError(error.problem, column=error.column, row=row, value=_value(column, row))
+    return DataError(error.problem, column=error.column, row=row, value=value_at(column, row))
 
 
 def _bad_rows(rows: _Rows, schema: Schema) -> NDArray[np.bool_]:
@@ -389,7 +385,7 @@ def _bad_rows(rows: _Rows, schema: Schema) -> NDArray[np.bool_]:
         alone = Schema([variable], missing=schema.missing)
         column = rows.columns.get(variable.name)
         if column is not None:
-            bad[_bad_cells(_indexable(column), alone)] = True
+            bad[_bad_cells(indexable(column), alone)] = True
         elif schema.missing is MissingPolicy.REJECT:
             bad[:] = True
     return bad
@@ -400,16 +396,14 @@ def _bad_cells(column: Any, alone: Schema) -> NDArray[np.intp]:
     rows = np.arange(len(column))
     left = rows
     for _ in range(_MAX_RETRIES):
-        error = _error(_picked(column, left), alone)
+        error = _error(picked(column, left), alone)
         if error is None:
             return np.setdiff1d(rows, left)
         if error.row is None:
             break
         left = np.delete(left, error.row)
     good = [row for row in left.tolist() if _error(column[row : row + 1], alone) is None]
-    # What only fails together cannot be put down to single rows.
-    kept = _picked(column, np.array(good, np.intp))
-    return rows if _error(kept, alone) else np.setdiff1d(rows, good)
+    return np.setdiff1d(rows, good)
 
 
 def _error(column: Any, alone: Schema) -> DataError | None:
@@ -420,88 +414,3 @@ def _error(column: Any, alone: Schema) -> DataError | None:
     except DataError as error:
         return error
     return None
-
-
-def read_times(raw: Any) -> NDArray[np.float64]:
-    """Return event times in seconds since the epoch; NaN where a cell is missing or no time.
-
-    Examples
-    --------
-    >>> read_times([1.5, "1970-01-01T00:00:02Z", "1970-01-02", "noon"]).tolist()
-    [1.5, 2.0, 86400.0, nan]
-    """
-    raw = _indexable(raw)
-    kind = getattr(getattr(raw, "dtype", None), "kind", "")
-    if kind == "M":  # where pandas knows the zone, it counts from the epoch all the same
-        return _from_datetimes(raw.asi8.view(f"M8[{raw.unit}]") if hasattr(raw, "asi8") else raw)
-    if isinstance(raw, np.ndarray) and kind in "iuf":
-        return raw.astype(np.float64)
-    if hasattr(raw, "__arrow_array__") or set(map(type, raw)) == {str}:
-        raw = arrow().array(raw)
-    return _from_arrow(raw) if hasattr(raw, "to_pylist") else _from_cells(raw)
-
-
-def _from_arrow(raw: Any) -> NDArray[np.float64]:
-    types, array = arrow().types, one_array(raw)
-    if types.is_dictionary(array.type):
-        return _from_arrow(array.dictionary_decode())
-    if types.is_date(array.type):
-        array = array.cast(arrow().timestamp("ms"))
-    if types.is_timestamp(array.type):
-        return _from_datetimes(array.to_numpy(zero_copy_only=False))
-    if types.is_integer(array.type) or types.is_floating(array.type):
-        return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
-    for zone in ("UTC", None) if is_arrow_text(array.type) else ():
-        try:  # a fiftieth of the time that Python takes for the same texts
-            return _from_arrow(array.cast(arrow().timestamp("us", zone)))
-        except ValueError:
-            continue
-    return _from_cells(array.to_pylist())
-
-
-def _from_datetimes(values: NDArray[Any]) -> NDArray[np.float64]:
-    unit = np.datetime_data(values.dtype)[0]
-    unit = unit if unit in _PER_SECOND else "s"
-    per_second = _PER_SECOND[unit]
-    # Whole seconds apart, so that an instant gives the same number whatever its unit.
-    whole, rest = np.divmod(values.astype(f"M8[{unit}]").astype(np.int64), per_second)
-    return np.where(np.isnat(values), np.nan, whole + rest / per_second)
-
-
-def _from_cells(values: Iterable[Any]) -> NDArray[np.float64]:
-    return np.array([_seconds(value) for value in values], np.float64)
-
-
-def _seconds(value: Any) -> float:
-    try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        if isinstance(value, np.datetime64):
-            return float(_from_datetimes(np.array([value]))[0])
-        if isinstance(value, date):
-            return math.nan if is_missing(value) else _since_epoch(value)
-        is_number = isinstance(value, Real | Decimal) and not isinstance(value, _NO_NUMBERS)
-        return float(value) if is_number else math.nan
-    except (ValueError, ArithmeticError):
-        return math.nan
-
-
-def _since_epoch(value: Any) -> float:
-    if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-    since = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH
-    n_nanoseconds = since.microseconds * 1000 + getattr(since, "nanoseconds", 0)
-    return float(since.days * 86400 + since.seconds + n_nanoseconds / _PER_SECOND["ns"])
-
-
-def _bad_time(name: str, raw: Any, row: int) -> DataError:
-    value = _value(_indexable(raw), row)
-    try:
-        shown = repr(value)
-    except ValueError:  # Python writes no more than 4300 digits
-        shown = type(value).__name__
-    problem = (
-        f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the "
-        "epoch, a date and time, or the ISO 8601 text of one"
-    )
-    return DataError(problem, column=name, row=row, value=value)

@@ -16,12 +16,13 @@ from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.outcome import DriftDecision, DriftLevel
 from driftbn.decision.secondary import HammingDecider, make_secondary
 from driftbn.diff import compare
+from driftbn.display import SteadyEdges
 from driftbn.errors import ConfigError
 from driftbn.graph import Dag
 from driftbn.intake import Encoded, Intake
 from driftbn.learning import LearnedStructure, StructureLearner, extend_to_dag
 from driftbn.monitor_config import DecisionRule, MonitorConfig
-from driftbn.records import SchemaEvent
+from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent
 from driftbn.report import Timings, WarmAudit, WindowReport
 from driftbn.schema import Schema
 from driftbn.state import (
@@ -38,6 +39,7 @@ from driftbn.state import (
     read_event,
     read_learned,
 )
+from driftbn.variables import level_key
 from driftbn.window import Window, WindowBuffer
 from driftbn.window_config import WindowConfig
 
@@ -100,6 +102,7 @@ class DriftMonitor:
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
+        self._steady = SteadyEdges() if config.hysteresis else None
 
     @property
     def schema(self) -> Schema | None:
@@ -208,6 +211,7 @@ class DriftMonitor:
             "previous": None if self._previous is None else learned_values(self._previous),
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
+            "displayed": self._displayed(),
         }
 
     def _take_values(self, values: Mapping[str, Any]) -> None:
@@ -223,15 +227,32 @@ class DriftMonitor:
         if values["dag"] is not None:
             self._dag = read_dag(values["dag"])
         self._events = tuple(read_event(event) for event in values["events"])
+        if values["displayed"] is not None:
+            self._steady = SteadyEdges((x, y) for x, y in values["displayed"])
+
+    def _displayed(self) -> list[list[str]] | None:
+        edges = None if self._steady is None else self._steady.edges
+        return None if edges is None else [list(edge) for edge in edges]
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
         if encoded is None:
             return ()
         if self._buffer is None:
             self._buffer = WindowBuffer(self.config.windows, len(encoded.codes))
+        n_before = self._buffer.n_records
         windows = self._buffer.append(encoded.codes, encoded.times)
-        self._events = _merged(self._events, encoded.events)
-        return tuple(self._report(window) for window in windows)
+        reports = []
+        start = 0
+        for window in windows:
+            stop = encoded.codes.shape[1]
+            if self.config.windows.seconds is None:
+                stop = window.last_record + 1 - n_before
+            self._events = _merged(self._events, encoded.events_between(start, stop))
+            start = max(start, stop)
+            reports.append(self._report(window))
+        rest = encoded.events_between(start, encoded.codes.shape[1])
+        self._events = _merged(self._events, rest)
+        return tuple(reports)
 
     def _report(self, window: Window) -> WindowReport:
         started = self._clock()
@@ -265,6 +286,7 @@ class DriftMonitor:
             audit=self._audit(window, evidence),
             target=self.config.target,
             blanket=self._blanket(dag),
+            displayed=None if self._steady is None else self._steady.update(evidence),
             n_late=self._buffer.n_late if self._buffer is not None else 0,
             n_rejected=self._intake.n_rejected,
         )
@@ -323,12 +345,20 @@ def _twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:
 def _merged(
     events: tuple[SchemaEvent, ...], more: tuple[SchemaEvent, ...]
 ) -> tuple[SchemaEvent, ...]:
-    """Return the events of several batches, each kind and column once."""
+    """Return the events of several batches, each kind and column once.
+
+    Of more new levels than are named it is only said that there are more, because which of them
+    two batches share is not known.
+    """
     found = {(event.column, event.kind): event for event in events}
     for event in more:
-        known = found.get((event.column, event.kind))
-        if known is not None:
-            levels = tuple(sorted({*known.levels, *event.levels}))
-            event = replace(event, levels=levels, n_rows=known.n_rows + event.n_rows)
-        found[event.column, event.kind] = event
+        known = found.get((event.column, event.kind), replace(event, levels=(), n_rows=0))
+        levels = sorted({*known.levels, *event.levels}, key=level_key)
+        n_levels = max(len(levels), known.n_levels, event.n_levels)
+        found[event.column, event.kind] = replace(
+            event,
+            levels=tuple(levels[:MAX_NAMED_LEVELS]),
+            n_levels=min(n_levels, MAX_NAMED_LEVELS + 1),
+            n_rows=known.n_rows + event.n_rows,
+        )
     return tuple(found[key] for key in sorted(found))

@@ -92,6 +92,8 @@ class WindowReport:
         The field that the user cares for, if one was named.
     blanket
         The fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
+    displayed
+        The edges to display with hysteresis, smaller name first; ``None`` if that is not asked for.
     n_late, n_rejected
         Records so far that came too late, or were rejected.
     """
@@ -117,6 +119,7 @@ class WindowReport:
     audit: WarmAudit | None = None
     target: str | None = None
     blanket: tuple[str, ...] = ()
+    displayed: tuple[Edge, ...] | None = field(default=None, repr=False)
     n_late: int = 0
     n_rejected: int = 0
 

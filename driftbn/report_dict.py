@@ -68,6 +68,9 @@ def report_to_dict(report: WindowReport, *, timings: bool = False) -> dict[str, 
         and {"disagreement": int(audit.disagreement), "cost": _cost(audit.cost, timings)},
         "target": report.target,
         "blanket": list(report.blanket),
+        "displayed": None
+        if report.displayed is None
+        else [list(edge) for edge in report.displayed],
         "n_late": int(report.n_late),
         "n_rejected": int(report.n_rejected),
     }

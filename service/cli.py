@@ -12,7 +12,7 @@ from enum import IntEnum
 import pyarrow as pa
 
 from driftbn.errors import ConfigError, DriftbnError
-from service.commands import diff, learn, version
+from service.commands import calibrate, diff, learn, replay, version
 from service.errors import UsageError
 from service.output import note
 
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     """Arguments that are not understood, as argparse has it."""
     DIFFERENT = diff.DIFFERENT
-    """``diff --exit-code`` has found a difference."""
+    """``diff --exit-code`` has found a difference, or ``replay --exit-code`` a drift."""
     CONFIG = 78
     """A setting has a value that is not allowed (EX_CONFIG of sysexits.h)."""
     INTERRUPTED = 130
@@ -37,10 +37,10 @@ class ExitCode(IntEnum):
 
 
 _EXIT_CODES = """exit codes:
-  0    done (diff: whether or not there is a difference)
+  0    done (diff, replay: whether or not there is a difference or a drift)
   1    a table or graph cannot be used, or a file cannot be read or written
   2    arguments are not understood
-  3    diff --exit-code: there is a difference
+  3    diff --exit-code: there is a difference; replay --exit-code: there was a drift
   78   a setting has a value that is not allowed
   130  interrupted
   141  the reader of the output has gone
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (learn, diff, version):
+    for command in (learn, diff, replay, calibrate, version):
         command.add_parser(commands)
     for subparser in commands.choices.values():
         subparser.epilog = _EXIT_CODES

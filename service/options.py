@@ -1,4 +1,4 @@
-"""Options that every learning command shares, and the settings they stand for."""
+"""Options that several commands share, and the settings they stand for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,37 @@ from driftbn.errors import ConfigError, KnowledgeError
 from service.tables import TableFormat
 
 _DEFAULTS = LearnerConfig()
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How the user wants tables read.
+
+    Parameters
+    ----------
+    columns
+        Columns to use; none for all.
+    input_format
+        Format of the tables, or ``None`` to go by their extensions.
+    """
+
+    columns: tuple[str, ...] = ()
+    input_format: TableFormat | None = None
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> ReadingOptions:
+        """Check the parsed arguments.
+
+        Raises
+        ------
+        ConfigError
+            If a list of columns is not one.
+        """
+        kind = arguments.input_format
+        return cls(
+            tuple(name for text in arguments.columns for name in _names("columns", text)),
+            None if kind is None else TableFormat(kind),
+        )
 
 
 @dataclass(frozen=True)
@@ -49,7 +80,7 @@ class LearnOptions:
         ConfigError
             If a value is not allowed.
         """
-        kind = arguments.input_format
+        reading = ReadingOptions.from_arguments(arguments)
         return cls(
             config=LearnerConfig(
                 algorithm=arguments.algorithm,
@@ -63,8 +94,8 @@ class LearnOptions:
             required=tuple(arguments.required),
             forbidden=tuple(arguments.forbidden),
             tiers=tuple(_names("tier", text) for text in arguments.tier),
-            columns=tuple(n for text in arguments.columns for n in _names("columns", text)),
-            input_format=None if kind is None else TableFormat(kind),
+            columns=reading.columns,
+            input_format=reading.input_format,
         )
 
     def knowledge(self, names: Sequence[str]) -> Knowledge:
@@ -105,6 +136,11 @@ def add_learning_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-tests", type=int, metavar="N", help="stop after so many tests")
     _add_knowledge_options(parser)
+    add_reading_options(parser)
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options for reading tables, which ``ReadingOptions.from_arguments`` reads."""
     table = parser.add_argument_group("reading tables")
     table.add_argument(
         "--columns",

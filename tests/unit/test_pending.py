@@ -113,6 +113,8 @@ class TestCells:
             (pa.chunked_array([["a"], ["b"]]), ["a", "b"]),
             (pa.array([Decimal("0.5"), None]), [0.5, None]),
             (pa.array([1], pa.timestamp("ns")), [Mark.TIME]),
+            (pa.array(["__missing__", "a"]), [None, "a"]),
+            (pd.Categorical([True, "__missing__"]), ["true", None]),
             (pa.nulls(2), [None, None]),
             (range(2), [0, 1]),
             (("a", None), ["a", None]),
