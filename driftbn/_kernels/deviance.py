@@ -122,6 +122,16 @@ def compare_nodes(
 
 
 @kernel
+def compare_ragged(
+    starts: Ints, lengths: Ints, a: Counts, b: Counts, table: Floats, out: Floats
+) -> None:
+    """Compare configurations that lie one after the other, each with its own number of states."""
+    out[:] = 0.0
+    for place in range(starts.shape[0]):
+        _compare_configuration(a, b, starts[place], 1, lengths[place], out, table)
+
+
+@kernel
 def compare_ends(
     tables: Tables, chosen: Ints, a: Counts, b: Counts, table: Floats, out: Floats
 ) -> None:

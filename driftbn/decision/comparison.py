@@ -11,23 +11,21 @@ import numpy.typing as npt
 from driftbn._kernels.deviance import (
     DEVIANCE,
     MEAN,
-    MIN_BOTH,
-    MIN_EXPECTED,
-    MIN_ROWS,
     VARIANCE,
     compare_ends,
     compare_nodes,
     measure_association,
     measure_change,
 )
-from driftbn._kernels.evidence import Floats, Ints
+from driftbn._kernels.evidence import Floats
 from driftbn._kernels.tables import Counts
 from driftbn.decision.dependence import Dependence, block_counts, corrected_p_value, measure
 from driftbn.decision.plan import TestPlan
+from driftbn.decision.states import StateRows, check_states, divided
 from driftbn.learning.independence import Codes, critical_values
 
 FIRST_TABLE = 1 << 16
-FIRST_SHARE = 0.75  # of the dependence that single fields show is taken out at first look
+FIRST_SHARE = 0.9  # of the dependence that single fields show is taken out at first look
 
 
 class _LogTable:
@@ -99,8 +97,8 @@ class Comparison:
     """Tests whether group ``b`` follows the same relations as group ``a``.
 
     Dependence between rows is measured for tests that reject, which takes time. So that bursty
-    rows do not make all of them reject, three quarters of what the single fields show of it are
-    taken out before; a change that matters is larger.
+    rows do not make all of them reject, nine tenths of what the single fields show of it are
+    taken out before.
 
     Parameters
     ----------
@@ -163,13 +161,12 @@ class Comparison:
     def tie_p_values(self) -> Floats:
         """For each tie the p-value of its interaction at first look.
 
-        One above half of one over the number of ties is given as 1: corrected for all ties and
-        both families, it is.
+        One above one over the number of ties is given as 1: corrected for all ties, it is.
         """
         value, dof = self.tie_statistics
         if self._bursty:
             value = value / self._tie_discounts
-        screen = critical_values(0.5 / max(len(dof), 1), int(dof.max(initial=1.0)))
+        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), int(dof.max(initial=1.0)))
         p = np.ones(len(dof))
         suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
         p[suspects] = chi_square_p(value[suspects], dof[suspects])
@@ -181,10 +178,8 @@ class Comparison:
         if not self.discount or p > 0.05 / self.plan.n_nodes:
             return p, 1.0
         if v not in self._nodes:
-            found = self._dependence_of_states(self.plan.given(v), v)
-            value, mean, variance = self.node_statistics[v, :3].tolist()
-            corrected = corrected_p_value(value, mean, variance, found)
-            self._nodes[v] = max(p, corrected), found.effect
+            corrected, effect = self._check(self.node_statistics[v], self.plan.given(v), v)
+            self._nodes[v] = max(p, corrected), effect
         return self._nodes[v]
 
     def tie_p_value(self, index: int) -> tuple[float, float]:
@@ -217,17 +212,10 @@ class Comparison:
         given = self.plan.given(self.plan.n_nodes + index)
         ends = self.end_statistics(index)
         p_ends = [
-            self._corrected_end(ends[0], (*given, child), source),
-            self._corrected_end(ends[1], (*given, source), child),
+            self._check(ends[0], (*given, child), source)[0],
+            self._check(ends[1], (*given, source), child)[0],
         ]
         return max(p_interaction, min(1.0, 2.0 * min(p_ends))), found.effect
-
-    def _corrected_end(self, statistics: Floats, members: tuple[int, ...], v: int) -> float:
-        if statistics[VARIANCE] <= 0.0:
-            return 1.0
-        found = self._dependence_of_states(members, v)
-        value, mean, variance = statistics[:3].tolist()
-        return corrected_p_value(value, mean, variance, found)
 
     def end_statistics(self, index: int) -> Floats:
         """Return the statistics of source given set and child, and of child given the rest."""
@@ -248,13 +236,14 @@ class Comparison:
             coded.append(code)
         return coded, int(np.prod(cards[list(members)])), len(self.a.windows)
 
-    def _dependence_of_states(self, members: tuple[int, ...], v: int) -> Dependence:
-        n_states = int(self.plan.tables.cards[v])
+    def _check(self, statistics: Floats, members: tuple[int, ...], v: int) -> tuple[float, float]:
+        """Return p-value and design effect of the states of v given others."""
+        if statistics[VARIANCE] <= 0.0:
+            return 1.0, 1.0
         cells, n_cells, n_old = self._cells((*members, v))
-        groups = (cells[:n_old], cells[n_old:])
-        totals = [np.bincount(np.concatenate(group), minlength=n_cells) for group in groups]
-        merged, configuration = merge_states(*(total.reshape(-1, n_states) for total in totals))
-        return _dependence_of_states(groups, merged, configuration)
+        n_states = int(self.plan.tables.cards[v])
+        groups = StateRows((cells[:n_old], cells[n_old:]), n_cells // n_states, n_states)
+        return check_states(groups, statistics, self._logs)
 
     def _dependence_of_tie(self, index: int) -> Dependence:
         source, child = self.plan.tie(index)
@@ -266,7 +255,7 @@ class Comparison:
         sums = [sum(np.sum(b, axis=0) for b in group).reshape(shape) for group in blocks]
         both = sums[0] + sums[1]
         weight = np.sqrt(
-            _divided(
+            divided(
                 both.sum((1, 2), keepdims=True),
                 both.sum(2, keepdims=True) * both.sum(1, keepdims=True),
             )
@@ -303,57 +292,12 @@ def deviance_p_values(statistics: Floats) -> Floats:
     return p
 
 
-def merge_states(a: Ints, b: Ints) -> tuple[Ints, Ints]:
-    """Return for each cell its number after rare states are put together, and configurations.
-
-    The rules are those of the statistic: a configuration with too few rows is left out (-1).
-    """
-    n_a, n_b = a.sum(axis=1), b.sum(axis=1)
-    both = a + b
-    n = n_a + n_b
-    used = (np.minimum(n_a, n_b) >= MIN_ROWS) & (n >= MIN_BOTH)
-    least = MIN_EXPECTED * n / np.maximum(np.minimum(n_a, n_b), 1)
-    rare = both < least[:, None]
-    n_states = a.shape[1]
-    target = np.arange(a.size).reshape(a.shape)
-    firsts = np.argmax(rare, axis=1) + n_states * np.arange(len(a))
-    target = np.where(rare, firsts[:, None], target)
-    target[~used] = -1
-    kept = np.unique(target[target >= 0])
-    number = np.full(a.size + 1, -1)
-    number[kept] = np.arange(len(kept))
-    return number[target.ravel()], kept // n_states
-
-
-def _dependence_of_states(
-    groups: tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]],
-    merged: Ints,
-    configuration: Ints,
-) -> Dependence:
-    n_cells = len(configuration)
-    starts = np.flatnonzero(np.concatenate(([True], configuration[1:] != configuration[:-1])))
-    lengths = np.diff(np.concatenate((starts, [n_cells])))
-    blocks = [block_counts([merged[c] for c in group], n_cells) for group in groups]
-    sums = [sum(np.sum(b, axis=0) for b in group) for group in blocks]
-    scale = 1.0 / np.sqrt(np.maximum(sums[0] + sums[1], 1.0))
-    scores: list[Floats] = []
-    expected = 0.0
-    for group, table in zip(blocks, sums, strict=True):
-        rows = np.repeat(np.add.reduceat(table, starts), lengths)
-        share = _divided(table, rows)
-        expected += float(np.sum(rows * share * (1.0 - share) * scale**2))
-        for counts in group:
-            here = np.repeat(np.add.reduceat(counts, starts, axis=1), lengths, axis=1)
-            scores.append((counts - here * share) * scale)
-    return measure(scores, expected)
-
-
 def _pair_scores(counts: Floats, table: Floats, weight: Floats) -> Floats:
     """Return what each block ``[blocks, strata, x, y]`` adds to the interaction, centred."""
     n = table.sum((1, 2), keepdims=True)
-    p_x = _divided(table.sum(2, keepdims=True), n)
-    p_y = _divided(table.sum(1, keepdims=True), n)
-    constant = 2.0 * p_x * p_y - _divided(table, n)
+    p_x = divided(table.sum(2, keepdims=True), n)
+    p_y = divided(table.sum(1, keepdims=True), n)
+    constant = 2.0 * p_x * p_y - divided(table, n)
     scores = (
         counts
         - p_x * counts.sum(2, keepdims=True)
@@ -367,17 +311,10 @@ def _pair_scores(counts: Floats, table: Floats, weight: Floats) -> Floats:
 def _expected_square(table: Floats, weight: Floats) -> float:
     """Return the sum of squares of ``_pair_scores`` for independent rows."""
     n = table.sum((1, 2), keepdims=True)
-    p = _divided(table, n)
+    p = divided(table, n)
     p_x, p_y = p.sum(2, keepdims=True), p.sum(1, keepdims=True)
     constant = 2.0 * p_x * p_y - p
     square = p * (1.0 - p_x - p_y + constant) ** 2
     square += (p_x - p) * (constant - p_y) ** 2 + (p_y - p) * (constant - p_x) ** 2
     square += (1.0 - p_x - p_y + p) * constant**2
     return float(np.sum(n * square * weight**2))
-
-
-def _divided(value: npt.NDArray[np.float64] | Ints, by: npt.NDArray[np.float64] | Ints) -> Floats:
-    """Divide; 0 where the divisor is 0."""
-    return np.divide(
-        value, by, out=np.zeros(np.broadcast_shapes(value.shape, by.shape)), where=by != 0
-    )

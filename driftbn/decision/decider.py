@@ -28,8 +28,10 @@ from driftbn.learning import StructureLearner
 ARCHIVED_WINDOWS = 4  # of a regime's reference that are kept when it is left
 GROWN_REFERENCE = 4  # windows from which on the tests of nodes are corrected for nodes only
 RETURN_LEVEL = 0.05
-N_FAMILIES = 2
-MAX_CORRECTED = 64  # tests of one family and scale whose dependence between rows is measured
+# Of the false alarms allowed. The tests of nodes keep their level, those of ties stay far below
+# theirs; a changed mechanism is seen with a margin that no share takes away.
+MECHANISM_SHARE = 0.25
+MAX_CORRECTED = 24  # tests of one family and scale whose dependence between rows is measured
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ class CountDecider:
         return visible_pairs(comparison, self._single_level(comparison))
 
     def _single_level(self, comparison: Comparison) -> float:
-        n_tests = N_FAMILIES * len(self.config.scales) * max(comparison.plan.n_ties, 1)
-        return self.config.level / n_tests
+        n_tests = len(self.config.scales) * max(comparison.plan.n_ties, 1)
+        return self.config.level * (1.0 - MECHANISM_SHARE) / n_tests
 
     def judge(self, regime: Regime, group: Group) -> Verdict:
         """Compare a window, and the newest ones with it, with the reference."""
@@ -165,16 +167,16 @@ class CountDecider:
     ) -> tuple[FamilyResult, ...]:
         plan = comparison.plan
         n_nodes, n_ties = plan.n_nodes, plan.n_ties
-        share = N_FAMILIES * len(self.config.scales)
+        n_scales = len(self.config.scales)
         grown = len(regime.windows) >= GROWN_REFERENCE
         n_mechanisms = n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
         v, p, effect = smallest(comparison.node_p_values, comparison.node_p_value)
-        p = min(1.0, p * n_mechanisms * share)
+        p = min(1.0, p * n_mechanisms * n_scales / MECHANISM_SHARE)
         names = (plan.names[v],)
         found = [FamilyResult(Family.MECHANISM, p, names, scale, n_mechanisms, effect)]
         if n_ties:
             tie, p, effect = smallest(comparison.tie_p_values, comparison.tie_p_value)
-            p = min(1.0, p * n_ties * share)
+            p = min(1.0, p * n_ties * n_scales / (1.0 - MECHANISM_SHARE))
             fields = tuple(plan.names[i] for i in plan.tie(tie))
             found.append(FamilyResult(Family.ASSOCIATION, p, fields, scale, n_ties, effect))
         return tuple(found)

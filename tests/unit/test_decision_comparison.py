@@ -15,7 +15,7 @@ from driftbn.decision.comparison import (
     Group,
     chi_square_p,
     deviance_p_values,
-    merge_states,
+
 )
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan

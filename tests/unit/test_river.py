@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driftbn.datasets import asia, remove_edge, sample
+from driftbn.errors import ConfigError, DataError, MissingExtraError
+from driftbn.monitor import DriftMonitor
+from driftbn.monitor_config import MonitorConfig
+from driftbn.window_config import WindowConfig
+
+ROOT = Path(__file__).parents[2]
+WINDOW = 1000
+
+if importlib.util.find_spec("river") is None:
+    if os.environ.get("CI") == "true":
+        pytest.fail("River is not installed; CI must test its adapter", pytrace=False)
+    pytest.skip("River is not installed: pip install 'driftbn[river]'", allow_module_level=True)
+
+from river import base, checks, compose, stream  # noqa: E402
+from river.checks import common  # noqa: E402
+
+from driftbn.river import StructuralDriftDetector  # noqa: E402
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    """Asia, of which an edge is removed after four windows; two more windows and a bit."""
+    after = remove_edge(asia(), "smoke", "bronc").network
+    first = sample(asia(), 4 * WINDOW, 1).to_dict("records")
+    return [*first, *sample(after, 2 * WINDOW + 50, 2).to_dict("records")]
+
+
+def alarms(detector: StructuralDriftDetector, records: list[Record]) -> list[int]:
+    """Return the numbers of the records after which there is a drift."""
+    found = []
+    for number, x in enumerate(records):
+        detector.update(x)
+        if detector.drift_detected:
+            found.append(number)
+    return found
+
+
+# Detection
+
+
+def test_drift_is_told_after_the_record_that_completes_the_window(records: list[Record]) -> None:
+    detector = StructuralDriftDetector(window=WINDOW)
+    assert not detector.drift_detected
+    assert detector.last_report is None
+    assert alarms(detector, records) == [5 * WINDOW - 1]
+    assert not detector.drift_detected
+    assert detector.last_report is not None
+    assert detector.last_report.index == 5
+
+
+def test_reports_are_those_of_the_monitor(records: list[Record]) -> None:
+    monitor = DriftMonitor(window=WINDOW)
+    expected = monitor.update(records)
+    detector = StructuralDriftDetector(WINDOW)
+    found = []
+    for x in records:
+        detector.update(x)
+        if detector.last_report is not None and detector.last_report not in found[-1:]:
+            found.append(detector.last_report)
+    assert [report.to_dict() for report in found] == [report.to_dict() for report in expected]
+    assert found[4].decision.edges[0].pair == ("bronc", "smoke")
+
+
+def test_records_are_handed_over_a_window_at_a_time(
+    records: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    update = DriftMonitor.update
+
+    def spy(self: DriftMonitor, batch: list[Record]) -> Any:
+        sizes.append(len(batch))
+        return update(self, batch)
+
+    monkeypatch.setattr(DriftMonitor, "update", spy)
+    alarms(StructuralDriftDetector(WINDOW), records[: 2 * WINDOW + 5])
+    assert sizes == [WINDOW, WINDOW]
+    sizes.clear()
+    config = MonitorConfig(window=WindowConfig(size=500, step=200))
+    alarms(StructuralDriftDetector(config=config), records[:1000])
+    assert sizes == [500, 200, 200]
+
+
+def test_time_windows_are_closed_by_the_record_after_them(records: list[Record]) -> None:
+    config = MonitorConfig(window=WindowConfig(seconds=100), time_column="at")
+    detector = StructuralDriftDetector(config=config)
+    for number in range(201):
+        detector.update(records[number] | {"at": float(number)})
+    assert detector.last_report is None  # the schema waits for 5000 records
+    config = MonitorConfig(
+        window=WindowConfig(size=100, seconds=60), time_column="at", variables=_schema(records)
+    )
+    detector = StructuralDriftDetector(config=config)
+    indices = []
+    for number in range(121):
+        detector.update(records[number] | {"at": float(number)})
+        indices.append(None if detector.last_report is None else detector.last_report.index)
+    assert (indices[59], indices[60], indices[119], indices[120]) == (None, 0, 0, 1)
+
+
+def _schema(records: list[Record]) -> Any:
+    monitor = DriftMonitor(window=500)
+    monitor.update(records[:500])
+    return monitor.schema
+
+
+def test_it_works_in_a_loop_and_behind_a_transformer_of_river(records: list[Record]) -> None:
+    detector = StructuralDriftDetector(WINDOW)
+    kept = compose.Select("smoke", "bronc", "dysp")
+    found = []
+    dataset = ((dict(x), x["dysp"]) for x in records)
+    for number, (x, _) in enumerate(dataset):
+        detector.update(kept.transform_one(x))
+        if detector.drift_detected:
+            found.append(number)
+    assert found == [5 * WINDOW - 1]
+    assert detector.last_report is not None
+    assert detector.last_report.graph.nodes == ("bronc", "dysp", "smoke")
+
+
+def test_a_dataset_of_river_is_taken_in(records: list[Record], tmp_path: Path) -> None:
+    path = tmp_path / "asia.csv"
+    lines = [",".join(records[0]), *(",".join(map(str, x.values())) for x in records)]
+    path.write_text("\n".join(lines))
+    detector = StructuralDriftDetector(WINDOW)
+    found = []
+    for number, (x, _) in enumerate(stream.iter_csv(str(path))):
+        detector.update(x)
+        found += [number] if detector.drift_detected else []
+    assert found == [5 * WINDOW - 1]
+
+
+def test_names_of_fields_need_not_be_text() -> None:
+    detector = StructuralDriftDetector(window=50)
+    for i in range(50):
+        detector.update({0: i % 2, 1: i // 2 % 2})
+    assert detector.last_report is not None
+    assert detector.last_report.graph.nodes == ("0", "1")
+
+
+def test_reset_forgets_everything(records: list[Record]) -> None:
+    detector = StructuralDriftDetector(WINDOW)
+    first = alarms(detector, records[:-70])
+    detector._reset()
+    assert detector.last_report is None
+    assert alarms(detector, records) == first == [5 * WINDOW - 1]
+
+
+# What goes wrong
+
+
+def test_what_is_no_record_is_refused() -> None:
+    with pytest.raises(DataError, match="a dict of fields, not 3"):
+        StructuralDriftDetector().update(3)  # type: ignore[arg-type]
+
+
+def test_a_record_that_cannot_be_read_is_told_and_forgotten() -> None:
+    detector = StructuralDriftDetector(window=100)
+    good = [{"a": i % 2, "b": i // 2 % 2} for i in range(100)]
+    for x in [*good[:40], {"a": [1], "b": 0}, *good[40:98]]:
+        detector.update(x)
+    with pytest.raises(DataError, match="row 40") as caught:
+        detector.update(good[98])
+    assert caught.value.column == "a"
+    assert detector.last_report is None
+    detector.update(good[99])
+    assert detector.last_report is not None
+    assert detector.last_report.rows == 100
+
+
+def test_records_left_out_do_not_shift_the_windows() -> None:
+    detector = StructuralDriftDetector(config=MonitorConfig(window=100, on_error="reject_rows"))  # type: ignore[arg-type]
+    completed = []
+    for i in range(210):
+        detector.update({"a": [1] if i == 5 else i % 2, "b": i // 2 % 2})
+        report = detector.last_report
+        completed += [i] if report is not None and report.index == len(completed) else []
+    assert completed == [100, 200]
+
+
+def test_window_and_config_must_not_disagree() -> None:
+    config = MonitorConfig(window=300)
+    assert StructuralDriftDetector(300, config).config == config
+    with pytest.raises(ConfigError, match="window = 200"):
+        StructuralDriftDetector(200, config)
+    with pytest.raises(ConfigError, match="size = 0"):
+        StructuralDriftDetector(window=0)
+
+
+def run_python(code: str) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True, timeout=300
+    ).stdout
+
+
+def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "river", None)
+    monkeypatch.delitem(sys.modules, "driftbn.river")
+    with pytest.raises(MissingExtraError, match=r"pip install 'driftbn\[river\]'"):
+        importlib.import_module("driftbn.river")
+
+
+def test_the_library_does_not_import_river() -> None:
+    code = "import driftbn, driftbn.monitor, service.cli, sys; print('river' in sys.modules)"
+    assert run_python(code) == "False\n"
+
+
+# River's own checks
+
+# River makes them for estimators. A detector has no tags (they say what data an estimator takes).
+NOT_FOR_DETECTORS = {"check_tags"}
+
+
+class Learner(StructuralDriftDetector):
+    """The detector under the names by which River's checks learn and predict."""
+
+    _supervised = False
+
+    def learn_one(self, x: Record) -> None:
+        self.update(x)
+
+    def predict_one(self, x: Record) -> bool:
+        return self.drift_detected
+
+
+def general_checks(model: Any) -> list[Any]:
+    """Return the checks that need no data; what comes after them is for kinds of estimators."""
+    found = []
+    for check in checks.yield_checks(model):
+        found.append(check)
+        if check.__name__ == "check_get_params_matches_signature":
+            break
+    return found
+
+
+@pytest.mark.parametrize(
+    "check",
+    [c for c in general_checks(StructuralDriftDetector()) if c.__name__ not in NOT_FOR_DETECTORS],
+    ids=lambda check: check.__name__,
+)
+@pytest.mark.parametrize("config", [None, MonitorConfig(window=200, alpha=0.001)])
+def test_general_checks_of_river_pass(check: Any, config: MonitorConfig | None) -> None:
+    detector = StructuralDriftDetector(config=config)
+    assert isinstance(detector, base.DriftDetector)
+    check(detector.clone())
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        common.check_learn_one,
+        common.check_pickling,
+        common.check_shuffle_features_no_impact,
+        common.check_emerging_features,
+        common.check_disappearing_features,
+        common.check_radically_disappearing_features,
+        common.check_no_state_aliasing_with_input,
+        common.check_clone_is_independent,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_checks_of_river_with_data_pass(check: Any, records: list[Record]) -> None:
+    check(Learner(window=100), [(dict(x), None) for x in records[:350]])
+
+
+def test_copies_go_on_alike(records: list[Record]) -> None:
+    detector = StructuralDriftDetector(WINDOW)
+    alarms(detector, records[:4500])
+    copies = [copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))]
+    for other in copies:
+        assert alarms(other, records[4500:]) == [499]
+    assert alarms(detector.clone(), records) == [5 * WINDOW - 1]
