@@ -1,6 +1,17 @@
 """driftbn watches event streams and says when the relations between their fields change."""
 
+from driftbn.calibration import CalibrationReport
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, Statistic, WarmStart
+from driftbn.decision.outcome import (
+    Association,
+    ChangeType,
+    DriftDecision,
+    DriftKind,
+    DriftLevel,
+    EdgeChange,
+    NodeChange,
+)
+from driftbn.decision.settings import DecisionConfig
 from driftbn.diff import StructureDiff, compare, shd
 from driftbn.errors import (
     ConfigError,
@@ -15,18 +26,33 @@ from driftbn.errors import (
 )
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
+from driftbn.monitor import DriftMonitor
+from driftbn.monitor_config import DecisionRule, ErrorPolicy, MonitorConfig
+from driftbn.report import WindowReport
 from driftbn.schema import Schema, SchemaConfig
+from driftbn.window_config import WindowConfig
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Algorithm",
+    "Association",
+    "CalibrationReport",
+    "ChangeType",
     "ColliderRule",
     "ConfigError",
     "Dag",
     "DataError",
+    "DecisionConfig",
+    "DecisionRule",
+    "DriftDecision",
+    "DriftKind",
+    "DriftLevel",
+    "DriftMonitor",
     "DriftbnError",
     "Edge",
+    "EdgeChange",
+    "ErrorPolicy",
     "FormatError",
     "GraphError",
     "Knowledge",
@@ -34,6 +60,8 @@ __all__ = [
     "LearnedStructure",
     "LearnerConfig",
     "MissingExtraError",
+    "MonitorConfig",
+    "NodeChange",
     "Pdag",
     "Schema",
     "SchemaConfig",
@@ -43,6 +71,8 @@ __all__ = [
     "UnknownVariableError",
     "VariableMismatchError",
     "WarmStart",
+    "WindowConfig",
+    "WindowReport",
     "compare",
     "extend_to_dag",
     "learn_structure",

@@ -21,6 +21,8 @@ from driftbn.report_dict import decision_to_dict, edge_change_to_dict, event_to_
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
 
+SMALLEST_P = 1e-300  # a p-value of 0 has only been rounded to it
+
 _WIDTH = 80  # columns of a terminal that has not been touched
 
 
@@ -103,16 +105,22 @@ def _headline(report: WindowReport) -> str:
             return f"Drift in window {report.index:,}: {summary_of(decision)}{back}."
         case DriftLevel.NEGLIGIBLE:
             return f"{window}: a change too small for an alarm; {summary_of(decision)}."
-        case DriftLevel.SETTLING if decision.recurring:
-            return f"{window}, after a drift: the relations are back to an earlier state."
         case DriftLevel.SETTLING:
-            return f"{window}, after a drift: the relations are being learned anew."
+            return f"{window}, after a drift: {_settled(decision)}."
         case DriftLevel.STABLE:
             return f"{window}: no sign of a change in the relations between the fields."
         case DriftLevel.LEARNING:
             return f"{window}: learning, there is nothing yet to compare with."
         case DriftLevel.UNDECIDED:
             return f"{window}: undecided, there are too few records for any test."
+
+
+def _settled(decision: DriftDecision) -> str:
+    if decision.recurring:
+        return "the relations are back to an earlier state"
+    if decision.kind is not None:
+        return summary_of(decision)
+    return "the relations are being learned anew"
 
 
 def _sentences(report: WindowReport) -> list[str]:
@@ -179,7 +187,8 @@ def _certainty(decision: DriftDecision) -> list[str]:
     if not decision.families and decision.p_value >= 1.0:
         return []
     return [
-        f"How sure: the p-value is {decimal(decision.p_value)} after correction for all tests made"
+        f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after correction"
+        " for all tests made"
         " (the smaller, the harder to explain by chance). At the chosen level of"
         f" {_level(decision)}, a false alarm like this is expected once in"
         f" {counted(_windows_between(decision), 'window')}."
@@ -289,3 +298,4 @@ def _data(report: WindowReport) -> dict[str, object]:
         "overrun": None if report.overrun is None else report.overrun.value,
         "events": [event_to_dict(event) for event in report.events],
     }
+

@@ -151,8 +151,8 @@ def _kind_sentence(decision: DriftDecision) -> str:
         return "How fields go together changed, but no single dependency could be named." + sign
     if decision.kind is DriftKind.MECHANISM:
         return (
-            "The dependencies are the same as before, but not the rules: the same inputs now lead"
-            " to other outcomes."
+            "No dependency came or went as far as these records show, but a rule changed: the same"
+            " inputs now lead to other outcomes."
         )
     return (
         "Only how often values come has changed, in fields that depend on no other; how the fields"

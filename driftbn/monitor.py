@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from driftbn.archive import pack, unpack
 from driftbn.calibration import CalibrationReport, VisibleChange
 from driftbn.config import check_number
 from driftbn.decision.decider import CountDecider
+from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.outcome import DriftDecision, DriftLevel
 from driftbn.decision.secondary import HammingDecider, make_secondary
@@ -96,6 +97,7 @@ class DriftMonitor:
         self._buffer: WindowBuffer | None = None
         self._decider = CountDecider(config.decision, self._learner)
         self._secondary: HammingDecider | None = None
+        self._episodes = Episodes()  # of a secondary rule; the decider has its own
         if config.rule is not DecisionRule.COUNTS:
             level = config.decision.level
             self._secondary = make_secondary(config.rule, config.threshold, level)
@@ -208,6 +210,7 @@ class DriftMonitor:
             "buffer": None if self._buffer is None else self._buffer.state(),
             "decider": decider_values(self._decider),
             "secondary": None if self._secondary is None else self._secondary.state(),
+            "episodes": asdict(self._episodes),
             "previous": None if self._previous is None else learned_values(self._previous),
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
@@ -222,6 +225,7 @@ class DriftMonitor:
         self._decider = read_decider(values["decider"], config.decision, self._learner)
         if self._secondary is not None:
             self._secondary = self._secondary.from_state(values["secondary"])
+        self._episodes = Episodes(**values["episodes"])
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:
@@ -308,8 +312,22 @@ class DriftMonitor:
         if self._secondary is None:
             return decision
         drift = self._secondary.update(window.index, hamming)
-        level = DriftLevel.DRIFT if drift else DriftLevel.STABLE
-        return replace(decision, level=level)
+        plain = replace(
+            decision,
+            level=DriftLevel.DRIFT if drift else DriftLevel.STABLE,
+            kind=None,
+            scale=None,
+            edges=(),
+            node_changes=(),
+            effect=0.0,
+            episode=None,
+            episode_event=None,
+            since=None,
+            recurring=False,
+        )
+        if drift:
+            return self._episodes.alarm(window.index, plain)
+        return self._episodes.quiet(plain)
 
     def _audit(self, window: Window, evidence: WindowEvidence) -> WarmAudit | None:
         """Learn a share of the windows from nothing: those where the share's sum gets a unit."""

@@ -235,7 +235,7 @@ def _episode(group: Sequence[WindowReport], n_pictures: int) -> str:
         where = f"window {first.index:,}"
     parts = []
     for report in group:
-        if report.decision.drift:
+        if report.decision.drift or report.decision.edges:
             parts.append(_alarm(report, n_pictures > 0))
             n_pictures -= 1
         else:

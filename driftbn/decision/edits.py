@@ -209,12 +209,11 @@ class EditSearch:
         return weaker, stronger
 
     def _directed(self, x: int, y: int) -> Edit:
-        gains = {}
-        for source, target in ((x, y), (y, x)):
-            if not reaches(self._after, target, source):
-                gain = self._new_scores.gain_of_adding(self._after, source, target)
-                gains[source, target] = gain
-        source, target = max(gains, key=lambda edge: (gains[edge], -edge[0]))
+        ways = [edge for edge in ((x, y), (y, x)) if not reaches(self._after, edge[1], edge[0])]
+        source, target = max(
+            ways or [(x, y)],  # turned edges may have closed a circle of free choices
+            key=lambda edge: (self._new_scores.gain_of_adding(self._after, *edge), -edge[0]),
+        )
         return Edit(EditKind.ADD, source, target)
 
     def _turns(self, blamed: set[int]) -> list[tuple[float, Edit]]:

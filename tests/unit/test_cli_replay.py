@@ -311,6 +311,19 @@ def test_calibrate_says_what_it_could_not_measure(run: Run, calm: Path) -> None:
     assert ran.out == ""
 
 
+def test_dependent_rows_come_first_in_the_list_of_fields(run: Run, tmp_path: Path) -> None:
+    network = asia()
+    rows = rows_of(DriftStream(network, seed=3), 5 * WINDOW)
+    rows["xray"] = np.repeat(rows["xray"].to_numpy()[::50], 50)  # runs of 50 equal values
+    path = written(tmp_path / "t.parquet", rows)
+    lines = run("calibrate", path, *SIZE).out.splitlines()
+    effects = lines[lines.index("design effects, largest first") + 1 :][: len(network.nodes)]
+    assert effects[0].split()[0] == "xray"
+    numbers = [float(line.split()[1]) for line in effects]
+    assert numbers[0] > 20 > numbers[1]
+    assert numbers == sorted(numbers, reverse=True)
+
+
 # What goes wrong
 
 
@@ -435,10 +448,11 @@ def test_from_a_pipe_such_a_column_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 def test_a_file_is_not_read_before_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "t.ndjson"
     line = json.dumps({"a": 1, "b": "x" * 50}) + "\n"
-    path.write_text(line * (4 * BLOCK_BYTES // len(line)) + "{not JSON\n")
+    n_lines = 4 * BLOCK_BYTES // len(line)
+    path.write_text(line * n_lines + "{not JSON\n")
     shares = [batch.share for batch in islice(read_batches(str(path)), 3)]
     assert all(share is not None and share < 0.9 for share in shares)
-    with pytest.raises(InputError, match="is not JSON"):
+    with pytest.raises(InputError, match=f"line {n_lines + 1} is not JSON"):
         list(read_batches(str(path)))
 
 
