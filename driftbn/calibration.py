@@ -113,7 +113,7 @@ class CalibrationReport:
                 f"False alarms come more often than the {self.alpha:g} asked for; "
                 "lower alpha or use larger windows."
             )
-        rows = self.recommended_rows()
+        rows = self.recommended_rows() if self.visible else self.window_rows
         if rows is None:
             found.append("Some pairs of fields cannot be tested at any window size.")
         elif rows > self.window_rows:

@@ -74,7 +74,14 @@ class DriftMonitor:
     >>> monitor = DriftMonitor(window=2000)
     >>> for network, seed in ((before, 1), (before, 2), (before, 3), (after, 4)):
     ...     for report in monitor.update(datasets.sample(network, 2000, seed)):
-    ...         print(report.index, report.decision.level.value, report.decision.edges[:1])
+    ...         print(report.index, report.decision.level.value)
+    0 learning
+    1 stable
+    2 stable
+    3 drift
+    >>> change = report.decision.edges[0]
+    >>> change.source, change.target, change.change.value
+    ('bronc', 'smoke', 'removed')
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from driftbn.config import Knowledge, LearnerConfig, check_number, choice
+from driftbn.config import Knowledge, LearnerConfig, check_integer, check_number, choice
 from driftbn.decision.settings import DecisionConfig
 from driftbn.errors import ConfigError
 from driftbn.schema import Schema, SchemaConfig
@@ -103,6 +103,8 @@ class MonitorConfig:
         if (self.rule is DecisionRule.THRESHOLD) != (self.threshold is not None):
             allowed = f"given exactly where rule is 'threshold'; rule is {self.rule.value!r}"
             raise ConfigError("threshold", self.threshold, allowed)
+        if self.threshold is not None:
+            check_integer("threshold", self.threshold, 0)
         if self.windows.seconds is not None and self.time_column is None:
             raise ConfigError("time_column", None, "the column with event times for time windows")
 

@@ -52,13 +52,17 @@ def sample(network: BayesianNetwork, n_rows: int, seed: int | np.random.Generato
     >>> list(table["smoke"].cat.categories)
     ['yes', 'no']
     """
+    return labelled(network, sample_codes(network, n_rows, np.random.default_rng(seed)))
+
+
+def labelled(network: BayesianNetwork, codes: npt.NDArray[np.uint8]) -> pd.DataFrame:
+    """Return state numbers ``[variables, rows]`` as a table of categorical columns."""
     pandas = importlib.import_module("pandas")
-    codes = sample_codes(network, n_rows, np.random.default_rng(seed))
     columns = {
         node: pandas.Categorical.from_codes(row.astype(np.int16), categories=list(names))
         for node, names, row in zip(network.nodes, network.states, codes, strict=True)
     }
-    frame: pd.DataFrame = pandas.DataFrame(columns, index=range(n_rows))
+    frame: pd.DataFrame = pandas.DataFrame(columns, index=range(codes.shape[1]))
     return frame
 
 

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from driftbn.datasets.inference import ancestors
-from driftbn.datasets.sampling import MAX_STATES, configurations, drawn
+from driftbn.datasets.sampling import MAX_STATES, configurations, drawn, labelled
 from driftbn.errors import ConfigError, DataError
 from driftbn.network import BayesianNetwork, FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Codes = npt.NDArray[np.uint8]
 
@@ -283,6 +286,17 @@ class DriftStream:
         """
         _check_at_least("n_rows", n_rows, 1)
         return self._batches(n_rows)
+
+    def sample(self, n_rows: int) -> pd.DataFrame:
+        """Return the first rows as a table of categorical columns.
+
+        Examples
+        --------
+        >>> from driftbn.datasets import asia
+        >>> DriftStream(asia()).sample(3).shape
+        (3, 8)
+        """
+        return labelled(self.before, next(self.batches(n_rows)))
 
     def _batches(self, n_rows: int) -> Iterator[Codes]:
         rng = np.random.default_rng([self.seed, 0])

@@ -117,7 +117,7 @@ class CountDecider:
             if comparison is None:
                 continue
             families = self._families(regime, comparison, scale)
-            p = min(result.p_value for result in families)
+            p = smallest_of(families)
             verdict = Verdict(p, scale, families, comparison)
             if p <= self.config.level:
                 return verdict
@@ -148,7 +148,7 @@ class CountDecider:
 
         def is_drift(comparison: Comparison, scale: int) -> bool:
             families = self._families(regime, comparison, scale)
-            return min(result.p_value for result in families) <= self.config.level
+            return smallest_of(families) <= self.config.level
 
         self.shadow.look(index, regime, group, is_drift)
 
@@ -167,6 +167,8 @@ class CountDecider:
     ) -> tuple[FamilyResult, ...]:
         plan = comparison.plan
         n_nodes, n_ties = plan.n_nodes, plan.n_ties
+        if not n_nodes:
+            return ()
         n_scales = len(self.config.scales)
         grown = len(regime.windows) >= GROWN_REFERENCE
         n_mechanisms = n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
@@ -197,7 +199,7 @@ class CountDecider:
         """Name the change again by a window that is all after it, and start anew from there."""
         comparison = left.compare(left.read(window))
         families = self._families(left, comparison, 1)
-        p = min(result.p_value for result in families)
+        p = smallest_of(families)
         decision = self._decision(DriftLevel.SETTLING, left, Verdict(p, 1, families, comparison))
         if p <= self.config.level:
             decision = _named(decision, self._name(left, comparison, window))
@@ -227,7 +229,7 @@ class CountDecider:
             _, p_node, _ = smallest(comparison.node_p_values, comparison.node_p_value)
             _, p_tie, _ = smallest(comparison.tie_p_values, comparison.tie_p_value)
             plan = comparison.plan
-            p = min(p_node * plan.n_nodes, p_tie * plan.n_ties)
+            p = min(p_node * max(plan.n_nodes, 1), p_tie * max(plan.n_ties, 1))
             if p > RETURN_LEVEL and (best is None or p > best[0]):
                 best = p, regime, group
         return None if best is None else best[1:]
@@ -276,6 +278,11 @@ def smallest(
         if p < best_p:
             best, best_p, best_effect = index, p, effect
     return best, best_p, best_effect
+
+
+def smallest_of(families: tuple[FamilyResult, ...]) -> float:
+    """Return the smallest p-value of all families; 1 if there are no fields to test."""
+    return min((result.p_value for result in families), default=1.0)
 
 
 def _named(decision: DriftDecision, naming: Naming) -> DriftDecision:

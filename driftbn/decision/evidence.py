@@ -69,7 +69,7 @@ def learn_rows(
     kept = [names[v] for v in single]
     of_single = ChiSquareTest(codes[single], kept, config.alpha, config.statistic)
     _discount(of_single, effects[single])
-    learned = learner.learn_from(of_single, previous)
+    learned = learner.learn_from(of_single, previous, [names[v] for v in twins])
     graph = Pdag(
         names,
         learned.graph.directed_edges,

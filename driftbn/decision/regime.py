@@ -78,7 +78,7 @@ class Regime:
         self.number = number
         self.config = config
         self._learner = learner
-        self._tail = max(config.scales) - 1
+        self._tail = _tail(config)
         self.levels = LevelMap(len(window.names))
         self.levels.learn(window.codes)
         self.learned = window.learned
@@ -99,7 +99,7 @@ class Regime:
         regime.number = parts.number
         regime.config = config
         regime._learner = learner
-        regime._tail = max(config.scales) - 1
+        regime._tail = _tail(config)
         regime.levels = parts.levels
         regime.learned = parts.learned
         regime.dag = parts.dag
@@ -180,7 +180,7 @@ class Regime:
         """Take a window in which nothing has changed: into the reference while it grows."""
         joins = not self.full
         self.recent.append(_Recent(group.windows[0], group.counts, joins))
-        del self.recent[: -self._tail or None]
+        del self.recent[: -self._tail]
         if not joins:
             return
         self.windows.append(group.windows[0])
@@ -231,3 +231,8 @@ class Regime:
     def _count(self, codes: Codes) -> Counts:
         test = ChiSquareTest(codes, self.plan.names)
         return self.plan.count(test, codes, LevelMap.natural(len(codes)))
+
+
+def _tail(config: DecisionConfig) -> int:
+    """Return how many of the newest windows are kept: the last one always, to say what it shows."""
+    return max(max(config.scales) - 1, 1)

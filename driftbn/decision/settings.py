@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 from driftbn.config import check_integer, check_number
@@ -74,7 +75,8 @@ class DecisionConfig:
                 math.inf,
                 open_ends=True,
             )
-        check_number("min_effect", self.min_effect, "0 or more nats", 0.0, math.inf)
+        largest = sys.float_info.max
+        check_number("min_effect", self.min_effect, "0 or more nats, finite", 0.0, largest)
         check_number("reference_alpha", self.reference_alpha, allowed, 0.0, 1.0, open_ends=True)
         check_number("shadow_share", self.shadow_share, "a number from 0 to 1", 0.0, 1.0)
         check_integer("reference_windows", self.reference_windows, 1, 64)

@@ -115,13 +115,20 @@ class StructureLearner:
             self.config.statistic,
             design_effects,
         )
-        return self._learn(test, previous, started, table.schema)
+        excluded = [column.name for column in table.schema.excluded]
+        return self._learn(test, previous, started, table.schema, excluded)
 
     def learn_from(
-        self, test: IndependenceTest, previous: LearnedStructure | None = None
+        self,
+        test: IndependenceTest,
+        previous: LearnedStructure | None = None,
+        excluded: Sequence[str] = (),
     ) -> LearnedStructure:
-        """Learn by asking an independence test, such as a d-separation oracle."""
-        return self._learn(test, previous, self._clock(), None)
+        """Learn by asking an independence test, such as a d-separation oracle.
+
+        What is known of ``excluded`` variables is left aside: the test does not have them.
+        """
+        return self._learn(test, previous, self._clock(), None, excluded)
 
     def _learn(
         self,
@@ -129,9 +136,9 @@ class StructureLearner:
         previous: LearnedStructure | None,
         started: float,
         schema: Schema | None,
+        excluded: Sequence[str] = (),
     ) -> LearnedStructure:
         config = self.config
-        excluded = [] if schema is None else [column.name for column in schema.excluded]
         known = apply_knowledge(self.knowledge, test.names, excluded)
         limits = self._limits(started)
         warm = previous is not None and config.warm is not WarmStart.NONE
