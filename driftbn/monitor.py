@@ -154,6 +154,7 @@ class DriftMonitor:
     def accept(self) -> None:
         """Take the present as the new normal: the next window starts a new reference."""
         self._decider.accept()
+        self._episodes.close()
 
     def reset(self) -> None:
         """Forget everything, as if no record had come."""

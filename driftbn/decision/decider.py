@@ -80,8 +80,6 @@ class CountDecider:
         self.episodes = Episodes()
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
-        self._undecided: tuple[tuple[UndecidedPair, ...], int] = ((), 0)
-        self._undecided_for: object = None
 
     def decide(self, index: int, window: WindowEvidence) -> DriftDecision:
         """Judge one window, and take it in."""
@@ -103,7 +101,7 @@ class CountDecider:
         recent = self.regime.recent[-1]
         newest = Group(self.regime.plan, recent.counts, [recent.codes])
         comparison = self.regime.compare(newest)
-        return visible_pairs(comparison, self._single_level(comparison))
+        return visible_pairs(comparison, self._single_level(comparison))[0]
 
     def _single_level(self, comparison: Comparison) -> float:
         n_tests = len(self.config.scales) * max(comparison.plan.n_ties, 1)
@@ -239,7 +237,8 @@ class CountDecider:
     ) -> DriftDecision:
         if verdict is None:
             return DriftDecision(level, self.config.level, min_effect=self.config.min_effect)
-        pairs, n_pairs = self._undecided_pairs(verdict.comparison)
+        comparison = verdict.comparison
+        pairs, n_pairs = undecided_pairs(comparison, self._single_level(comparison))
         return DriftDecision(
             level=level,
             alpha=self.config.level,
@@ -251,14 +250,6 @@ class CountDecider:
             regime=regime.number,
             reference_windows=len(regime.windows),
         )
-
-    def _undecided_pairs(self, comparison: Comparison) -> tuple[tuple[UndecidedPair, ...], int]:
-        """Return the pairs without power; they stay the same while the tests do."""
-        key = comparison.plan, len(comparison.a.windows), comparison.b.n_rows
-        if key != self._undecided_for:
-            self._undecided = undecided_pairs(comparison, self._single_level(comparison))
-            self._undecided_for = key
-        return self._undecided
 
 
 def smallest(

@@ -22,6 +22,7 @@ from driftbn.learning.independence import Codes
 MAX_EDITS = 16
 THERE_LEVEL = 1e-3  # a tie with a smaller p-value is there
 GONE = 0.25  # of the larger association: what may be left of one that is not there
+MIN_NATS = 0.002  # a weaker association is not worth a name
 TURN_MARGIN = 5.0  # nats by which a direction must fit better
 ROWS_PER_CELL = 5
 
@@ -102,7 +103,7 @@ class EditSearch:
         self._cards = rows.cards
         self._excess = np.sqrt(effects - 1.0)
         self._old_scores = FamilyScores(rows.earlier, rows.cards)
-        self._new_scores = FamilyScores(rows.newer, rows.cards)
+        self._new_scores = FamilyScores(rows.newer, rows.cards, rows.earlier, parents)
         self._unsure = doubts.unsure
         self._certain = dict(doubts.certain)
         self._separators = doubts.separators
@@ -120,19 +121,24 @@ class EditSearch:
             self._apply(max(moves, key=lambda move: (move[0], -move[1].source, -move[1].target))[1])
         self._take_back()
         if not self._done and not blamed:
-            self._add_strongest(suspects)
+            self._name_strongest(suspects)
         return list(self._done.values())
 
-    def _add_strongest(self, suspects: list[Pair]) -> None:
-        """Name the pair that goes together most of those that did not before."""
+    def _name_strongest(self, suspects: list[Pair]) -> None:
+        """Name the pair without edge that came together, or apart, most."""
         found = []
         for x, y in suspects:
+            if self._adjacent(x, y):
+                continue
             after = self._both_ways(self._newer, x, y, self._after)[1]
             before = self._both_ways(self._earlier, x, y, self._before)[1]
-            if not self._adjacent(x, y) and before.nats <= GONE * after.nats:
-                found.append((after.nats, (-x, -y), self._directed(x, y)))
+            order = max(before.nats, after.nats), (-x, -y)
+            if self._is_gone(after, before):
+                found.append((order, self._directed(x, y)))
+            elif self._is_gone(before, after):
+                found.append((order, Edit(EditKind.REMOVE, x, y)))
         if found:
-            self._apply(max(found, key=lambda entry: entry[:2])[2])
+            self._apply(max(found, key=lambda entry: entry[0])[1])
 
     def _remove_gone(self, suspects: list[Pair], blamed: set[int]) -> None:
         """Take out what is not there any more, the strongest first."""
@@ -148,8 +154,12 @@ class EditSearch:
             discount = self._discount(source, target)
             was_there = before.p_value(discount) < THERE_LEVEL
             is_there = after.p_value(discount) < THERE_LEVEL
-            if was_there and not is_there and after.nats <= GONE * before.nats:
+            if was_there and not is_there and self._is_gone(before, after):
                 self._apply(Edit(EditKind.REMOVE, source, target))
+
+    @staticmethod
+    def _is_gone(before: Tie, after: Tie) -> bool:
+        return before.nats >= MIN_NATS and after.nats <= GONE * before.nats
 
     def _additions(self, suspects: list[Pair]) -> list[tuple[float, Edit]]:
         found = []
@@ -164,7 +174,9 @@ class EditSearch:
 
     def _has_come(self, x: int, y: int, after: Tie) -> bool:
         discount = self._discount(x, y)
-        if after.p_value(discount) >= THERE_LEVEL or self._is_separated(x, y, after):
+        if after.nats < MIN_NATS or after.p_value(discount) >= THERE_LEVEL:
+            return False
+        if self._is_separated(x, y, after):
             return False
         before = self._both_ways(self._earlier, x, y, self._before)[0]
         return before.p_value(discount) >= THERE_LEVEL or before.nats <= GONE * after.nats

@@ -12,8 +12,14 @@ from driftbn.learning.independence import Codes
 Parents = dict[int, frozenset[int]]
 
 
+UNSEEN = 0.5  # added to each count of an earlier table
+
+
 class FamilyScores:
     """Scores of fields with their parents on the rows of some windows, each computed once.
+
+    A family scores by its log likelihood less what its parameters cost (BIC). If it has the parents
+    that it had in earlier windows, the table known from there costs nothing.
 
     Parameters
     ----------
@@ -21,18 +27,34 @@ class FamilyScores:
         The rows.
     cards
         Levels of each variable.
+    earlier
+        Earlier windows whose tables may still hold.
+    known
+        The parents that these tables have.
     """
 
-    def __init__(self, windows: Sequence[Codes], cards: Ints) -> None:
+    def __init__(
+        self,
+        windows: Sequence[Codes],
+        cards: Ints,
+        earlier: Sequence[Codes] = (),
+        known: Parents | None = None,
+    ) -> None:
         self._windows = windows
         self._cards = cards
+        self._earlier = earlier
+        self._known = known or {}
         self._scores: dict[tuple[int, frozenset[int]], float] = {}
 
     def score(self, v: int, parents: frozenset[int]) -> float:
-        """Return the log likelihood of a family less what its parameters cost, in nats."""
+        """Return how well a family explains the rows, in nats."""
         key = v, parents
         if key not in self._scores:
-            self._scores[key] = self._score(v, sorted(parents))
+            members = sorted(parents)
+            score = self._own(v, members)
+            if self._known.get(v) == parents:
+                score = max(score, self._unchanged(v, members))
+            self._scores[key] = score
         return self._scores[key]
 
     def gain_of_adding(self, parents: Parents, source: int, target: int) -> float:
@@ -47,22 +69,40 @@ class FamilyScores:
         turned = self.gain_of_adding(parents, target, source) + taken
         return turned - max(0.0, taken)
 
-    def _score(self, v: int, members: list[int]) -> float:
-        codes = [self._configuration(members, window) for window in self._windows]
-        code = codes[0] if len(codes) == 1 else np.concatenate(codes)
-        levels = np.concatenate([window[v] for window in self._windows])
-        n_rows, card = len(code), int(self._cards[v])
-        room = int(np.prod(self._cards[members], dtype=np.float64))
-        if room > 4 * n_rows:
-            seen, code = np.unique(code, return_inverse=True)
-            room = len(seen)
-        counts = np.bincount(code * card + levels, minlength=room * card)
-        table = counts.reshape(room, card).astype(np.float64)
+    def _own(self, v: int, members: list[int]) -> float:
+        (table,) = self._tables(v, members, [self._windows])
         rows = table.sum(axis=1)
         n_levels = int(np.count_nonzero(table.sum(axis=0)))
         n_parameters = int(np.count_nonzero(rows)) * max(n_levels - 1, 0)
         likelihood = _sum_n_log_n(table) - _sum_n_log_n(rows)
-        return likelihood - 0.5 * n_parameters * float(np.log(n_rows))
+        return likelihood - 0.5 * n_parameters * float(np.log(rows.sum()))
+
+    def _unchanged(self, v: int, members: list[int]) -> float:
+        now, before = self._tables(v, members, [self._windows, self._earlier])
+        shares = before + UNSEEN
+        shares /= shares.sum(axis=1, keepdims=True)
+        return float(np.sum(now * np.log(shares)))
+
+    def _tables(
+        self, v: int, members: list[int], groups: Sequence[Sequence[Codes]]
+    ) -> list[Floats]:
+        """Return counts ``[configurations, levels]`` of each group, of the same configurations."""
+        card = int(self._cards[v])
+        codes = [
+            np.concatenate([self._configuration(members, window) for window in group])
+            for group in groups
+        ]
+        room = int(np.prod(self._cards[members], dtype=np.float64))
+        if room > 4 * sum(len(code) for code in codes):
+            seen, flat = np.unique(np.concatenate(codes), return_inverse=True)
+            room = len(seen)
+            codes = np.split(flat, np.cumsum([len(code) for code in codes])[:-1])
+        tables = []
+        for code, group in zip(codes, groups, strict=True):
+            levels = np.concatenate([window[v] for window in group])
+            counts = np.bincount(code * card + levels, minlength=room * card)
+            tables.append(counts.reshape(room, card).astype(np.float64))
+        return tables
 
     def _configuration(self, members: list[int], window: Codes) -> Ints:
         code = np.zeros(window.shape[1], np.int64)

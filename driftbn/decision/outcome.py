@@ -261,8 +261,10 @@ class DriftDecision:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the fields whose own tables changed."""
-        return tuple(change.name for change in self.node_changes)
+        """Names of the fields whose own tables changed: by their tests, or by an edge to them."""
+        found = [change.name for change in self.node_changes]
+        found += [edge.target for edge in self.edges if edge.change is ChangeType.ADDED]
+        return tuple(dict.fromkeys(found))
 
     @property
     def confirmed_hamming(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -46,6 +46,10 @@ class Report(Protocol):
     @property
     def decision(self) -> DriftDecision:
         """What is scored."""
+
+    @property
+    def twins(self) -> Sequence[tuple[str, str]]:
+        """Fields that say the same as another one, with that other one."""
 
     @property
     def timings(self) -> Timings:
@@ -138,10 +142,21 @@ def run_monitor(task: Task, monitor: Monitor) -> Result:
     ordinary = [r.timings for r in reports if r.decision.level is DriftLevel.STABLE]
     return Result(
         task,
-        score_stream(scenario, [(report.index, report.decision) for report in reports]),
+        score_stream(
+            scenario, [(report.index, report.decision) for report in reports], _twins(reports)
+        ),
         tuple(timings.learn for timings in ordinary),
         tuple(timings.decide for timings in ordinary),
     )
+
+
+def _twins(reports: Sequence[Report]) -> dict[str, str]:
+    """Return the fields that were equal to another one in every window."""
+    found = dict(reports[0].twins)
+    for report in reports:
+        now = dict(report.twins)
+        found = {name: other for name, other in found.items() if now.get(name) == other}
+    return found
 
 
 def result_from(line: str) -> Result:

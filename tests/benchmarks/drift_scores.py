@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -106,8 +106,14 @@ class StreamScore:
     wrongly_called: bool = False
 
 
-def score_stream(scenario: Scenario, decisions: Decisions) -> StreamScore:
-    """Compare the decisions, with the numbers of their windows, with the known change."""
+def score_stream(
+    scenario: Scenario, decisions: Decisions, twins: Mapping[str, str] | None = None
+) -> StreamScore:
+    """Compare the decisions, with the numbers of their windows, with the known change.
+
+    Fields that say the same before and after the change cannot be told apart by any method: with
+    ``twins`` a field counts as the one that it is always equal to.
+    """
     begin, back = scenario.change_window, scenario.return_window
     quiet = [decision for _, decision in _between(decisions, 0, begin)]
     n_quiet = sum(decision.level in _TESTED for decision in quiet)
@@ -125,7 +131,7 @@ def score_stream(scenario: Scenario, decisions: Decisions) -> StreamScore:
         seen_soon=alarm is not None and alarm < full + N_SOON,
         delay=None if alarm is None else alarm - begin,
         n_episodes=_episodes_started(decisions, begin, end),
-        naming=None if alarm is None else _naming(scenario.change, decisions, alarm),
+        naming=None if alarm is None else _naming(scenario.change, decisions, alarm, twins or {}),
         return_seen=None if back is None else return_alarm is not None,
         return_called=None if back is None else _called_recurring(decisions, return_alarm),
         wrongly_called=any(d.recurring for _, d in _between(decisions, begin, end)),
@@ -153,19 +159,23 @@ def _called_recurring(decisions: Decisions, alarm: int | None) -> bool:
     return any(decision.recurring for _, decision in _between(decisions, alarm, alarm + 2))
 
 
-def _naming(change: Change, decisions: Decisions, alarm: int) -> Naming:
+def _naming(change: Change, decisions: Decisions, alarm: int, twins: Mapping[str, str]) -> Naming:
+    def same(edge: Edge) -> Edge:
+        return _unordered((twins.get(edge[0], edge[0]), twins.get(edge[1], edge[1])))
+
     by_index = dict(decisions)
     decision = _naming_decision(by_index[alarm], by_index.get(alarm + 1))
-    pairs = {_unordered(edge) for edge in _changed_edges(change)}
-    named = {edge.pair for edge in decision.edges}
-    concerned = set(change.nodes).union(*pairs)
-    turned = {edge.pair for edge in decision.edges if edge.change is ChangeType.REVERSED}
-    reversals = {_unordered(edge) for edge in change.edges_reversed}
+    pairs = {same(edge) for edge in _changed_edges(change)}
+    named = {same(edge.pair) for edge in decision.edges}
+    nodes = {twins.get(name, name) for name in change.nodes}
+    concerned = nodes.union(*pairs)
+    turned = {same(edge.pair) for edge in decision.edges if edge.change is ChangeType.REVERSED}
+    reversals = {same(edge) for edge in change.edges_reversed}
     kind = decision.kind or by_index[alarm].kind
     return Naming(
         edges=Overlap.of(named, pairs),
         touching=sum(not concerned.isdisjoint(pair) for pair in named),
-        nodes=Overlap.of(set(decision.nodes), set(change.nodes)),
+        nodes=Overlap.of({twins.get(name, name) for name in decision.nodes}, nodes),
         kind="none" if kind is None else kind.value,
         expected_kind=_EXPECTED_KIND[change.kind].value,
         reversal=reversals <= turned if reversals else None,

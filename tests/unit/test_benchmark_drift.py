@@ -368,6 +368,7 @@ class FakeReport:
     index: int
     decision: DriftDecision
     timings: FakeTimings = FakeTimings()
+    twins: tuple[tuple[str, str], ...] = ()
 
 
 class FakeMonitor:

@@ -15,11 +15,11 @@ from driftbn.decision.comparison import (
     Group,
     chi_square_p,
     deviance_p_values,
-
 )
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan
 from driftbn.decision.plan import make_plan
+from driftbn.decision.states import LARGE_EFFECT, merge_states
 from driftbn.graph import Dag
 from driftbn.learning import ChiSquareTest
 from tests import reference_decision as reference
