@@ -51,7 +51,7 @@ class DecisionConfig:
     alpha: float | None = None
     windows_between_false_alarms: float | None = None
     min_effect: float = 0.0
-    scales: tuple[int, ...] = (1, 2, 4)
+    scales: tuple[int, ...] = (1, 3, 6)
     reference_windows: int = 8
     archived_regimes: int = 4
     reference_alpha: float = 0.001

@@ -19,10 +19,11 @@ from driftbn.decision.comparison import (
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan
 from driftbn.decision.plan import make_plan
-from driftbn.decision.states import LARGE_EFFECT, merge_states
+from driftbn.decision.states import merge_states
 from driftbn.graph import Dag
 from driftbn.learning import ChiSquareTest
 from tests import reference_decision as reference
+from tests.unit.test_decision_states import naive_check
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -250,14 +251,19 @@ def test_states_are_merged_as_the_statistic_merges_them(seed: int) -> None:
 
 def corrected_p(
     compared: Comparison, given_set: tuple[int, ...], v: int, statistics: np.ndarray
-) -> float:
-    """Correct the test of the states of ``v`` by the formula, from single rows."""
+) -> tuple[float, float]:
+    """Correct the test of the states of ``v`` from single rows."""
     if statistics[2] <= 0.0:
-        return 1.0
-    cards = compared.plan.tables.cards.tolist()
-    groups = compared.a.windows, compared.b.windows
-    effect = reference.effect_on_states(groups, cards, (*given_set, v))
-    return effect.p_value(*statistics[:3].tolist())
+        return 1.0, 1.0
+    cards = compared.plan.tables.cards
+    groups = ([], [])
+    for cells, windows in zip(groups, (compared.a.windows, compared.b.windows), strict=True):
+        for codes in windows:
+            code = np.zeros(codes.shape[1], np.int64)
+            for member in (*given_set, v):
+                code = code * cards[member] + codes[member]
+            cells.append(code)
+    return naive_check(groups, int(np.prod(cards[list(given_set)])), int(cards[v]))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -267,9 +273,10 @@ def test_a_node_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         if p > 0.05 / compared.plan.n_nodes:
             assert compared.node_p_value(v) == (p, 1.0)
             continue
-        expected = corrected_p(compared, compared.plan.given(v), v, compared.node_statistics[v])
+        given_set, statistics = compared.plan.given(v), compared.node_statistics[v]
+        expected, effect = corrected_p(compared, given_set, v, statistics)
         assert compared.node_p_value(v)[0] == pytest.approx(max(p, expected), rel=1e-6)
-        assert compared.node_p_value(v)[1] > 1.5
+        assert compared.node_p_value(v)[1] == pytest.approx(effect, rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -288,8 +295,8 @@ def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         g, dof = compared.tie_statistics[:, index].tolist()
         ends = compared.end_statistics(index)
         p_ends = [
-            corrected_p(compared, (*members, child), source, ends[0]),
-            corrected_p(compared, (*members, source), child, ends[1]),
+            corrected_p(compared, (*members, child), source, ends[0])[0],
+            corrected_p(compared, (*members, source), child, ends[1])[0],
         ]
         interaction = max(plain, effect.p_value(g, dof, 2.0 * dof))
         found = compared.tie_p_value(index)
@@ -312,6 +319,54 @@ def test_taking_out_dependence_never_makes_a_test_surer(copies: int) -> None:
             assert effect >= no_effect == 1.0
             n_raised += p > plain_p
     assert n_raised > 5
+
+
+def with_effects(compared: Comparison, effects: np.ndarray, *, discount: bool = True) -> Comparison:
+    b = compared.b
+    return Comparison(compared.a, Group(b.plan, b.counts, b.windows, effects), discount=discount)
+
+
+def test_fields_without_dependence_are_looked_at_as_they_are() -> None:
+    compared = draw_comparison(3, kept=0.6)
+    same = with_effects(compared, np.ones(compared.plan.n_nodes))
+    np.testing.assert_array_equal(same.node_p_values, compared.node_p_values)
+    np.testing.assert_array_equal(same.tie_p_values, compared.tie_p_values)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nine_tenths_of_the_dependence_are_taken_out_of_nodes_at_first_look(seed: int) -> None:
+    compared = draw_comparison(seed, kept=0.6)
+    effects = np.linspace(1.0, 6.0, compared.plan.n_nodes)
+    statistics = compared.node_statistics.copy()
+    statistics[:, 0] /= 0.1 + 0.9 * effects
+    found = with_effects(compared, effects)
+    np.testing.assert_allclose(found.node_p_values, deviance_p_values(statistics))
+    np.testing.assert_array_equal(found.node_statistics, compared.node_statistics)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_are_discounted_at_first_look_by_both_of_their_ends(seed: int) -> None:
+    compared = draw_comparison(seed, kept=0.8)
+    effects = np.linspace(1.0, 6.0, compared.plan.n_nodes)
+    found = with_effects(compared, effects)
+    value, dof = compared.tie_statistics
+    for index in range(compared.plan.n_ties):
+        source, child = compared.plan.tie(index)
+        discount = 1.0 + 0.9 * np.sqrt((effects[source] - 1.0) * (effects[child] - 1.0))
+        if found.tie_p_values[index] < 1.0:
+            expected = chi2.sf(value[index] / discount, dof[index])
+            assert found.tie_p_values[index] == pytest.approx(expected, rel=1e-9)
+        assert found.plain_tie_p_value(index) >= compared.plain_tie_p_value(index)
+        if discount == 1.0:
+            assert found.plain_tie_p_value(index) == compared.plain_tie_p_value(index)
+
+
+def test_a_first_look_without_discount_does_not_ask_for_dependence() -> None:
+    compared = draw_comparison(1, kept=0.6)
+    effects = np.full(compared.plan.n_nodes, 9.0)
+    found = with_effects(compared, effects, discount=False)
+    np.testing.assert_array_equal(found.node_p_values, compared.node_p_values)
+    np.testing.assert_array_equal(found.tie_p_values, compared.tie_p_values)
 
 
 class AsiaStream:

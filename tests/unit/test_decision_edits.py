@@ -1,0 +1,170 @@
+"""The fewest changes of a graph that explain new windows, on rows made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch, Rows
+from driftbn.decision.families import Parents
+
+ADD, REMOVE, TURN = EditKind.ADD, EditKind.REMOVE, EditKind.TURN
+
+
+def draw(
+    order: list[int], parents: Mapping[int, list[int]], seed: int, kept: float = 0.6
+) -> np.ndarray:
+    """Draw yes and no; a field with parents follows whether all of them say yes, mostly."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 2, (len(order), 3000)).astype(np.uint8)
+    for v in order:
+        if parents.get(v):
+            said = np.all(codes[parents[v]] == 1, axis=0)
+            follows = rng.random(3000) < kept
+            codes[v, follows] = said[follows]
+    return codes
+
+
+def graph(n_fields: int, **parents: set[int]) -> Parents:
+    """Write the parents of a field as ``_1={0, 2}``."""
+    given = {int(name[1:]): frozenset(value) for name, value in parents.items()}
+    return {v: given.get(v, frozenset()) for v in range(n_fields)}
+
+
+def search(
+    before: Parents,
+    earlier: np.ndarray,
+    newer: np.ndarray,
+    *,
+    effect: float = 1.0,
+    separators: Mapping[tuple[int, int], tuple[int, ...]] | None = None,
+    sure: bool = True,
+) -> EditSearch:
+    n_fields = len(before)
+    certain = before if sure else graph(n_fields)
+    doubts = Doubts([not sure] * n_fields, certain, separators or {})
+    cards = np.full(n_fields, 2)
+    return EditSearch(before, Rows([earlier], [newer], cards), np.full(n_fields, effect), doubts)
+
+
+def test_an_edge_that_is_gone_is_removed() -> None:
+    earlier, newer = draw([0, 1, 2], {1: [0], 2: [1]}, 1), draw([0, 1, 2], {1: [0]}, 2)
+    found = search(graph(3, _1={0}, _2={1}), earlier, newer).run([(1, 2)], [2])
+    assert found == [Edit(REMOVE, 1, 2)]
+
+
+def test_an_edge_that_is_weaker_is_not_removed() -> None:
+    earlier, newer = draw([0, 1], {1: [0]}, 1), draw([0, 1], {1: [0]}, 2, kept=0.3)
+    assert search(graph(2, _1={0}), earlier, newer).run([(0, 1)], [1]) == []
+
+
+def test_an_edge_that_nothing_points_at_is_left_alone() -> None:
+    earlier, newer = draw([0, 1, 2], {1: [0], 2: [1]}, 1), draw([0, 1, 2], {1: [0]}, 2)
+    assert search(graph(3, _1={0}, _2={1}), earlier, newer).run([], []) == []
+
+
+def test_an_edge_that_has_come_is_added() -> None:
+    earlier, newer = draw([0, 1, 2], {1: [0]}, 1), draw([0, 1, 2], {1: [0], 2: [1]}, 2)
+    (edit,) = search(graph(3, _1={0}), earlier, newer).run([(1, 2)], [])
+    assert (edit.kind, {edit.source, edit.target}) == (ADD, {1, 2})
+
+
+def test_an_added_edge_closes_no_circle() -> None:
+    """0 leads to 1, so that an edge between 0 and 2, where 2 follows 1, can only point to 2."""
+    before = graph(3, _1={0}, _2={1})
+    earlier = draw([0, 1, 2], {1: [0], 2: [1]}, 1)
+    newer = draw([0, 1, 2], {1: [0], 2: [0, 1]}, 2)
+    found = search(before, earlier, newer).run([(0, 2)], [])
+    assert found == [Edit(ADD, 0, 2)]
+
+
+def test_an_edge_that_was_there_before_is_no_addition() -> None:
+    """The reference graph lacks it; the windows of the reference have it."""
+    earlier, newer = draw([0, 1], {1: [0]}, 1), draw([0, 1], {1: [0]}, 2)
+    assert search(graph(2), earlier, newer).run([(0, 1)], [0]) == []
+
+
+def test_an_echo_through_added_edges_is_not_named() -> None:
+    """0 - 1 and 1 - 2 have come, so that 0 and 2 go together too."""
+    earlier, newer = draw([0, 1, 2], {}, 1), draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
+    found = search(graph(3), earlier, newer).run([(0, 1), (0, 2), (1, 2)], [0, 1, 2])
+    assert {(edit.kind, *sorted((edit.source, edit.target))) for edit in found} == {
+        (ADD, 0, 1),
+        (ADD, 1, 2),
+    }
+
+
+def test_an_echo_down_an_old_edge_is_not_named() -> None:
+    before = graph(3, _2={1})
+    earlier = draw([0, 1, 2], {2: [1]}, 1, kept=0.8)
+    newer = draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
+    found = search(before, earlier, newer).run([(0, 1), (0, 2)], [1])
+    assert [(edit.kind, {edit.source, edit.target}) for edit in found] == [(ADD, {0, 1})]
+
+
+def test_an_edge_that_points_the_other_way_is_turned() -> None:
+    """0, 2 and 3 led to 1; now 2 and 3 lead to 1, and 1 to 0."""
+    before = graph(4, _1={0, 2, 3})
+    earlier = draw([0, 2, 3, 1], {1: [0, 2, 3]}, 1, kept=0.9)
+    newer = draw([2, 3, 1, 0], {1: [2, 3], 0: [1]}, 2, kept=0.8)
+    found = search(before, earlier, newer).run([], [0, 1])
+    assert found == [Edit(TURN, 1, 0)]
+
+
+def test_an_edge_of_free_direction_is_not_turned() -> None:
+    earlier, newer = draw([0, 1], {1: [0]}, 1), draw([1, 0], {0: [1]}, 2)
+    assert search(graph(2, _1={0}), earlier, newer).run([(0, 1)], [0, 1]) == []
+
+
+def test_bursty_rows_need_a_stronger_sign() -> None:
+    earlier, newer = draw([0, 1], {}, 1), draw([0, 1], {1: [0]}, 2, kept=0.1)
+    assert len(search(graph(2), earlier, newer).run([(0, 1)], [0])) == 1
+    assert search(graph(2), earlier, newer, effect=15.0).run([(0, 1)], [0]) == []
+
+
+def test_what_the_new_graph_separates_is_no_edge_where_directions_are_free() -> None:
+    """2 is between 0 and 1, and nobody has said so."""
+    earlier, newer = draw([0, 1, 2], {}, 1), draw([0, 2, 1], {2: [0], 1: [2]}, 2, kept=0.8)
+    hidden = {"separators": {(0, 1): (2,)}}
+    assert search(graph(3), earlier, newer, sure=False, **hidden).run([(0, 1)], [2]) == []
+    assert len(search(graph(3), earlier, newer, sure=True, **hidden).run([(0, 1)], [2])) == 1
+
+
+def test_the_strongest_pair_is_named_where_nothing_else_is() -> None:
+    earlier, newer = draw([0, 1, 2], {}, 1), draw([0, 2, 1], {2: [0], 1: [2]}, 2, kept=0.8)
+    doubtful = search(graph(3), earlier, newer, sure=False, separators={(0, 1): (2,)})
+    (edit,) = doubtful.run([(0, 1)], [])
+    assert (edit.kind, {edit.source, edit.target}) == (ADD, {0, 1})
+
+
+def test_a_change_is_named_once_whatever_the_order_of_the_suspects() -> None:
+    earlier, newer = draw([0, 1, 2], {}, 1), draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
+    one = search(graph(3), earlier, newer).run([(0, 1), (1, 2), (0, 2)], [0, 1, 2])
+    other = search(graph(3), earlier, newer).run([(2, 1), (2, 0), (1, 0), (0, 1)], [2, 1, 0])
+    assert one == other
+
+
+def random_rows(rng: np.random.Generator, seed: int) -> tuple[dict[int, list[int]], np.ndarray]:
+    order = rng.permutation(6).tolist()
+    parents = {
+        v: rng.choice(order[:i], min(i, int(rng.integers(0, 4))), replace=False).tolist()
+        for i, v in enumerate(order)
+    }
+    return parents, draw(order, parents, seed, kept=0.8)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_rows_and_any_doubts_give_an_answer(seed: int) -> None:
+    """Graphs of six fields with free directions, new rows by another graph."""
+    rng = np.random.default_rng(seed)
+    (old, earlier), (_, newer) = (random_rows(rng, seed + i) for i in (0, 100))
+    before = {v: frozenset(parents) for v, parents in old.items()}
+    pairs = [(x, y) for x in range(6) for y in range(x)]
+    found = search(before, earlier, newer, sure=False).run(pairs, range(6))
+    named = [frozenset((edit.source, edit.target)) for edit in found]
+    assert len(set(named)) == len(named)
+    for edit in found:
+        joined = edit.source in before[edit.target] or edit.target in before[edit.source]
+        assert joined == (edit.kind is not ADD)

@@ -1,0 +1,136 @@
+"""What has changed, by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driftbn.datasets import add_edge, asia, change_root_marginal, change_table, remove_edge
+from driftbn.datasets.sampling import sample_codes
+from driftbn.decision.association import measure_tie
+from driftbn.decision.comparison import Comparison
+from driftbn.decision.evidence import learn_rows
+from driftbn.decision.naming import (
+    NAMING_LEVEL,
+    Naming,
+    associations,
+    holm,
+    name_changes,
+    node_effect,
+)
+from driftbn.decision.outcome import ChangeType, DriftKind
+from driftbn.decision.regime import Regime
+from driftbn.decision.settings import DecisionConfig
+from driftbn.learning import StructureLearner
+from driftbn.network import BayesianNetwork
+
+NAMES = sorted(asia().nodes)
+p_values = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
+
+
+@given(p=p_values, more=st.integers(0, 10))
+def test_holm_lies_between_the_p_values_and_bonferroni(p: list[float], more: int) -> None:
+    adjusted = holm(p, len(p) + more)
+    for plain, found in zip(p, adjusted, strict=True):
+        assert plain <= found <= 1.0
+        assert found <= max(min(1.0, plain * (len(p) + more)), max(adjusted))
+    order = np.argsort(p, kind="stable")
+    assert np.all(np.diff(np.array(adjusted)[order]) >= 0)
+
+
+@given(p=p_values, level=st.floats(0.001, 0.5))
+def test_holm_rejects_by_steps(p: list[float], level: float) -> None:
+    rejected = 0
+    for rank, plain in enumerate(sorted(p)):
+        if plain * (len(p) - rank) > level:
+            break
+        rejected += 1
+    assert sum(found <= level for found in holm(p, len(p))) == rejected
+
+
+def test_holm_of_nothing_is_nothing() -> None:
+    assert holm([], 5) == []
+
+
+def rows(network: BayesianNetwork, n_rows: int, seed: int) -> np.ndarray:
+    order = [network.index(name) for name in NAMES]
+    return sample_codes(network, n_rows, np.random.default_rng(seed))[order]
+
+
+def named(after: BayesianNetwork, seed: int = 1) -> tuple[Naming, Comparison]:
+    learner = StructureLearner()
+    windows = [learn_rows(learner, rows(asia(), 3000, seed + i), NAMES) for i in range(4)]
+    regime = Regime(0, DecisionConfig(), learner, windows[0])
+    for window in windows[1:]:
+        regime.join(regime.read(window))
+    newest = learn_rows(learner, rows(after, 3000, seed + 50), NAMES)
+    compared = regime.compare(regime.read(newest))
+    naming = name_changes(
+        compared, regime.learned.graph, regime.parents, newest.learned, newest.effects
+    )
+    return naming, compared
+
+
+def test_nothing_is_named_where_nothing_changed() -> None:
+    naming, _ = named(asia())
+    assert (naming.edges, naming.nodes, naming.effect) == ((), (), 0.0)
+
+
+def test_a_removed_edge_is_named_with_what_is_left_of_it() -> None:
+    naming, compared = named(remove_edge(asia(), "smoke", "bronc").network)
+    (edge,) = naming.edges
+    assert naming.kind is DriftKind.STRUCTURAL
+    assert (edge.pair, edge.change) == (("bronc", "smoke"), ChangeType.REMOVED)
+    assert edge.p_value < 1e-10
+    assert edge.before.low <= 0.0462 <= edge.before.high
+    assert edge.after.low == 0.0
+    assert edge.after.high < 0.005
+    assert naming.effect == pytest.approx(edge.before.nats - edge.after.nats, abs=0.02)
+    assert compared.b.n_rows == 3000
+
+
+def test_an_added_edge_is_named_with_its_strength() -> None:
+    change = add_edge(asia(), "bronc", "xray", 0.03, np.random.default_rng(1))
+    naming, _ = named(change.network)
+    (edge,) = naming.edges
+    assert (edge.pair, edge.change) == (("bronc", "xray"), ChangeType.ADDED)
+    assert edge.before.high < 0.003
+    assert edge.after.low < 0.03 < edge.after.high
+
+
+def test_a_changed_table_is_named_with_its_parents() -> None:
+    change = change_table(asia(), "dysp", 0.02, np.random.default_rng(2))
+    naming, compared = named(change.network)
+    assert naming.kind is DriftKind.MECHANISM
+    assert naming.edges == ()
+    (node,) = naming.nodes
+    assert (node.name, node.parents) == ("dysp", ("bronc", "either"))
+    assert node.p_value <= NAMING_LEVEL
+    assert node.effect == naming.effect == node_effect(compared, NAMES.index("dysp"))
+
+
+def test_a_changed_node_without_parents_is_a_marginal_change() -> None:
+    naming, _ = named(change_root_marginal(asia(), "asia", 0.02, np.random.default_rng(3)).network)
+    assert naming.kind is DriftKind.MARGINAL
+    assert [(node.name, node.parents) for node in naming.nodes] == [("asia", ())]
+
+
+def test_associations_are_those_of_the_rows() -> None:
+    _, compared = named(asia())
+    plan = compared.plan
+    for tie in range(0, plan.n_ties, 5):
+        source, child = plan.tie(tie)
+        members = plan.given(plan.n_nodes + tie)
+        for found, group in zip(associations(compared, tie), (compared.a, compared.b), strict=True):
+            tied = measure_tie(group.windows, plan.tables.cards, (child, source), members)
+            assert found.nats == pytest.approx(tied.nats, abs=1e-12)
+
+
+def test_tables_that_agree_have_no_effect() -> None:
+    naming, compared = named(asia())
+    effects = [node_effect(compared, v) for v in range(8)]
+    assert naming.effect == 0.0
+    assert max(effects) < 0.003
+    assert min(effects) >= 0.0
