@@ -298,4 +298,3 @@ def _data(report: WindowReport) -> dict[str, object]:
         "overrun": None if report.overrun is None else report.overrun.value,
         "events": [event_to_dict(event) for event in report.events],
     }
-

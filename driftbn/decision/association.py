@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.evidence import Ints
+from driftbn.decision.cells import joint_codes
 from driftbn.decision.outcome import Association
 from driftbn.learning.independence import Codes
 
@@ -84,9 +85,6 @@ def measure_tie(
     n_strata = int(np.prod(cards[list(given)]))
     counts = np.zeros(n_strata * n_x * n_y, np.int64)
     for codes in windows:
-        code = np.zeros(codes.shape[1], np.int64)
-        for v in (*given, *pair):
-            code *= int(cards[v])
-            code += codes[v]
-        counts += np.bincount(code, minlength=len(counts))
+        cells = joint_codes(codes, cards, (*given, *pair))
+        counts += np.bincount(cells, minlength=len(counts))
     return tie_of(counts.reshape(n_strata, n_x, n_y))

@@ -19,6 +19,7 @@ from driftbn._kernels.deviance import (
 )
 from driftbn._kernels.evidence import Floats
 from driftbn._kernels.tables import Counts
+from driftbn.decision.cells import joint_codes
 from driftbn.decision.dependence import Dependence, block_counts, corrected_p_value, measure
 from driftbn.decision.plan import TestPlan
 from driftbn.decision.states import StateRows, check_states, divided
@@ -227,13 +228,8 @@ class Comparison:
     def _cells(self, members: Sequence[int]) -> tuple[list[npt.NDArray[np.int64]], int, int]:
         """Return for each window, those of ``a`` first, the joint code of its rows."""
         cards = self.plan.tables.cards
-        coded = []
-        for codes in (*self.a.windows, *self.b.windows):
-            code = np.zeros(codes.shape[1], np.int64)
-            for v in members:
-                code *= cards[v]
-                code += codes[v]
-            coded.append(code)
+        windows = (*self.a.windows, *self.b.windows)
+        coded = [joint_codes(codes, cards, members) for codes in windows]
         return coded, int(np.prod(cards[list(members)])), len(self.a.windows)
 
     def _check(self, statistics: Floats, members: tuple[int, ...], v: int) -> tuple[float, float]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn.decision.association import Tie, measure_tie
+from driftbn.decision.cells import trimmed
 from driftbn.decision.families import FamilyScores, Parents, reaches
 from driftbn.learning.independence import Codes
 
@@ -258,9 +259,7 @@ class EditSearch:
     ) -> Tie:
         n_rows = sum(codes.shape[1] for codes in windows)
         room = n_rows // (ROWS_PER_CELL * int(self._cards[source] * self._cards[target]))
-        kept = sorted(given)
-        while kept and int(np.prod(self._cards[kept])) > room:
-            kept.remove(max(kept, key=lambda v: (int(self._cards[v]), v)))
+        kept = trimmed(sorted(given), self._cards, room)
         return measure_tie(windows, self._cards, (target, source), kept)
 
     def _discount(self, x: int, y: int) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from driftbn._kernels.evidence import Floats, Ints
+from driftbn.decision.cells import joint_codes
 from driftbn.learning.independence import Codes
 
 Parents = dict[int, frozenset[int]]
@@ -89,7 +90,7 @@ class FamilyScores:
         """Return counts ``[configurations, levels]`` of each group, of the same configurations."""
         card = int(self._cards[v])
         codes = [
-            np.concatenate([self._configuration(members, window) for window in group])
+            np.concatenate([joint_codes(window, self._cards, members) for window in group])
             for group in groups
         ]
         room = int(np.prod(self._cards[members], dtype=np.float64))
@@ -103,13 +104,6 @@ class FamilyScores:
             counts = np.bincount(code * card + levels, minlength=room * card)
             tables.append(counts.reshape(room, card).astype(np.float64))
         return tables
-
-    def _configuration(self, members: list[int], window: Codes) -> Ints:
-        code = np.zeros(window.shape[1], np.int64)
-        for z in members:
-            code *= int(self._cards[z])
-            code += window[z]
-        return code
 
 
 def reaches(parents: Parents, start: int, end: int) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.tables import MASKS_MAX, Coded, Counts, Splits, Tables, count_tables
+from driftbn.decision.cells import trimmed
 from driftbn.decision.levels import LevelMap
 from driftbn.graph import Dag
 from driftbn.learning.independence import ChiSquareTest, Codes
@@ -101,14 +102,14 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     ends = [(-1, v) for v in range(n_nodes)]
     for child in range(n_nodes):
         room = n_rows // (ROWS_PER_CELL * cards[child])
-        cut = {card: _trimmed(parents[child], cards, room // card) for card in set(cards.tolist())}
+        cut = {card: trimmed(parents[child], cards, room // card) for card in set(cards.tolist())}
         for source in range(n_nodes):
             if source == child or child in parents[source]:
                 continue
             given = cut[int(cards[source])]
             if source in parents[child]:
                 others = [v for v in parents[child] if v != source]
-                given = _trimmed(others, cards, int(room // cards[source]))
+                given = trimmed(others, cards, int(room // cards[source]))
             elif source > child and given == _other_way(source, child, parents, cards, n_rows):
                 continue
             sets.append(given)
@@ -133,22 +134,14 @@ def with_cards(plan: TestPlan, cards: Ints) -> TestPlan:
 
 def _node_set(v: int, parents: list[int], cards: Ints, n_rows: int) -> tuple[int, ...]:
     room = min(n_rows // ROWS_PER_CONFIGURATION, NODE_CELLS_MAX // int(cards[v]))
-    return _trimmed(parents, cards, room)
+    return trimmed(parents, cards, room)
 
 
 def _other_way(
     source: int, child: int, parents: list[list[int]], cards: Ints, n_rows: int
 ) -> tuple[int, ...]:
     room = n_rows // (ROWS_PER_CELL * int(cards[source]) * int(cards[child]))
-    return _trimmed(parents[source], cards, room)
-
-
-def _trimmed(members: list[int], cards: Ints, room: int) -> tuple[int, ...]:
-    """Leave out the member with the most levels until there are at most ``room`` configurations."""
-    kept = sorted(members)
-    while kept and int(np.prod(cards[kept])) > room:
-        kept.remove(max(kept, key=lambda v: (int(cards[v]), v)))
-    return tuple(kept)
+    return trimmed(parents[source], cards, room)
 
 
 def _make_tables(ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints) -> Tables:

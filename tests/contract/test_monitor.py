@@ -473,6 +473,16 @@ def test_events_of_single_records_are_put_together() -> None:
     )
 
 
+def test_an_event_waits_for_its_window_in_a_snapshot() -> None:
+    monitor = DriftMonitor(window=SIZE)
+    monitor.update(drifting().iloc[: SIZE + 10])
+    monitor.update(drifting().iloc[SIZE + 10 : SIZE + 15].assign(smoke="often", further=1))
+    again = restored(monitor)
+    for one in (monitor, again):
+        reports = one.update(drifting().iloc[SIZE + 15 : 3 * SIZE])
+        assert events(reports) == [(1, "further", "new_column", 5), (1, "smoke", "new_level", 5)]
+
+
 def test_a_column_of_gaps_is_taken_as_it_is() -> None:
     assert events(with_oddity(lambda part: part.assign(smoke=None))) == []
 

@@ -60,6 +60,20 @@ def test_an_edge_that_is_weaker_is_not_removed() -> None:
     assert search(graph(2, _1={0}), earlier, newer).run([(0, 1)], [1]) == []
 
 
+def exact(share: float) -> np.ndarray:
+    """Two fields that agree in exactly this share of 3000 rows."""
+    agree = round(share * 1500)
+    second = [np.repeat([x, 1 - x], [agree, 1500 - agree]) for x in (0, 1)]
+    return np.vstack([np.repeat([0, 1], 1500), np.concatenate(second)]).astype(np.uint8)
+
+
+def test_an_edge_of_which_a_third_is_left_is_not_gone() -> None:
+    """In neither of the later windows is it there by a test."""
+    for later, edits in ((0.526, []), (0.515, [Edit(REMOVE, 0, 1)])):
+        found = search(graph(2, _1={0}), exact(0.545), exact(later))
+        assert found.run([(0, 1)], [1]) == edits
+
+
 def test_an_edge_that_nothing_points_at_is_left_alone() -> None:
     earlier, newer = draw([0, 1, 2], {1: [0], 2: [1]}, 1), draw([0, 1, 2], {1: [0]}, 2)
     assert search(graph(3, _1={0}, _2={1}), earlier, newer).run([], []) == []
@@ -102,6 +116,30 @@ def test_an_echo_down_an_old_edge_is_not_named() -> None:
     newer = draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
     found = search(before, earlier, newer).run([(0, 1), (0, 2)], [1])
     assert [(edit.kind, {edit.source, edit.target}) for edit in found] == [(ADD, {0, 1})]
+
+
+def test_an_edge_must_be_seen_given_the_parents_of_either_end() -> None:
+    """What 0 says of 2, it says through 1, the parent of 2."""
+    before = graph(3, _2={1})
+    earlier = draw([0, 1, 2], {2: [1]}, 1, kept=0.8)
+    newer = draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
+    assert search(before, earlier, newer).run([(0, 2)], [1]) == []
+
+
+def test_an_edge_that_later_ones_explain_is_taken_back() -> None:
+    """Four hear of 0, each badly; 5 is what most of them say, so it knows best of 0."""
+    rng = np.random.default_rng(1)
+    earlier = rng.integers(0, 2, (5, 20_000)).astype(np.uint8)
+    newer = earlier.copy()
+    for v in (1, 2, 3):
+        wrong = rng.random(20_000) < 0.25
+        newer[v] = newer[0] ^ wrong
+    newer[4] = newer[1:4].sum(axis=0) >= 2
+    pairs = [(x, y) for y in range(5) for x in range(y)]
+    found = search(graph(5), earlier, newer).run(pairs, range(5))
+    named = {tuple(sorted((edit.source, edit.target))) for edit in found}
+    assert named >= {(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4)}
+    assert (0, 4) not in named
 
 
 def test_an_edge_that_points_the_other_way_is_turned() -> None:

@@ -22,6 +22,7 @@ def chain(n_fields: int, n_rows: int = 1500, seed: int = 1) -> np.ndarray:
 
 
 LEARNER = StructureLearner()
+NAMES = sorted(asia().nodes)
 
 
 def test_a_window_is_learned_as_by_one_call() -> None:
@@ -89,6 +90,17 @@ def test_bursts_are_measured_and_taken_out_of_the_tests() -> None:
             n_wrong[careful] += len(found.learned.graph.skeleton - true_edges)
             assert (found.effects[names.index("smoke")] > 4.0) == careful
     assert 4 * n_wrong[True] < n_wrong[False]
+
+
+def test_bursts_are_taken_out_of_the_tests_among_twins_too() -> None:
+    names = [*sorted(asia().nodes), "zz"]
+    codes = np.vstack([bursty(), bursty()[NAMES.index("smoke")]])
+    found = learn_rows(LEARNER, codes, names)
+    alone = learn_rows(LEARNER, bursty(), NAMES)
+    assert found.twins == {8: NAMES.index("smoke")}
+    assert found.learned.graph.skeleton == alone.learned.graph.skeleton | {("smoke", "zz")}
+    careless = learn_rows(LEARNER, codes, names, dependent_rows=False)
+    assert found.learned.graph.skeleton != careless.learned.graph.skeleton
 
 
 def test_rows_taken_for_independent_have_no_effect() -> None:

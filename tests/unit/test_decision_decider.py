@@ -1,0 +1,240 @@
+"""The decision on each window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driftbn.datasets import asia, change_table, remove_edge
+from driftbn.datasets.sampling import sample_codes
+from driftbn.decision.decider import MAX_CORRECTED, CountDecider, smallest
+from driftbn.decision.evidence import WindowEvidence, learn_rows
+from driftbn.decision.outcome import DriftDecision, DriftLevel, EpisodeEvent, Family
+from driftbn.decision.settings import DecisionConfig
+from driftbn.learning import StructureLearner
+from driftbn.network import BayesianNetwork
+
+LEARNER = StructureLearner()
+BEFORE = asia()
+AFTER = remove_edge(BEFORE, "smoke", "bronc").network
+NAMES = sorted(BEFORE.nodes)
+
+
+@given(
+    p=st.lists(st.floats(1e-12, 1.0), min_size=1, max_size=MAX_CORRECTED),
+    factors=st.lists(st.floats(1.0, 1e6), min_size=MAX_CORRECTED, max_size=MAX_CORRECTED),
+)
+def test_the_smallest_corrected_p_value_is_found(p: list[float], factors: list[float]) -> None:
+    corrected = [min(1.0, value * factor) for value, factor in zip(p, factors, strict=False)]
+    asked: list[int] = []
+
+    def correct(index: int) -> tuple[float, float]:
+        asked.append(index)
+        return corrected[index], factors[index]
+
+    index, found, effect = smallest(np.array(p), correct)
+    best = min(corrected)
+    assert found == best
+    if best < 1.0:
+        assert corrected[index] == best
+        assert effect == factors[index]
+    assert len(asked) == len(set(asked))
+
+
+def test_only_what_may_still_be_smallest_is_corrected() -> None:
+    asked: list[int] = []
+
+    def correct(index: int) -> tuple[float, float]:
+        asked.append(index)
+        return (0.004, 2.0) if index == 1 else (0.9, 9.0)
+
+    assert smallest(np.array([0.01, 0.002, 0.001, 1.0, 0.5]), correct) == (1, 0.004, 2.0)
+    assert asked == [2, 1]
+
+
+def test_of_very_many_tests_that_reject_only_the_first_are_corrected() -> None:
+    asked: list[int] = []
+
+    def correct(index: int) -> tuple[float, float]:
+        asked.append(index)
+        return 1.0, 50.0
+
+    assert smallest(np.full(500, 1e-9), correct) == (0, 1.0, 1.0)
+    assert asked == list(range(MAX_CORRECTED))
+
+
+def test_no_tests_say_nothing() -> None:
+    assert smallest(np.ones(3), lambda index: (0.0, 1.0)) == (0, 1.0, 1.0)
+    assert smallest(np.zeros(0), lambda index: (0.0, 1.0)) == (0, 1.0, 1.0)
+
+
+def window(network: BayesianNetwork, seed: int, n_rows: int = 1500) -> WindowEvidence:
+    order = [network.index(name) for name in NAMES]
+    codes = sample_codes(network, n_rows, np.random.default_rng(seed))[order]
+    return learn_rows(LEARNER, codes, NAMES)
+
+
+def play(decider: CountDecider, networks: list[BayesianNetwork], seed: int) -> list[DriftDecision]:
+    return [
+        decider.decide(index, window(network, 100 * seed + index))
+        for index, network in enumerate(networks)
+    ]
+
+
+def levels(decisions: list[DriftDecision]) -> str:
+    return "".join(decision.level.value[0] for decision in decisions)
+
+
+def test_a_change_is_learned_alarmed_settled_and_over() -> None:
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), [BEFORE] * 5 + [AFTER] * 4, 1)
+    assert [decision.level for decision in decisions] == [
+        DriftLevel.LEARNING,
+        *[DriftLevel.STABLE] * 4,
+        DriftLevel.DRIFT,
+        DriftLevel.SETTLING,
+        *[DriftLevel.STABLE] * 2,
+    ]
+    assert [decision.regime for decision in decisions] == [0] * 6 + [1] * 3
+    assert [decision.reference_windows for decision in decisions] == [0, 1, 2, 3, 4, 5, 5, 1, 2]
+    assert decisions[5].scale == 1
+    assert decisions[8].episode_event is EpisodeEvent.ENDED
+
+
+def test_p_values_are_corrected_for_all_tests_families_and_scales() -> None:
+    decider = CountDecider(DecisionConfig(alpha=0.02), LEARNER)
+    play(decider, [BEFORE] * 5, 2)
+    regime = decider.regime
+    assert regime is not None
+    verdict = decider.judge(regime, regime.read(window(AFTER, 9)))
+    mechanism, association = verdict.families
+    nodes = min(verdict.comparison.node_p_value(v)[0] for v in range(8))
+    assert mechanism.family is Family.MECHANISM
+    assert mechanism.p_value == pytest.approx(min(1.0, nodes * 8 * 3 / 0.25), rel=1e-9)
+    assert mechanism.n_tests == 8
+    assert association.family is Family.ASSOCIATION
+    assert association.n_tests == verdict.comparison.plan.n_ties
+    p = [verdict.comparison.tie_p_value(i)[0] for i in range(verdict.comparison.plan.n_ties)]
+    assert association.p_value == pytest.approx(min(1.0, min(p) * len(p) * 3 / 0.75), rel=1e-9)
+    assert set(association.fields) == {"bronc", "smoke"}
+    assert verdict.p_value == min(mechanism.p_value, association.p_value)
+
+
+def test_a_young_reference_is_corrected_for_pairs() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    decisions = play(decider, [BEFORE] * 6, 3)
+    tests = [decision.families[0].n_tests for decision in decisions[1:]]
+    assert tests == [28, 28, 28, 8, 8]
+
+
+def test_small_changes_are_seen_by_putting_windows_together() -> None:
+    after = change_table(BEFORE, "dysp", 0.0012, np.random.default_rng(1)).network
+    scales = []
+    for seed in range(6):
+        decisions = play(CountDecider(DecisionConfig(), LEARNER), [BEFORE] * 8 + [after] * 5, seed)
+        scales += [decision.scale for decision in decisions[8:] if decision.drift][:1]
+    assert len(scales) >= 5
+    assert max(scales) > 1
+
+
+def test_one_scale_sees_small_changes_later() -> None:
+    after = change_table(BEFORE, "dysp", 0.0012, np.random.default_rng(1)).network
+    n_seen = {}
+    for scales in ((1,), (1, 2, 4), (1, 3, 6)):
+        decider = DecisionConfig(scales=scales)
+        n_seen[scales] = sum(
+            any(
+                decision.drift
+                for decision in play(
+                    CountDecider(decider, LEARNER), [BEFORE] * 8 + [after] * 5, seed
+                )
+            )
+            for seed in range(5)
+        )
+    assert n_seen[(1,)] < min(n_seen[(1, 2, 4)], n_seen[(1, 3, 6)])
+
+
+def test_a_change_below_the_smallest_effect_is_negligible() -> None:
+    config = DecisionConfig(min_effect=0.2)
+    decisions = play(CountDecider(config, LEARNER), [BEFORE] * 5 + [AFTER] * 2, 4)
+    told = decisions[5]
+    assert told.level is DriftLevel.NEGLIGIBLE
+    assert told.p_value <= told.alpha
+    assert 0.0 < told.effect < 0.2
+    assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
+    assert told.episode is None
+    assert not told.drift
+
+
+def test_an_earlier_regime_that_comes_back_is_recognised() -> None:
+    stretches = [BEFORE] * 5 + [AFTER] * 5 + [BEFORE] * 4 + [AFTER] * 4
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), stretches, 6)
+    settled = [decision for decision in decisions if decision.settling]
+    assert [(d.regime, d.recurring) for d in settled] == [(1, False), (0, True), (1, True)]
+
+
+def test_a_regime_that_was_forgotten_is_a_new_one() -> None:
+    config = DecisionConfig(archived_regimes=0)
+    stretches = [BEFORE] * 5 + [AFTER] * 5 + [BEFORE] * 3
+    decisions = play(CountDecider(config, LEARNER), stretches, 5)
+    settled = [decision for decision in decisions if decision.settling]
+    assert [(d.regime, d.recurring) for d in settled] == [(1, False), (2, False)]
+
+
+def test_a_false_alarm_is_taken_back_by_the_next_window() -> None:
+    """The change lasts for one window only."""
+    decisions = play(
+        CountDecider(DecisionConfig(), LEARNER), [BEFORE] * 5 + [AFTER] + [BEFORE] * 3, 6
+    )
+    assert levels(decisions) == "lssssdsss"
+    assert decisions[6].settling
+    assert decisions[6].recurring
+    assert decisions[6].regime == 0
+    assert decisions[6].edges == ()
+
+
+def test_a_single_field_comes_back_too() -> None:
+    rng = np.random.default_rng(1)
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    decisions = []
+    for index, share in enumerate([0.5] * 4 + [0.2] * 4 + [0.5] * 3):
+        codes = (rng.random((1, 600)) < share).astype(np.uint8)
+        decisions.append(decider.decide(index, learn_rows(LEARNER, codes, "a")))
+    settled = [decision for decision in decisions if decision.settling]
+    assert [(d.regime, d.recurring) for d in settled] == [(1, False), (0, True)]
+
+
+def test_accepting_starts_a_new_reference() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    play(decider, [BEFORE] * 4 + [AFTER], 7)
+    assert decider.left is not None
+    decider.accept()
+    (told, after) = play(decider, [AFTER] * 2, 8)
+    assert told.level is DriftLevel.LEARNING
+    assert (after.level, after.regime, after.reference_windows) == (DriftLevel.STABLE, 1, 1)
+    assert after.episode is None
+    assert [regime.number for regime in decider.archive] == [0]
+
+
+def test_accepting_before_the_first_window_changes_nothing() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    decider.accept()
+    assert decider.archive == []
+    assert play(decider, [BEFORE], 1)[0].level is DriftLevel.LEARNING
+
+
+def test_the_archive_is_bounded() -> None:
+    decider = CountDecider(DecisionConfig(archived_regimes=2), LEARNER)
+    for seed in range(6):
+        play(decider, [BEFORE] * 6, seed)
+        decider.accept()
+    assert [regime.number for regime in decider.archive] == [4, 5]
+    assert all(len(regime.windows) == 4 for regime in decider.archive)
+
+
+def test_design_effects_are_those_of_the_window() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    codes = np.repeat(window(BEFORE, 1, 300).codes, 5, axis=1)
+    told = decider.decide(0, learn_rows(LEARNER, codes, NAMES))
+    assert told.design_effect == decider.effects.max() > 2.0

@@ -1,0 +1,204 @@
+"""The wiring of the monitor: what goes in, what is kept, what comes out."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
+from driftbn.datasets import asia, sample
+from driftbn.errors import ConfigError, FormatError, KnowledgeError
+from driftbn.monitor import _merged
+from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent, SchemaEventKind, infer_and_encode
+from driftbn.state import KIND, VERSION, event_values, learned_values, read_event, read_learned
+
+NEW = SchemaEventKind.NEW_LEVEL
+ASIA = sample(asia(), 1200, 1)
+
+
+class Clock:
+    """A clock that goes on by a second at each look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def test_settings_are_given_once() -> None:
+    with pytest.raises(ConfigError, match="window"):
+        DriftMonitor(MonitorConfig(), window=50)
+    assert DriftMonitor(window=50).config == MonitorConfig(window=50)
+    assert DriftMonitor(window=WindowConfig(size=9, step=2)).config.windows.step == 2
+    assert DriftMonitor().config == MonitorConfig()
+
+
+def test_records_wait_until_a_window_is_full() -> None:
+    monitor = DriftMonitor(window=500)
+    assert monitor.update(ASIA.iloc[:499]) == ()
+    assert (monitor.n_pending, monitor.schema) == (499, None)
+    (report,) = monitor.update(ASIA.iloc[499:501])
+    assert (report.rows, monitor.n_pending) == (500, 1)
+    assert monitor.schema is not None
+    assert monitor.schema.names == tuple(sorted(asia().nodes))
+
+
+def test_a_declared_schema_is_used_from_the_first_record_on() -> None:
+    schema = infer_and_encode(ASIA).schema
+    monitor = DriftMonitor(MonitorConfig(window=500, variables=schema))
+    assert monitor.schema == schema
+    monitor.update(ASIA.iloc[:10].assign(smoke="new"))
+    assert monitor.n_pending == 10
+    (report,) = monitor.finish()
+    assert [event.kind for event in report.events] == [NEW]
+
+
+def test_times_come_from_the_clock_that_is_given() -> None:
+    monitor = DriftMonitor(window=400, clock=Clock())
+    reports = monitor.update(ASIA)
+    for report in reports:
+        assert report.timings.learn >= 1.0
+        assert report.timings.decide >= 1.0
+        assert "timings" in report.to_dict(timings=True)
+        assert "timings" not in report.to_dict()
+
+
+def test_the_first_window_differs_from_nothing() -> None:
+    first, second, _ = DriftMonitor(window=400).update(ASIA)
+    assert first.diff.hamming == first.class_diff.hamming == 0
+    assert first.decision.level.value == "learning"
+    assert second.decision.level.value == "stable"
+
+
+def test_each_window_is_compared_with_the_one_before() -> None:
+    reports = DriftMonitor(window=200).update(ASIA)
+    assert any(report.diff.hamming for report in reports)
+    for before, after in pairwise(reports):
+        changed = set(before.dag.edges) ^ set(after.dag.edges)
+        pairs = {frozenset(edge) for edge in changed}
+        assert after.diff.hamming == len(pairs)
+
+
+def test_the_dag_is_one_of_the_class() -> None:
+    for report in DriftMonitor(window=200).update(ASIA):
+        assert report.dag.to_pdag().skeleton == report.graph.skeleton
+        assert set(report.graph.directed_edges) <= set(report.dag.edges)
+
+
+def test_columns_without_part_are_named_with_the_reason() -> None:
+    table = ASIA.assign(id=[f"k{i}" for i in range(len(ASIA))])
+    report = DriftMonitor(window=400).update(table)[0]
+    assert report.excluded == (("id", "id_like"),)
+    assert "id" not in report.graph.nodes
+
+
+def test_a_report_is_plain_enough_for_json() -> None:
+    config = MonitorConfig(window=300, hysteresis=True, audit_share=0.5, target="dysp")
+    for report in DriftMonitor(config).update(ASIA):
+        found = report.to_dict(timings=True)
+        assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_a_target_that_is_no_field_has_no_blanket() -> None:
+    report = DriftMonitor(MonitorConfig(window=400, target="absent")).update(ASIA)[0]
+    assert (report.target, report.blanket) == ("absent", ())
+
+
+def test_displayed_edges_are_there_if_asked_for() -> None:
+    assert DriftMonitor(window=400).update(ASIA)[0].displayed is None
+    report = DriftMonitor(MonitorConfig(window=400, hysteresis=True)).update(ASIA)[0]
+    assert report.displayed == tuple(sorted(report.graph.skeleton))
+
+
+def test_known_edges_are_in_every_graph() -> None:
+    knowledge = Knowledge(required=[("smoke", "xray")], forbidden=[("bronc", "dysp")])
+    for report in DriftMonitor(MonitorConfig(window=300, knowledge=knowledge)).update(ASIA):
+        assert ("smoke", "xray") in report.dag.edges
+        assert ("bronc", "dysp") not in report.dag.edges
+
+
+def test_knowledge_of_unknown_fields_is_an_error() -> None:
+    monitor = DriftMonitor(MonitorConfig(window=300, knowledge=Knowledge([("smoke", "absent")])))
+    with pytest.raises(KnowledgeError, match="absent"):
+        monitor.update(ASIA)
+
+
+def test_finishing_an_empty_stream_says_nothing() -> None:
+    monitor = DriftMonitor(window=300)
+    assert monitor.finish() == ()
+    assert monitor.n_pending == 0
+
+
+def test_records_may_be_added_after_the_end() -> None:
+    monitor = DriftMonitor(window=300)
+    monitor.update(ASIA.iloc[:400])
+    (short,) = monitor.finish()
+    (whole,) = monitor.update(ASIA.iloc[400:700])
+    assert [(r.index, r.first_record, r.rows) for r in (short, whole)] == [
+        (1, 300, 100),
+        (2, 400, 300),
+    ]
+
+
+def test_a_snapshot_says_what_it_is() -> None:
+    data = DriftMonitor(window=300).snapshot()
+    assert f'"kind":"{KIND}"'.encode() in data
+    assert f'"version":{VERSION}'.encode() in data
+    for other in (b"", data[:-1], b"x" + data):
+        with pytest.raises(FormatError):
+            DriftMonitor.restore(other)
+
+
+def test_a_restored_monitor_has_the_clock_that_is_given() -> None:
+    monitor = DriftMonitor(window=300)
+    monitor.update(ASIA.iloc[:300])
+    again = DriftMonitor.restore(monitor.snapshot(), clock=Clock())
+    (report,) = again.update(ASIA.iloc[300:600])
+    assert report.timings.learn >= 1.0
+
+
+def test_a_learned_structure_comes_back_as_good() -> None:
+    monitor = DriftMonitor(window=600)
+    monitor.update(ASIA)
+    learned = monitor._previous
+    assert learned is not None
+    again = read_learned(learned_values(learned))
+    assert again.graph == learned.graph
+    assert again.dag == learned.dag
+    assert dict(again.separators) == dict(learned.separators)
+    np.testing.assert_array_equal(again.tallies.units, learned.tallies.units)
+
+
+def test_events_come_back() -> None:
+    event = SchemaEvent(NEW, "x", ("a", "b"), 2, 7)
+    assert read_event(event_values(event)) == event
+
+
+def test_events_of_the_same_column_and_kind_are_put_together() -> None:
+    one = SchemaEvent(NEW, "x", ("b",), 1, 2)
+    other = SchemaEvent(NEW, "x", ("a", "b"), 2, 5)
+    gone = SchemaEvent(SchemaEventKind.MISSING_COLUMN, "x", n_rows=4)
+    assert _merged((one,), (other, gone)) == (gone, SchemaEvent(NEW, "x", ("a", "b"), 2, 7))
+    assert _merged((), (one,)) == (one,)
+    assert _merged((one,), ()) == (one,)
+
+
+def test_of_many_new_levels_it_is_only_said_that_there_are_more() -> None:
+    first = SchemaEvent(NEW, "x", tuple(f"a{i}" for i in range(6)), 6, 6)
+    second = SchemaEvent(NEW, "x", tuple(f"b{i}" for i in range(6)), 6, 6)
+    (event,) = _merged((first,), (second,))
+    assert event.levels == (*first.levels, "b0", "b1")
+    assert (event.n_levels, event.n_rows) == (MAX_NAMED_LEVELS + 1, 12)
+    assert _merged((event,), (second,))[0].n_levels == MAX_NAMED_LEVELS + 1
+
+
+def test_frames_with_an_index_of_their_own_are_read_by_position() -> None:
+    shuffled = ASIA.set_index(pd.Index(np.arange(len(ASIA))[::-1]))
+    one, other = (DriftMonitor(window=400).update(table) for table in (ASIA, shuffled))
+    assert [report.to_dict() for report in one] == [report.to_dict() for report in other]
