@@ -11,7 +11,7 @@ from driftbn.decision.settings import DecisionConfig
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.report import WindowReport
-from driftbn.report_html import html_of
+from driftbn.reporting.html import html_of
 from service.errors import UsageError
 from service.output import note, write_lines, write_text
 from service.progress import Progress

@@ -28,10 +28,10 @@ from driftbn.graph import Dag, Pdag
 from driftbn.learning import SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
-from driftbn.report_figure import NARROW_NODES
-from driftbn.report_html import MAX_PICTURES, html_of
-from driftbn.report_svg import MAX_NODES, Line, LineKind, lines_of, picture_of
-from driftbn.report_timeline import MAX_BARS, timeline_of
+from driftbn.reporting.figure import NARROW_NODES
+from driftbn.reporting.html import MAX_PICTURES, html_of
+from driftbn.reporting.svg import MAX_NODES, Line, LineKind, lines_of, picture_of
+from driftbn.reporting.timeline import MAX_BARS, timeline_of
 
 NONE, STRONG = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 STABLE = DriftDecision(

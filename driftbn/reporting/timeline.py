@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftbn.explanation_words import counted
+from driftbn.reporting.words import counted
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import Association, EdgeChange
-from driftbn.explanation import Explanation, explain
-from driftbn.explanation_caveats import event_sentence
-from driftbn.explanation_words import counted, decimal, moment, strength
-from driftbn.report_figure import figure_of, scrolling
-from driftbn.report_page import bullets, facts, page, section, shown, table
-from driftbn.report_timeline import timeline_of, windows_per_bar
+from driftbn.reporting.caveats import event_sentence
+from driftbn.reporting.explanation import Explanation, explain
+from driftbn.reporting.figure import figure_of, scrolling
+from driftbn.reporting.page import bullets, facts, page, section, shown, table
+from driftbn.reporting.timeline import timeline_of, windows_per_bar
+from driftbn.reporting.words import counted, decimal, moment, strength
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

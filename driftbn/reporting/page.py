@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from driftbn.explanation_words import printable
+from driftbn.reporting.words import printable
 
 STYLE: Final = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1d232a;--soft:#5a6570;--rule:#d9dee3;

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import DriftLevel, UndecidedPair
-from driftbn.explanation_changes import touched_fields
-from driftbn.explanation_words import counted, decimal, listed, moment, quoted, strength
 from driftbn.learning import Overrun
 from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.reporting.changes import touched_fields
+from driftbn.reporting.words import counted, decimal, listed, moment, quoted, strength
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import ChangeType
-from driftbn.explanation_words import counted, shortened
 from driftbn.graph import Dag, Edge
-from driftbn.report_labels import PULL, Box, free_place, places_on, text_width
+from driftbn.reporting.labels import PULL, Box, free_place, places_on, text_width
+from driftbn.reporting.words import counted, shortened
 
 if TYPE_CHECKING:
     from driftbn.layout import Layout, Point
@@ -108,7 +108,7 @@ def picture_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Picture:
         left = counted(n_left, "other field is", "other fields are")
         note = f"Only the surroundings of the confirmed changes are drawn; {left} left out."
     kinds = frozenset((line.kind, line.confirmed) for line in drawn)
-    changed = {CHANGED} if shown.intersection(report.decision.nodes) else set()
+    changed = {CHANGED} if shown.intersection({change.name for change in report.decision.node_changes}) else set()
     marks = frozenset(changed | ({TARGET} if report.target in shown else set()))
     return Picture(_Drawing(report, sorted(shown), drawn).svg(), note, kinds, marks)
 
@@ -163,7 +163,7 @@ class _Drawing:
 
     def __init__(self, report: WindowReport, nodes: list[str], lines: list[Line]) -> None:
         self._lines = lines
-        self._changed = set(report.decision.nodes)
+        self._changed = set({change.name for change in report.decision.node_changes})
         self._target = report.target
         self._labels = {node: self._label(node) for node in nodes}
         self._widths = {node: self._width(node) for node in nodes}

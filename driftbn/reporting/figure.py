@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from driftbn.report_page import shown
-from driftbn.report_svg import CHANGED, TARGET, LineKind, Picture, picture_of
+from driftbn.reporting.page import shown
+from driftbn.reporting.svg import CHANGED, TARGET, LineKind, Picture, picture_of
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

@@ -11,7 +11,7 @@ from driftbn.decision.outcome import (
     Family,
     NodeChange,
 )
-from driftbn.explanation_words import counted, decimal, joined, listed, quoted, strength
+from driftbn.reporting.words import counted, decimal, joined, listed, quoted, strength
 
 MAX_CHANGES = 5
 """Changes of one kind that are told in full; the others are counted."""

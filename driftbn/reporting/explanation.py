@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import DriftDecision, DriftLevel, EpisodeEvent
-from driftbn.explanation_caveats import (
+from driftbn.reporting.caveats import (
     advice_of,
     caveat_sentences,
     target_sentences,
     target_touch,
     twin_sentences,
 )
-from driftbn.explanation_changes import change_sentences, summary_of, touched_fields
-from driftbn.explanation_words import counted, decimal, listed, span, strength
-from driftbn.report_dict import decision_to_dict, edge_change_to_dict, event_to_dict, number
+from driftbn.reporting.changes import change_sentences, summary_of, touched_fields
+from driftbn.reporting.documents import decision_to_dict, edge_change_to_dict, event_to_dict, number
+from driftbn.reporting.words import counted, decimal, listed, span, strength
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
