@@ -108,7 +108,8 @@ def picture_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Picture:
         left = counted(n_left, "other field is", "other fields are")
         note = f"Only the surroundings of the confirmed changes are drawn; {left} left out."
     kinds = frozenset((line.kind, line.confirmed) for line in drawn)
-    changed = {CHANGED} if shown.intersection({change.name for change in report.decision.node_changes}) else set()
+    moved = {change.name for change in report.decision.node_changes}
+    changed = {CHANGED} if shown & moved else set()
     marks = frozenset(changed | ({TARGET} if report.target in shown else set()))
     return Picture(_Drawing(report, sorted(shown), drawn).svg(), note, kinds, marks)
 
@@ -163,7 +164,7 @@ class _Drawing:
 
     def __init__(self, report: WindowReport, nodes: list[str], lines: list[Line]) -> None:
         self._lines = lines
-        self._changed = set({change.name for change in report.decision.node_changes})
+        self._changed = {change.name for change in report.decision.node_changes}
         self._target = report.target
         self._labels = {node: self._label(node) for node in nodes}
         self._widths = {node: self._width(node) for node in nodes}
