@@ -505,7 +505,7 @@ def test_another_type_is_taken_as_new_levels() -> None:
     assert [entry[3] for entry in events(reports)] == [125, 50]
 
 
-def test_events_do_not_depend_on_the_cut() -> None:
+def test_new_levels_and_decisions_do_not_depend_on_the_cut() -> None:
     table = drifting().iloc[: 6 * SIZE].to_dict("records")
     for i in range(2 * SIZE + 20, 4 * SIZE + 20, 40):
         table[i]["smoke"] = "often"
