@@ -10,7 +10,7 @@ from typing import Any
 
 from driftbn.archive import pack, unpack
 from driftbn.calibration import CalibrationReport, VisibleChange
-from driftbn.config import check_number
+from driftbn.config import Knowledge, check_number
 from driftbn.decision.decider import CountDecider
 from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
@@ -22,6 +22,7 @@ from driftbn.errors import ConfigError
 from driftbn.graph import Dag
 from driftbn.intake import Encoded, Intake
 from driftbn.learning import LearnedStructure, StructureLearner, extend_to_dag
+from driftbn.learning.knowledge import apply_knowledge
 from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent
 from driftbn.report import Timings, WarmAudit, WindowReport
@@ -42,7 +43,7 @@ from driftbn.state import (
 )
 from driftbn.variables import level_key
 from driftbn.window import Window, WindowBuffer
-from driftbn.window_config import WindowConfig
+from driftbn.window_config import WindowConfig, WindowMode
 
 
 class DriftMonitor:
@@ -95,6 +96,7 @@ class DriftMonitor:
             raise ConfigError("window", window, "left out where config is given")
         self.config = config or MonitorConfig(window=WindowConfig() if window is None else window)
         self._clock = clock
+        _check_knowledge(self.config.knowledge)
         self._learner = StructureLearner(self.config.learner, self.config.knowledge, clock)
         self._reset()
 
@@ -111,6 +113,7 @@ class DriftMonitor:
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
+        self._taken_until = -1
         self._steady = SteadyEdges() if config.hysteresis else None
 
     @property
@@ -222,6 +225,7 @@ class DriftMonitor:
             "previous": None if self._previous is None else learned_values(self._previous),
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
+            "taken_until": self._taken_until,
             "displayed": self._displayed(),
         }
 
@@ -239,6 +243,7 @@ class DriftMonitor:
         if values["dag"] is not None:
             self._dag = read_dag(values["dag"])
         self._events = tuple(read_event(event) for event in values["events"])
+        self._taken_until = values["taken_until"]
         if values["displayed"] is not None:
             self._steady = SteadyEdges((x, y) for x, y in values["displayed"])
 
@@ -316,7 +321,10 @@ class DriftMonitor:
         )
 
     def _decide(self, window: Window, evidence: WindowEvidence, hamming: int) -> DriftDecision:
-        decision = self._decider.decide(window.index, evidence)
+        fresh = self._is_fresh(window)
+        decision = self._decider.decide(window.index, evidence, fresh=fresh)
+        if fresh or decision.drift:
+            self._taken_until = window.last_record
         if self._secondary is None:
             return decision
         drift = self._secondary.update(window.index, hamming)
@@ -336,6 +344,11 @@ class DriftMonitor:
         if drift:
             return self._episodes.alarm(window.index, plain)
         return self._episodes.quiet(plain)
+
+    def _is_fresh(self, window: Window) -> bool:
+        """Whether a window shares no rows with one that the decider has taken in."""
+        sliding = self.config.windows.mode is WindowMode.SLIDING
+        return not sliding or window.first_record > self._taken_until
 
     def _audit(self, window: Window, evidence: WindowEvidence) -> WarmAudit | None:
         """Learn a share of the windows from nothing: those where the share's sum gets a unit."""
@@ -361,6 +374,12 @@ class DriftMonitor:
         if target is None or target not in dag.nodes:
             return ()
         return tuple(sorted(dag.markov_blanket(target)))
+
+
+def _check_knowledge(knowledge: Knowledge) -> None:
+    """Refuse knowledge that contradicts itself, before any record is taken in."""
+    edges = (*knowledge.required, *knowledge.forbidden, *knowledge.tiers)
+    apply_knowledge(knowledge, tuple(sorted({name for group in edges for name in group})), [])
 
 
 def _twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:

@@ -126,6 +126,13 @@ class Comparison:
         compare_nodes(self.plan.tables, chosen, self.a.counts, self.b.counts, self._logs, out)
         return out
 
+    @property
+    def has_tests(self) -> bool:
+        """Whether the rows are enough for any test."""
+        return bool(np.any(self.node_statistics[:, VARIANCE] > 0.0)) or bool(
+            np.any(self.tie_statistics[1] >= 1.0)
+        )
+
     @cached_property
     def node_p_values(self) -> Floats:
         """For each node the p-value at first look; 1 where nothing can be compared."""

@@ -81,9 +81,13 @@ class CountDecider:
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
 
-    def decide(self, index: int, window: WindowEvidence) -> DriftDecision:
-        """Judge one window, and take it in."""
-        decision = self._decide(index, window)
+    def decide(self, index: int, window: WindowEvidence, *, fresh: bool = True) -> DriftDecision:
+        """Judge one window, and take it in.
+
+        A window that is not ``fresh`` shares rows with one taken in before, as sliding windows do:
+        it is judged by itself, and its rows are not counted again.
+        """
+        decision = self._decide(index, window, fresh=fresh)
         self.effects = window.effects
         return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
 
@@ -107,10 +111,10 @@ class CountDecider:
         n_tests = len(self.config.scales) * max(comparison.plan.n_ties, 1)
         return self.config.level * (1.0 - MECHANISM_SHARE) / n_tests
 
-    def judge(self, regime: Regime, group: Group) -> Verdict:
-        """Compare a window, and the newest ones with it, with the reference."""
+    def judge(self, regime: Regime, group: Group, *, fresh: bool = True) -> Verdict:
+        """Compare a window, and the newest ones with it if it is fresh, with the reference."""
         best = None
-        for scale in self.config.scales:
+        for scale in self.config.scales if fresh else (1,):
             comparison = regime.compare_at(scale, group)
             if comparison is None:
                 continue
@@ -123,22 +127,28 @@ class CountDecider:
                 best = verdict
         return best or Verdict(1.0, 1, (), regime.compare(group))
 
-    def _decide(self, index: int, window: WindowEvidence) -> DriftDecision:
-        if self.regime is None:
+    def _decide(self, index: int, window: WindowEvidence, *, fresh: bool) -> DriftDecision:
+        regime = self.regime
+        if regime is None:
             self.regime = self._new_regime(window)
             return self._decision(DriftLevel.LEARNING, self.regime)
+        if self.left is not None and not fresh:
+            return self.episodes.go_on(self._decision(DriftLevel.SETTLING, regime))
         if self.left is not None:
             return self._settle(self.left, window)
-        group = self.regime.read(window)
-        verdict = self.judge(self.regime, group)
-        if verdict.p_value > self.config.level:
-            self._look_at_shadow(index, self.regime, group)
-            return self._stay(DriftLevel.STABLE, self.regime, group, verdict)
-        naming = self._name(self.regime, verdict.comparison, window)
-        if naming.effect < self.config.min_effect:
-            decision = self._stay(DriftLevel.NEGLIGIBLE, self.regime, group, verdict)
-            return _named(decision, naming)
-        return self._alarm(index, self.regime, verdict, naming)
+        group = regime.read(window)
+        verdict = self.judge(regime, group, fresh=fresh)
+        if verdict.p_value <= self.config.level:
+            naming = self._name(regime, verdict.comparison, window)
+            if naming.effect >= self.config.min_effect:
+                return self._alarm(index, regime, verdict, naming)
+            decision = self._decision(DriftLevel.NEGLIGIBLE, regime, verdict)
+            return self._stay(_named(decision, naming), regime, group, fresh=fresh)
+        if not verdict.comparison.has_tests:
+            return self.episodes.go_on(self._decision(DriftLevel.UNDECIDED, regime, verdict))
+        self._look_at_shadow(index, regime, group)
+        decision = self._decision(DriftLevel.STABLE, regime, verdict)
+        return self._stay(decision, regime, group, fresh=fresh)
 
     def _look_at_shadow(self, index: int, regime: Regime, group: Group) -> None:
         if not self.shadow.is_due(index, regime):
@@ -182,9 +192,10 @@ class CountDecider:
         return tuple(found)
 
     def _stay(
-        self, level: DriftLevel, regime: Regime, group: Group, verdict: Verdict
+        self, decision: DriftDecision, regime: Regime, group: Group, *, fresh: bool
     ) -> DriftDecision:
-        decision = self._decision(level, regime, verdict)
+        if not fresh:
+            return self.episodes.go_on(decision)
         regime.join(group)
         return self.episodes.quiet(decision)
 

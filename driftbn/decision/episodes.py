@@ -47,10 +47,14 @@ class Episodes:
             return decision
         self.n_quiet += 1
         if self.n_quiet < QUIET_WINDOWS:
-            return self._part(decision, None)
+            return self.go_on(decision)
         decision = self._part(decision, EpisodeEvent.ENDED)
         self.close()
         return decision
+
+    def go_on(self, decision: DriftDecision) -> DriftDecision:
+        """Take a window that says nothing of the present episode."""
+        return self._part(decision, None)
 
     def close(self) -> None:
         """End the present episode without a word."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,7 +75,8 @@ def name_changes(
     """
     nodes = _changed_nodes(comparison)
     doubts = _doubts(comparison, reference, window)
-    edges = _changed_edges(comparison, parents, nodes, effects, doubts)
+    found = _changed_edges(comparison, parents, nodes, effects, doubts)
+    edges = [_with_direction(edge, reference, window.graph) for edge in found]
     effects_seen = [abs(edge.after.nats - edge.before.nats) for edge in edges]
     effect = max([*effects_seen, *(change.effect for change in nodes)], default=0.0)
     return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect)
@@ -176,6 +177,17 @@ def _edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
         *associations(comparison, tie),
         tuple(plan.names[z] for z in plan.given(plan.n_nodes + tie)),
     )
+
+
+def _with_direction(edge: EdgeChange, before: Pdag, after: Pdag) -> EdgeChange:
+    """Say whether the data tell the direction; if not, the smaller name comes first."""
+    graph = before if edge.change is ChangeType.REMOVED else after
+    if edge.change is ChangeType.REVERSED or (edge.source, edge.target) in graph.directed_edges:
+        return edge
+    if (edge.target, edge.source) in graph.directed_edges:
+        return replace(edge, source=edge.target, target=edge.source)
+    source, target = edge.pair
+    return replace(edge, source=source, target=target, directed=False)
 
 
 def associations(comparison: Comparison, tie: int) -> tuple[Association, Association]:

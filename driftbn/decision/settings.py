@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from driftbn.config import check_integer, check_number
 from driftbn.errors import ConfigError
 
+USUAL_SCALES = (1, 3, 6)  # 3 shows weak changes within three windows, 6 slow ones
+
 
 @dataclass(frozen=True)
 class DecisionConfig:
@@ -24,7 +26,8 @@ class DecisionConfig:
     min_effect
         A significant change smaller than this, in nats, is reported and not alarmed.
     scales
-        How many of the newest windows are put together to see small changes.
+        How many of the newest windows are put together to see small changes; 1, 3 and 6 unless
+        given, as far as the reference has so many.
     reference_windows
         Windows of a full reference.
     archived_regimes
@@ -51,7 +54,7 @@ class DecisionConfig:
     alpha: float | None = None
     windows_between_false_alarms: float | None = None
     min_effect: float = 0.0
-    scales: tuple[int, ...] = (1, 3, 6)
+    scales: tuple[int, ...] = ()
     reference_windows: int = 8
     archived_regimes: int = 4
     reference_alpha: float = 0.001
@@ -84,7 +87,8 @@ class DecisionConfig:
         self._check_scales()
 
     def _check_scales(self) -> None:
-        object.__setattr__(self, "scales", tuple(self.scales))
+        usual = [scale for scale in USUAL_SCALES if scale <= self.reference_windows]
+        object.__setattr__(self, "scales", tuple(self.scales or usual))
         for scale in self.scales:
             check_integer("scales", scale, 1, self.reference_windows)
         if not self.scales or list(self.scales) != sorted(set(self.scales)):
