@@ -232,7 +232,7 @@ def test_a_rule_on_raw_distances_decides_if_asked(run: Run, table: Path) -> None
     ran = run("replay", table, *SIZE, *words, 0)
     raw = [int(line.split()[4]) for line in ran.out.splitlines()[1 : N_WINDOWS + 1]]
     assert ran.levels == ["drift" if distance else "stable" for distance in raw]
-    assert "Alarm, window " in ran.out
+    assert "Episode 0, window" in ran.out
 
 
 def test_windows_can_be_of_event_time(run: Run, frame: pd.DataFrame, tmp_path: Path) -> None:

@@ -55,7 +55,6 @@ def test_value_at_the_limits_is_kept(name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("scales", "value", "allowed"),
     [
-        ((), (), "rising numbers of windows"),
         ((2, 1), (2, 1), "rising numbers of windows"),
         ((1, 1), (1, 1), "rising numbers of windows"),
         ((0, 1), 0, "an integer from 1 to 8"),
@@ -72,9 +71,11 @@ def test_scales_rise_within_the_reference(
     assert (error.field, error.value, error.allowed) == ("scales", value, allowed)
 
 
-def test_scales_do_not_exceed_a_smaller_reference() -> None:
+def test_usual_scales_do_not_exceed_a_smaller_reference() -> None:
+    assert DecisionConfig().scales == (1, 3, 6)
+    assert DecisionConfig(reference_windows=3).scales == (1, 3)
     with pytest.raises(ConfigError, match="scales = 4 is not allowed") as caught:
-        DecisionConfig(reference_windows=3)
+        DecisionConfig(scales=(1, 4), reference_windows=3)
     assert caught.value.allowed == "an integer from 1 to 3"
 
 
