@@ -31,7 +31,7 @@ RETURN_LEVEL = 0.05
 # Of the false alarms allowed. The tests of nodes keep their level, those of ties stay far below
 # theirs; a changed mechanism is seen with a margin that no share takes away.
 MECHANISM_SHARE = 0.25
-MAX_CORRECTED = 24  # tests of one family and scale whose dependence between rows is measured
+MAX_CORRECTED = 32  # tests of one family and scale whose dependence between rows is measured
 
 
 @dataclass(frozen=True)
