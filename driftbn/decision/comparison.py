@@ -26,7 +26,7 @@ from driftbn.decision.states import StateRows, check_states, divided
 from driftbn.learning.independence import Codes, critical_values
 
 FIRST_TABLE = 1 << 16
-FIRST_SHARE = 0.25  # of the dependence that single fields show is taken out at first look
+FIRST_SHARE = 0.5  # of the dependence that single fields show is taken out at first look
 
 
 class _LogTable:
@@ -98,7 +98,7 @@ class Comparison:
     """Tests whether group ``b`` follows the same relations as group ``a``.
 
     Dependence between rows is measured for tests that reject, which takes time. So that bursty
-    rows do not make all of them reject, a quarter of what the single fields show of it is taken
+    rows do not make all of them reject, half of what the single fields show of it is taken
     out before.
 
     Parameters
