@@ -300,7 +300,10 @@ def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         ]
         interaction = max(plain, effect.p_value(g, dof, 2.0 * dof))
         found = compared.tie_p_value(index)
-        assert found[0] == pytest.approx(max(interaction, min(1.0, 2.0 * min(p_ends))), rel=1e-6)
+        expected = max(interaction, min(1.0, 2.0 * min(p_ends)))
+        if interaction * compared.plan.n_ties >= 1.0:  # the ends are not looked at any more
+            expected = interaction
+        assert found[0] == pytest.approx(expected, rel=1e-6)
         assert found[1] == pytest.approx(effect.effect, rel=1e-6)
 
 
@@ -334,11 +337,11 @@ def test_fields_without_dependence_are_looked_at_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nine_tenths_of_the_dependence_are_taken_out_of_nodes_at_first_look(seed: int) -> None:
+def test_half_of_the_dependence_is_taken_out_of_nodes_at_first_look(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.6)
     effects = np.linspace(1.0, 6.0, compared.plan.n_nodes)
     statistics = compared.node_statistics.copy()
-    statistics[:, 0] /= 0.1 + 0.9 * effects
+    statistics[:, 0] /= 0.5 + 0.5 * effects
     found = with_effects(compared, effects)
     np.testing.assert_allclose(found.node_p_values, deviance_p_values(statistics))
     np.testing.assert_array_equal(found.node_statistics, compared.node_statistics)
@@ -352,7 +355,7 @@ def test_ties_are_discounted_at_first_look_by_both_of_their_ends(seed: int) -> N
     value, dof = compared.tie_statistics
     for index in range(compared.plan.n_ties):
         source, child = compared.plan.tie(index)
-        discount = 1.0 + 0.9 * np.sqrt((effects[source] - 1.0) * (effects[child] - 1.0))
+        discount = 1.0 + 0.5 * np.sqrt((effects[source] - 1.0) * (effects[child] - 1.0))
         if found.tie_p_values[index] < 1.0:
             expected = chi2.sf(value[index] / discount, dof[index])
             assert found.tie_p_values[index] == pytest.approx(expected, rel=1e-9)
