@@ -127,6 +127,16 @@ class DriftMonitor:
         held = 0 if self._buffer is None else self._buffer.n_pending
         return held + self._intake.n_pending
 
+    @property
+    def n_late(self) -> int:
+        """Records that came after their time window was closed."""
+        return 0 if self._buffer is None else self._buffer.n_late
+
+    @property
+    def n_rejected(self) -> int:
+        """Records left out because they could not be read."""
+        return self._intake.n_rejected
+
     def update(self, batch: object) -> tuple[WindowReport, ...]:
         """Take in a batch and report on the windows that it completes, in order.
 
@@ -261,9 +271,7 @@ class DriftMonitor:
         reports = []
         start = 0
         for window in windows:
-            stop = encoded.codes.shape[1]
-            if self.config.windows.seconds is None:
-                stop = window.last_record + 1 - n_before
+            stop = window.closed_by + 1 - n_before
             self._events = _merged(self._events, encoded.events_between(start, stop))
             start = max(start, stop)
             reports.append(self._report(window))
@@ -304,8 +312,6 @@ class DriftMonitor:
             target=self.config.target,
             blanket=self._blanket(dag),
             displayed=None if self._steady is None else self._steady.update(evidence),
-            n_late=self._buffer.n_late if self._buffer is not None else 0,
-            n_rejected=self._intake.n_rejected,
         )
         self._previous, self._dag, self._events = known, dag, ()
         return report

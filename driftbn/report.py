@@ -94,8 +94,6 @@ class WindowReport:
         The fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
     displayed
         The edges to display with hysteresis, smaller name first; ``None`` if that is not asked for.
-    n_late, n_rejected
-        Records so far that came too late, or were rejected.
     """
 
     index: int
@@ -120,8 +118,6 @@ class WindowReport:
     target: str | None = None
     blanket: tuple[str, ...] = ()
     displayed: tuple[Edge, ...] | None = field(default=None, repr=False)
-    n_late: int = 0
-    n_rejected: int = 0
 
     @property
     def degraded(self) -> bool:

@@ -38,6 +38,8 @@ class Window:
         Late and early rows leave gaps between them in time windows.
     start, end
         Smallest and largest event time of its rows, both inclusive; ``None`` if a row has no time.
+    closed_by
+        Running number of the record whose arrival closed it; it need not be one of its own.
     """
 
     index: int
@@ -46,6 +48,7 @@ class Window:
     last_record: int
     start: float | None = None
     end: float | None = None
+    closed_by: int = -1
 
     @property
     def n_rows(self) -> int:
@@ -401,6 +404,7 @@ class WindowBuffer:
             last_record=int(records.max()),
             start=float(times.min()) if timed else None,
             end=float(times.max()) if timed else None,
+            closed_by=int(self._held.records[: self._n_held].max()),
         )
 
     def _hold(self, batch: _Rows, start: int, stop: int) -> None:

@@ -71,8 +71,6 @@ def report_to_dict(report: WindowReport, *, timings: bool = False) -> dict[str, 
         "displayed": None
         if report.displayed is None
         else [list(edge) for edge in report.displayed],
-        "n_late": int(report.n_late),
-        "n_rejected": int(report.n_rejected),
     }
     if timings:
         spent = report.timings

@@ -157,7 +157,6 @@ def _numbers(report: WindowReport) -> str:
         ("Weighted cost of the search", f"{cost.weighted:,}"),
         ("Dependencies in the graph", f"{len(report.dag.edges):,}"),
         ("Pairs with conflicting directions", f"{len(report.conflicts):,}"),
-        ("Records too late, rejected", f"{report.n_late:,}, {report.n_rejected:,}"),
     ]
     if report.audit is not None:
         pairs.append(("Edges a cold search differs in", f"{report.audit.disagreement:,}"))

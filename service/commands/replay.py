@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
                 told.window(report)
     if arguments.html is not None:
         write_text(html_of(told.reports), arguments.html)
-    told.end(monitor.n_pending)
+    told.end(monitor)
     return DRIFT if arguments.exit_code and told.n_drifts else 0
 
 
@@ -121,7 +121,6 @@ class _Told:
         self.reports: list[WindowReport] = []  # all for a page, else those of episodes
         self.n_windows = self.n_drifts = 0
         self._disagreements: list[int] = []
-        self._last: WindowReport | None = None
 
     def window(self, report: WindowReport) -> None:
         """Write what belongs to one window, as soon as it is there."""
@@ -131,15 +130,14 @@ class _Told:
             write_lines([*([] if self.n_windows else [_HEAD]), _window_line(report)], None)
         self.n_windows += 1
         self.n_drifts += report.decision.drift
-        self._last = report
         if report.audit is not None:
             self._disagreements.append(report.audit.disagreement)
         if self._keeps_all or report.decision.drift or report.decision.episode is not None:
             self.reports.append(report)
 
-    def end(self, n_pending: int) -> None:
+    def end(self, monitor: DriftMonitor) -> None:
         """Write what can be said only now."""
-        remarks = self._remarks(n_pending)
+        remarks = self._remarks(monitor)
         if self._json:
             for remark in remarks:
                 note(remark)
@@ -149,18 +147,19 @@ class _Told:
             lines += [Line(remark, Style.NOTE) for remark in remarks]
         write_lines(lines, None)
 
-    def _remarks(self, n_pending: int) -> list[str]:
+    def _remarks(self, monitor: DriftMonitor) -> list[str]:
         found = []
+        n_pending = monitor.n_pending
         if self._disagreements:
             n_audits, total = len(self._disagreements), sum(self._disagreements)
             found.append(
                 f"{_counted(n_audits, 'window')} learned once more from nothing:"
                 f" {total / n_audits:.1f} edges differ on average"
             )
-        if self._last is not None and self._last.n_late:
-            found.append(f"{_counted(self._last.n_late, 'record')} came too late for a window")
-        if self._last is not None and self._last.n_rejected:
-            rejected = _counted(self._last.n_rejected, "record")
+        if monitor.n_late:
+            found.append(f"{_counted(monitor.n_late, 'record')} came too late for a window")
+        if monitor.n_rejected:
+            rejected = _counted(monitor.n_rejected, "record")
             found.append(f"{rejected} could not be read and were left out")
         if n_pending:
             are = "is" if n_pending == 1 else "are"

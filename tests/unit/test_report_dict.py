@@ -76,8 +76,6 @@ def make_report() -> WindowReport:
         audit=WarmAudit(2, cost),
         target="b",
         blanket=("a", "c"),
-        n_late=6,
-        n_rejected=7,
     )
 
 
