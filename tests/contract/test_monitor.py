@@ -727,3 +727,18 @@ def test_a_stationary_stream_settles_at_a_fixed_size() -> None:
         sizes.append((*held_bytes(monitor), len(monitor.snapshot())))
     late = np.array(sizes[20:], float)
     assert np.all(late.max(axis=0) <= 1.03 * late.min(axis=0))
+
+
+@pytest.mark.parametrize("size", [7, 100, 333])
+def test_events_of_time_windows_do_not_depend_on_the_cut(size: int) -> None:
+    table = numbered()
+    table.loc[[410, 520, 777], "level"] = ["huge", "tiny", "huge"]
+    windows = WindowConfig(seconds=100, max_rows=200)
+    config = MonitorConfig(window=windows, time_column="time")
+    whole = DriftMonitor(config)
+    expected = [*whole.update(table), *whole.finish()]
+    monitor = DriftMonitor(config)
+    found = [*feed(monitor, pieces(table, size)), *monitor.finish()]
+    assert dicts(found) == dicts(expected)
+    told = {report.index: report.events[0].levels for report in expected if report.events}
+    assert list(told.values()) == [("huge",), ("tiny",), ("huge",)]
