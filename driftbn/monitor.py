@@ -16,6 +16,7 @@ from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.outcome import DriftDecision, DriftLevel
 from driftbn.decision.secondary import HammingDecider, make_secondary
+from driftbn.decision.shadow import gets_unit
 from driftbn.diff import compare
 from driftbn.display import SteadyEdges
 from driftbn.errors import ConfigError
@@ -281,7 +282,7 @@ class DriftMonitor:
 
     def _report(self, window: Window) -> WindowReport:
         started = self._clock()
-        evidence = self._learn(window)
+        evidence = self._learn(window, self._previous)
         learned = self._clock()
         usable = evidence.learned.overrun is None
         known = evidence.learned if usable or self._previous is None else self._previous
@@ -316,13 +317,13 @@ class DriftMonitor:
         self._previous, self._dag, self._events = known, dag, ()
         return report
 
-    def _learn(self, window: Window) -> WindowEvidence:
+    def _learn(self, window: Window, previous: LearnedStructure | None) -> WindowEvidence:
         assert self._intake.schema is not None
         return learn_rows(
             self._learner,
             window.codes,
             self._intake.schema.names,
-            self._previous,
+            previous,
             dependent_rows=self.config.decision.dependent_rows,
         )
 
@@ -357,17 +358,10 @@ class DriftMonitor:
         return not sliding or window.first_record > self._taken_until
 
     def _audit(self, window: Window, evidence: WindowEvidence) -> WarmAudit | None:
-        """Learn a share of the windows from nothing: those where the share's sum gets a unit."""
-        share, index = self.config.audit_share, window.index
-        if self._previous is None or int((index + 1) * share) == int(index * share):
+        """Learn a share of the windows from nothing."""
+        if self._previous is None or not gets_unit(window.index, self.config.audit_share):
             return None
-        assert self._intake.schema is not None
-        cold = learn_rows(
-            self._learner,
-            window.codes,
-            self._intake.schema.names,
-            dependent_rows=self.config.decision.dependent_rows,
-        )
+        cold = self._learn(window, None)
         difference = compare(cold.learned.graph, evidence.learned.graph)
         return WarmAudit(difference.hamming, cold.learned.cost)
 

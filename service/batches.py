@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -18,15 +17,15 @@ import pyarrow as pa
 from driftbn.errors import DataError, FormatError
 from service.errors import blamed_on
 from service.tables import (
-    _CODECS,
-    _GZIP_MAGIC,
-    _SUFFIXES,
+    GZIP_MAGIC,
     STDIN,
+    SUFFIXES,
     Records,
     Source,
     TableFormat,
     column_names,
     read_table,
+    suffix_and_codec,
 )
 
 DEFAULT_ROWS = 10_000
@@ -114,7 +113,7 @@ def read_batches(
     """
     name = "standard input" if path == STDIN else path
     with blamed_on(name), _opened(path) as opened:
-        kind = kind or _SUFFIXES.get(opened.suffix)
+        kind = kind or SUFFIXES.get(opened.suffix)
         if kind is None:
             read_table(Source(name, opened.suffix, b""), None)  # says which formats there are
             return
@@ -136,17 +135,12 @@ def _opened(path: str) -> Iterator[_Opened]:
         file: Any = sys.stdin.buffer if path == STDIN else stack.enter_context(open(path, "rb"))
         raw = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
         n_bytes = os.fstat(raw.fileno()).st_size if path != STDIN and raw.seekable() else 0
-        suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-        codec = _CODECS.get(suffixes[-1]) if suffixes else None
-        if codec is not None:
-            suffixes.pop()
-        elif raw.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
-            codec = "gzip"
+        suffix, codec = suffix_and_codec(path, raw.peek(len(GZIP_MAGIC)))
         stream = raw
         if codec is not None:
             inflated = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), codec)
             stream = io.BufferedReader(inflated, BLOCK_BYTES)
-        yield _Opened(path, suffixes[-1] if suffixes else "", raw, stream, n_bytes)
+        yield _Opened(path, suffix, raw, stream, n_bytes)
 
 
 def _csv_rows(opened: _Opened) -> Iterator[Rows]:

@@ -19,7 +19,7 @@ from service.errors import InputError, blamed_on
 STDIN = "-"
 """The path that means standard input."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _LARGEST_BLOCK = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
 _USUAL_BLOCK = 1 << 20
@@ -42,7 +42,7 @@ class TableFormat(StrEnum):
     """Arrow IPC, as a file (Feather) or as a stream."""
 
 
-_SUFFIXES = {
+SUFFIXES = {
     ".csv": TableFormat.CSV,
     ".ndjson": TableFormat.NDJSON,
     ".jsonl": TableFormat.NDJSON,
@@ -86,15 +86,21 @@ def read_source(path: str) -> Source:
     name = "standard input" if path == STDIN else path
     with blamed_on(name):
         data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
-        suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-        codec = _CODECS.get(suffixes[-1]) if suffixes else None
-        if codec is not None:
-            suffixes.pop()
-        elif data.startswith(_GZIP_MAGIC):
-            codec = "gzip"
+        suffix, codec = suffix_and_codec(path, data)
         if codec is not None:
             data = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
-    return Source(name, suffixes[-1] if suffixes else "", data)
+    return Source(name, suffix, data)
+
+
+def suffix_and_codec(path: str, start: bytes) -> tuple[str, str | None]:
+    """Return what a file is by its name, and how it is compressed by its name or first bytes."""
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    codec = _CODECS.get(suffixes[-1]) if suffixes else None
+    if codec is not None:
+        suffixes.pop()
+    elif start.startswith(GZIP_MAGIC):
+        codec = "gzip"
+    return suffixes[-1] if suffixes else "", codec
 
 
 def read_table(
@@ -121,7 +127,7 @@ def read_table(
     InputError
         If the format is unknown, the bytes are not in it, or a column is not there.
     """
-    kind = kind or _SUFFIXES.get(source.suffix)
+    kind = kind or SUFFIXES.get(source.suffix)
     if kind is None:
         allowed = ", ".join(member.value for member in TableFormat)
         problem = (

@@ -23,7 +23,7 @@ from driftbn.decision.cells import joint_codes
 from driftbn.decision.dependence import Dependence, block_counts, corrected_p_value, measure
 from driftbn.decision.plan import TestPlan
 from driftbn.decision.states import StateRows, check_states, divided
-from driftbn.learning.independence import Codes, critical_values
+from driftbn.learning.independence import Codes, critical_values, n_log_n_table
 
 FIRST_TABLE = 1 << 16
 FIRST_SHARE = 0.5  # of the dependence that single fields show is taken out at first look
@@ -33,20 +33,13 @@ class _LogTable:
     """Values of n ln n from 0 on, made longer when more rows are compared."""
 
     def __init__(self) -> None:
-        self._values = _n_log_n(FIRST_TABLE)
+        self._values = n_log_n_table(FIRST_TABLE)
 
     def up_to(self, n_rows: int) -> Floats:
         """Return values for all counts of so many rows."""
         if n_rows >= len(self._values):
-            self._values = _n_log_n(2 * n_rows)
+            self._values = n_log_n_table(2 * n_rows)
         return self._values
-
-
-def _n_log_n(size: int) -> Floats:
-    n = np.arange(size, dtype=np.float64)
-    values: Floats = n * np.log(np.maximum(n, 1.0))
-    values.setflags(write=False)
-    return values
 
 
 _LOGS = _LogTable()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn.decision.cells import joint_codes
+from driftbn.graph import Edge
 from driftbn.learning.independence import Codes
 
 Parents = dict[int, frozenset[int]]
-
 
 UNSEEN = 0.5  # added to each count of an earlier table
 
@@ -104,6 +104,15 @@ class FamilyScores:
             counts = np.bincount(code * card + levels, minlength=room * card)
             tables.append(counts.reshape(room, card).astype(np.float64))
         return tables
+
+
+def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
+    """Return the parents of each node by their places."""
+    place = {name: i for i, name in enumerate(nodes)}
+    found: Parents = {v: frozenset() for v in range(len(nodes))}
+    for source, target in edges:
+        found[place[target]] |= {place[source]}
+    return found
 
 
 def reaches(parents: Parents, start: int, end: int) -> bool:

@@ -62,8 +62,7 @@ class LevelMap:
             met = np.flatnonzero(np.bincount(row, minlength=1))
             new = met[self._number[v, met] == _UNSEEN]
             if len(new):
-                known = int(np.count_nonzero(self._number[v] != _UNSEEN))
-                self._number[v, new] = np.arange(known, known + len(new), dtype=np.uint8)
+                self._add(v, new)
                 grown = True
         return grown
 
@@ -73,10 +72,12 @@ class LevelMap:
         variables = np.repeat(np.arange(len(first) - 1), np.diff(first))
         new = self._number[variables, test.level_codes] == _UNSEEN
         for v in np.unique(variables[new]).tolist():
-            codes = np.sort(test.level_codes[new & (variables == v)])
-            known = int(np.count_nonzero(self._number[v] != _UNSEEN))
-            self._number[v, codes] = np.arange(known, known + len(codes), dtype=np.uint8)
+            self._add(v, np.sort(test.level_codes[new & (variables == v)]))
         return bool(new.any())
+
+    def _add(self, v: int, codes: npt.NDArray[np.integer]) -> None:
+        known = int(np.count_nonzero(self._number[v] != _UNSEEN))
+        self._number[v, codes] = np.arange(known, known + len(codes), dtype=np.uint8)
 
     def apply(self, codes: Codes) -> Codes:
         """Return the numbers of codes that have all been learned."""

@@ -11,7 +11,7 @@ from driftbn._kernels.evidence import Floats
 from driftbn.decision.association import tie_of
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch, Rows
-from driftbn.decision.families import Parents
+from driftbn.decision.families import Parents, parents_of
 from driftbn.decision.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
 from driftbn.graph import Pdag
 from driftbn.learning import LearnedStructure
@@ -74,8 +74,12 @@ def name_changes(
         Design effect of each field in the new windows.
     """
     nodes = _changed_nodes(comparison)
-    doubts = _doubts(comparison, reference, window)
-    found = _changed_edges(comparison, parents, nodes, effects, doubts)
+    pairs = _suspect_pairs(comparison)
+    rows = Rows(comparison.a.windows, comparison.b.windows, comparison.plan.tables.cards)
+    search = EditSearch(parents, rows, effects, _doubts(pairs, reference, window))
+    place = {name: i for i, name in enumerate(comparison.plan.names)}
+    edits = search.run(pairs, [place[change.name] for change in nodes])
+    found = [_edge_change(comparison, edit) for edit in edits]
     edges = [_with_direction(edge, reference, window.graph) for edge in found]
     effects_seen = [abs(edge.after.nats - edge.before.nats) for edge in edges]
     effect = max([*effects_seen, *(change.effect for change in nodes)], default=0.0)
@@ -115,35 +119,17 @@ def node_effect(comparison: Comparison, v: int) -> float:
     return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
 
 
-def _doubts(comparison: Comparison, reference: Pdag, window: LearnedStructure) -> Doubts:
-    names = comparison.plan.names
+def _doubts(pairs: list[tuple[int, int]], reference: Pdag, window: LearnedStructure) -> Doubts:
+    names = reference.nodes
     place = {name: i for i, name in enumerate(names)}
     free = {name for edge in reference.undirected_edges for name in edge}
     separators = {}
-    for x, y in _suspect_pairs(comparison):
+    for x, y in pairs:
         found = window.separators.get((names[x], names[y]))
         if found is not None:
             separators[x, y] = tuple(place[name] for name in found)
-    certain: Parents = {v: frozenset() for v in range(len(names))}
-    for source, target in reference.directed_edges:
-        certain[place[target]] |= {place[source]}
+    certain = parents_of(names, reference.directed_edges)
     return Doubts([name in free for name in names], certain, separators)
-
-
-def _changed_edges(
-    comparison: Comparison,
-    parents: Parents,
-    nodes: list[NodeChange],
-    effects: Floats,
-    doubts: Doubts,
-) -> list[EdgeChange]:
-    plan = comparison.plan
-    place = {name: i for i, name in enumerate(plan.names)}
-    rows = Rows(comparison.a.windows, comparison.b.windows, plan.tables.cards)
-    search = EditSearch(parents, rows, effects, doubts)
-    touched = [place[change.name] for change in nodes]
-    edits = search.run(_suspect_pairs(comparison), touched)
-    return [_edge_change(comparison, edit) for edit in edits]
 
 
 def _suspect_pairs(comparison: Comparison) -> list[tuple[int, int]]:

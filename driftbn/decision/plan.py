@@ -129,7 +129,7 @@ def with_cards(plan: TestPlan, cards: Ints) -> TestPlan:
     tables = plan.tables
     ends = list(zip(tables.source.tolist(), tables.child.tolist(), strict=True))
     sets = [plan.given(t) for t in range(len(ends))]
-    return TestPlan(plan.names, _make_tables(ends, sets, cards))
+    return plan_of(plan.names, ends, sets, cards)
 
 
 def _node_set(v: int, parents: list[int], cards: Ints, n_rows: int) -> tuple[int, ...]:

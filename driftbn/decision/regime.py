@@ -9,7 +9,7 @@ import numpy as np
 from driftbn._kernels.tables import Counts
 from driftbn.decision.comparison import Comparison, Group
 from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.families import Parents
+from driftbn.decision.families import Parents, parents_of
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
@@ -128,11 +128,7 @@ class Regime:
     @property
     def parents(self) -> Parents:
         """The parents of each variable in the graph of the reference."""
-        place = {name: i for i, name in enumerate(self.plan.names)}
-        found: Parents = {v: frozenset() for v in range(len(place))}
-        for source, target in self.dag.edges:
-            found[place[target]] |= {place[source]}
-        return found
+        return parents_of(self.plan.names, self.dag.edges)
 
     @property
     def full(self) -> bool:

@@ -20,6 +20,17 @@ BLOCK_ROWS = 256  # neighbours that stay together
 MIN_WINDOWS = 4  # in the reference
 
 
+def gets_unit(index: int, share: float) -> bool:
+    """Return whether a share of each window, summed up, comes to one more whole with this one.
+
+    Examples
+    --------
+    >>> [index for index in range(8) if gets_unit(index, 0.25)]
+    [3, 7]
+    """
+    return int((index + 1) * share) > int(index * share)
+
+
 @dataclass
 class Shadow:
     """Counts the false alarms on windows dealt out anew.
@@ -37,9 +48,8 @@ class Shadow:
     n_alarms: int = 0
 
     def is_due(self, index: int, regime: Regime) -> bool:
-        """Whether this window is looked at: where the sum of the shares gets a unit."""
-        due = int((index + 1) * self.share) > int(index * self.share)
-        return due and len(regime.windows) >= MIN_WINDOWS
+        """Whether this window is looked at."""
+        return gets_unit(index, self.share) and len(regime.windows) >= MIN_WINDOWS
 
     def look(
         self, index: int, regime: Regime, group: Group, is_drift: Callable[[Comparison, int], bool]

@@ -225,7 +225,7 @@ def _pack(
         joint=np.zeros((n_joint, n_joint), np.int32),
         critical=critical_values(alpha, max_dof),
         excess=excess,
-        entropy=_entropy_table(n_rows) if statistic is Statistic.G else np.zeros(0),
+        entropy=n_log_n_table(n_rows) if statistic is Statistic.G else np.zeros(0),
     )
     if n_joint:
         count_pairs(evidence)
@@ -261,7 +261,8 @@ def _without_gaps(codes: Codes, totals: Ints, first: Ints) -> Codes:
     return dense
 
 
-def _entropy_table(n_rows: int) -> Floats:
+def n_log_n_table(n_rows: int) -> Floats:
+    """Return n ln n for all counts of so many rows."""
     n = np.arange(n_rows + 1, dtype=np.float64)
     return n * np.log(np.maximum(n, 1.0))
 

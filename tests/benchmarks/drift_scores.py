@@ -10,6 +10,7 @@ from statistics import fmean
 from driftbn.datasets import Change, ChangeKind
 from driftbn.decision.outcome import ChangeType, DriftDecision, DriftKind, DriftLevel
 from driftbn.graph import Edge
+from driftbn.intervals import wilson_interval
 from tests.benchmarks.drift_scenarios import Scenario
 
 Decisions = Sequence[tuple[int, DriftDecision]]
@@ -25,7 +26,6 @@ _EXPECTED_KIND = {
     ChangeKind.TABLE: DriftKind.MECHANISM,
     ChangeKind.ROOT_MARGINAL: DriftKind.MARGINAL,
 }
-_Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
 
 
 @dataclass(frozen=True)
@@ -220,12 +220,7 @@ class Rate:
     @property
     def interval(self) -> tuple[float, float]:
         """Limits of the share (Wilson 1927); 0 and 1 without any case."""
-        if not self.n:
-            return 0.0, 1.0
-        weight = _Z95**2 / self.n
-        centre = (self.share + weight / 2) / (1 + weight)
-        spread = math.sqrt(weight * self.share * (1 - self.share) + weight**2 / 4) / (1 + weight)
-        return max(0.0, centre - spread), min(1.0, centre + spread)
+        return wilson_interval(self.hits, self.n)
 
 
 @dataclass(frozen=True)
