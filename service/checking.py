@@ -1,0 +1,94 @@
+"""Settings checked, and told in short or in full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from driftbn.window_config import WindowConfig, WindowMode
+from service.output import note, write_text
+from service.settings import (
+    LoadedSettings,
+    SettingsError,
+    StreamSettings,
+    read_settings,
+    remarks,
+    settings_path,
+    settings_schema,
+    settings_toml,
+)
+
+BAD_SETTINGS: Final = 78
+"""Exit code if the settings are wrong (EX_CONFIG of sysexits.h)."""
+
+
+def check(config: str | None, environ: Mapping[str, str], *, in_full: bool) -> int:
+    """Say what is wrong with settings or what they come to, and return the exit code.
+
+    Parameters
+    ----------
+    config
+        The settings file, if one is given.
+    environ
+        The environment.
+    in_full
+        Whether to write all settings in force as TOML.
+    """
+    try:
+        loaded = read_settings(settings_path(config, environ), environ)
+    except SettingsError as error:
+        for line in error.lines:
+            note(f"error: {line}")
+        return BAD_SETTINGS
+    for remark in remarks(loaded.settings):
+        note(f"warning: {remark}")
+    write_text(settings_toml(loaded) if in_full else _summary(loaded), None)
+    return 0
+
+
+def write_schema() -> int:
+    """Write the JSON schema of settings files and return the exit code."""
+    write_text(json.dumps(settings_schema(), indent=2) + "\n", None)
+    return 0
+
+
+def _summary(loaded: LoadedSettings) -> str:
+    settings = loaded.settings
+    endpoint = settings.endpoint
+    at = f"http://{endpoint.host}:{endpoint.port}" if endpoint.enabled else "none"
+    token = ", with a token" if endpoint.enabled and endpoint.token is not None else ""
+    lines = [f"{loaded.name}: settings are fine"]
+    lines += [f"stream    {_stream(stream)}" for stream in settings.monitors]
+    lines += [f"outlet    {outlet.name}: {outlet.kind}" for outlet in settings.outlets]
+    lines += [f"endpoint  {at}{token}", f"state     {settings.service.state_dir}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _stream(stream: StreamSettings) -> str:
+    key = "" if stream.key is None else f", a monitor for each {stream.key!r}"
+    windows = _windows(stream.monitor_config().windows)
+    return f"{stream.name}: {stream.source.kind}{_subject(stream)}, windows of {windows}{key}"
+
+
+def _subject(stream: StreamSettings) -> str:
+    source = stream.source
+    match source.kind:
+        case "files":
+            return f" {source.path}"
+        case "kafka":
+            return f" topic {source.topic}"
+        case "redis":
+            return f" stream {source.stream}"
+    return ""
+
+
+def _windows(config: WindowConfig) -> str:
+    match config.mode:
+        case WindowMode.ROWS:
+            return f"{config.size} records"
+        case WindowMode.SLIDING:
+            return f"{config.size} records every {config.step}"
+        case WindowMode.TIME:
+            return f"{config.seconds:g} s"
+    return f"{config.size} records or {config.seconds:g} s"

@@ -1,0 +1,67 @@
+"""What is allowed in settings and still worth a warning."""
+
+from __future__ import annotations
+
+import ipaddress
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from service.settings.base import Section
+from service.settings.errors import path_text
+from service.settings.model import EndpointSettings, Settings
+from service.settings.structure import Place, fields_of
+
+
+def remarks(settings: Settings) -> tuple[str, ...]:
+    """Return warnings: secrets that anyone can read, an endpoint that anyone can reach.
+
+    Examples
+    --------
+    >>> stream = {"name": "orders", "source": {"kind": "stdin"}}
+    >>> open_to_all = {"host": "0.0.0.0"}
+    >>> service = {"state_dir": "state"}
+    >>> for remark in remarks(Settings(service=service, endpoint=open_to_all, monitors=[stream])):
+    ...     print(remark)
+    endpoint.host = '0.0.0.0' is open to others and asks for no token: set endpoint.token_file
+    """
+    found = []
+    for place, value in walk(settings, ()):
+        if str(place[-1]).endswith("_file") and isinstance(value, Path) and _open_to_all(value):
+            found.append(f"{path_text(place)}: anyone can read {value}; chmod o-r it")
+    endpoint = settings.endpoint
+    if endpoint.enabled and endpoint.token is None and not _loopback(endpoint):
+        found.append(
+            f"endpoint.host = {endpoint.host!r} is open to others and asks for no token:"
+            " set endpoint.token_file"
+        )
+    return tuple(found)
+
+
+def walk(section: Section, place: Place) -> Iterator[tuple[Place, object]]:
+    """Return each value of the settings with its place; tables after what stands before them."""
+    for key, value in zip(fields_of(section), dict(section).values(), strict=True):
+        here = (*place, key)
+        if isinstance(value, Section):
+            yield from walk(value, here)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Section):
+            for number, table in enumerate(value):
+                yield from walk(table, (*here, number))
+        else:
+            yield here, value
+
+
+def _open_to_all(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:  # gone since it was read: nobody can read it any more
+        return False
+
+
+def _loopback(endpoint: EndpointSettings) -> bool:
+    if endpoint.host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(endpoint.host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from driftbn.errors import MissingExtraError
+from service.commands import check
+from service.errors import UsageError
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SETTINGS = """
+[service]
+state_dir = "state"
+[[monitors]]
+name = "orders"
+key = "shop"
+window = {size = 100, step = 10}
+source = {kind = "kafka", brokers = ["b:1"], topic = "orders"}
+[[monitors]]
+name = "clicks"
+window = {seconds = 60}
+time_column = "at"
+source = {kind = "files", path = "clicks"}
+[[monitors]]
+name = "calls"
+window = {size = 500, seconds = 60}
+time_column = "at"
+source = {kind = "redis", stream = "calls"}
+[[outlets]]
+kind = "log"
+[[outlets]]
+kind = "file"
+name = "events"
+path = "events.ndjson"
+"""
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name in [name for name in os.environ if name.startswith("DRIFTBN")]:
+        monkeypatch.delenv(name)
+
+    def call(*words: object) -> Ran:
+        parser = argparse.ArgumentParser()
+        check.add_parser(parser.add_subparsers())
+        parsed = parser.parse_args(["check", *map(str, words)])
+        return Ran(parsed.run(parsed), *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    path = tmp_path / "driftbn.toml"
+    path.write_text(SETTINGS)
+    return path
+
+
+def test_fine_settings_are_told_in_short(run: Run, settings: Path, tmp_path: Path) -> None:
+    ran = run("--config", settings)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"{settings}: settings are fine",
+        "stream    orders: kafka topic orders, windows of 100 records every 10, a monitor for each"
+        " 'shop'",
+        f"stream    clicks: files {tmp_path}/clicks, windows of 60 s",
+        "stream    calls: redis stream calls, windows of 500 records or 60 s",
+        "outlet    log: log",
+        "outlet    events: file",
+        "endpoint  http://127.0.0.1:9464",
+        f"state     {tmp_path}/state",
+    ]
+
+
+def test_nothing_is_made_by_a_check(run: Run, settings: Path, tmp_path: Path) -> None:
+    assert run("--config", settings).code == 0
+    assert list(tmp_path.iterdir()) == [settings]
+
+
+def test_the_endpoint_is_told_as_it_will_be(
+    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN", "geheim")
+    assert "endpoint  http://127.0.0.1:9464, with a token\n" in run("--config", settings).out
+    monkeypatch.setenv("DRIFTBN__ENDPOINT__ENABLED", "false")
+    assert "endpoint  none\n" in run("--config", settings).out
+
+
+def test_all_mistakes_are_told_on_standard_error(
+    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.write_text(SETTINGS.replace("topic", "topci").replace("[service]", "[servcie]"))
+    monkeypatch.setenv("DRIFTBN__LOG__LEVEL", "loud")
+    ran = run("--config", settings)
+    assert (ran.code, ran.out) == (78, "")
+    lines = ran.err.splitlines()
+    assert all(line.startswith("driftbn: error: ") for line in lines)
+    for words in (
+        f"{settings}: service is missing",
+        f"{settings}: servcie is not known: did you mean 'service'?",
+        f"{settings}: monitors[0].source.topci is not known: did you mean 'topic'?",
+        f"{settings}: monitors[0].source.topic is missing",
+        "DRIFTBN__LOG__LEVEL: log.level = 'loud' is not allowed",
+    ):
+        assert any(words in line for line in lines), words
+    assert len(lines) == 5
+
+
+def test_no_settings_at_all_say_what_to_do(run: Run, tmp_path: Path) -> None:
+    ran = run()
+    assert (ran.code, ran.out) == (78, "")
+    assert "name a file with --config FILE or in DRIFTBN_CONFIG" in ran.err
+    ran = run("--config", tmp_path / "none.toml")
+    assert (ran.code, ran.out) == (78, "")
+    assert "none.toml: no such file" in ran.err
+
+
+def test_the_environment_names_the_file(
+    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTBN_CONFIG", str(settings))
+    assert f"{settings}: settings are fine" in run().out
+
+
+def test_warnings_do_not_fail_the_check(
+    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTBN__ENDPOINT__HOST", "0.0.0.0")
+    ran = run("--config", settings)
+    assert ran.code == 0
+    assert ran.err.startswith("driftbn: warning: endpoint.host = '0.0.0.0' is open to others")
+
+
+def test_printed_settings_are_toml_with_their_origins(
+    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRIFTBN__MONITORS__clicks__RESIDENT", "7")
+    monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN", "geheim")
+    ran = run("--config", settings, "--print")
+    assert (ran.code, ran.err) == (0, "")
+    tree = tomllib.loads(ran.out)
+    assert tree["monitors"][1]["resident"] == 7
+    assert tree["monitors"][0]["source"]["partitions"] == "each"
+    assert tree["checkpoint"] == {"interval_seconds": 10.0, "publish_seconds": 1.0, "keep": 3}
+    assert "resident = 7  # DRIFTBN__MONITORS__clicks__RESIDENT\n" in ran.out
+    assert "geheim" not in ran.out
+
+
+def test_the_schema_in_configs_is_the_one_that_is_printed(run: Run) -> None:
+    ran = run("--json-schema")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (CONFIGS / "settings.schema.json").read_text(encoding="utf-8"), (
+        "write it anew: driftbn check --json-schema > configs/settings.schema.json"
+    )
+
+
+def test_the_schema_has_every_kind_with_its_limits(run: Run) -> None:
+    schema = json.loads(run("--json-schema").out)
+    tables = schema["$defs"]
+    assert tables["LearnerSettings"]["properties"]["alpha"]["exclusiveMaximum"] == 1
+    assert tables["FilesSourceSettings"]["required"] == ["kind", "path"]
+    assert "schema" in tables["StreamSettings"]["properties"]
+    assert not any(table.get("additionalProperties", False) for table in tables.values())
+    assert all(
+        field.get("description")
+        for table in tables.values()
+        for field in table.get("properties", {}).values()
+    )
+
+
+def test_a_schema_is_of_no_file(run: Run, settings: Path) -> None:
+    with pytest.raises(UsageError, match="leave --config out"):
+        run("--json-schema", "--config", settings)
+
+
+def test_without_the_packages_of_the_service_the_extra_is_named(
+    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name="pydantic")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    monkeypatch.delitem(sys.modules, "service.checking", raising=False)
+    with pytest.raises(MissingExtraError, match="service"):
+        run("--config", settings)
