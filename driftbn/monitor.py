@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from driftbn.archive import pack, unpack
 from driftbn.calibration import CalibrationReport, VisibleChange
 from driftbn.config import Knowledge, check_number
@@ -16,7 +18,7 @@ from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.outcome import DriftDecision, DriftLevel
 from driftbn.decision.secondary import HammingDecider, make_secondary
-from driftbn.decision.shadow import gets_unit
+from driftbn.decision.shadow import Shadow, gets_unit
 from driftbn.diff import compare
 from driftbn.display import SteadyEdges
 from driftbn.errors import ConfigError
@@ -26,7 +28,7 @@ from driftbn.learning import LearnedStructure, StructureLearner, extend_to_dag
 from driftbn.learning.knowledge import apply_knowledge
 from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent
-from driftbn.report import Timings, WarmAudit, WindowReport
+from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
 from driftbn.schema import Schema
 from driftbn.state import (
     KIND,
@@ -289,6 +291,7 @@ class DriftMonitor:
         dag = extend_to_dag(known.graph, self._dag)
         diff = compare(self._dag or dag, dag)
         before = known if self._previous is None else self._previous
+        shadow = replace(self._decider.shadow)
         decision = self._decide(window, evidence, diff.hamming)
         report = WindowReport(
             index=window.index,
@@ -310,6 +313,8 @@ class DriftMonitor:
             twins=_twin_names(evidence),
             overrun=evidence.learned.overrun,
             audit=self._audit(window, evidence),
+            shadow=self._shadow_look(shadow),
+            missing=self._missing(window),
             target=self.config.target,
             blanket=self._blanket(dag),
             displayed=None if self._steady is None else self._steady.update(evidence),
@@ -364,6 +369,21 @@ class DriftMonitor:
         cold = self._learn(window, None)
         difference = compare(cold.learned.graph, evidence.learned.graph)
         return WarmAudit(difference.hamming, cold.learned.cost)
+
+    def _shadow_look(self, before: Shadow) -> ShadowLook | None:
+        """Return what the decider saw on rows dealt out anew, if it has looked."""
+        now = self._decider.shadow
+        if now.n_windows == before.n_windows:
+            return None
+        return ShadowLook(now.n_alarms > before.n_alarms)
+
+    def _missing(self, window: Window) -> tuple[tuple[str, float], ...]:
+        assert self._intake.schema is not None
+        variables = self._intake.schema.variables
+        codes = np.array([variable.missing_code for variable in variables], np.uint8)
+        shares = (window.codes == codes[:, None]).mean(axis=1).tolist()
+        pairs = zip(self._intake.schema.names, shares, strict=True)
+        return tuple((name, share) for name, share in pairs if share)
 
     def _excluded(self) -> tuple[tuple[str, str], ...]:
         assert self._intake.schema is not None

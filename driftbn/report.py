@@ -48,6 +48,19 @@ class WarmAudit:
 
 
 @dataclass(frozen=True)
+class ShadowLook:
+    """A decision on rows in which nothing can have changed, to see how often it cries wolf.
+
+    Parameters
+    ----------
+    alarm
+        Whether it was called drift.
+    """
+
+    alarm: bool
+
+
+@dataclass(frozen=True)
 class WindowReport:
     """What a monitor says of one window.
 
@@ -88,6 +101,10 @@ class WindowReport:
         The limit that stopped the search, if one has.
     audit
         The comparison with a search from nothing, if there was one.
+    shadow
+        The look at rows dealt out anew, if there was one.
+    missing
+        Share of missing values of each field that has any.
     target
         The field that the user cares for, if one was named.
     blanket
@@ -115,6 +132,8 @@ class WindowReport:
     twins: tuple[tuple[str, str], ...] = ()
     overrun: Overrun | None = None
     audit: WarmAudit | None = None
+    shadow: ShadowLook | None = None
+    missing: tuple[tuple[str, float], ...] = ()
     target: str | None = None
     blanket: tuple[str, ...] = ()
     displayed: tuple[Edge, ...] | None = field(default=None, repr=False)

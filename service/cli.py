@@ -12,7 +12,17 @@ from enum import IntEnum
 import pyarrow as pa
 
 from driftbn.errors import ConfigError, DriftbnError
-from service.commands import calibrate, diff, learn, replay, version
+from service.commands import (
+    calibrate,
+    check,
+    checkpoint,
+    demo,
+    diff,
+    learn,
+    replay,
+    run,
+    version,
+)
 from service.errors import UsageError
 from service.output import note
 
@@ -23,7 +33,7 @@ class ExitCode(IntEnum):
     OK = 0
     """Done."""
     FAILED = 1
-    """A table or graph cannot be used, or a file cannot be read or written."""
+    """An input cannot be used, a file cannot be read or written, or a stream has failed."""
     USAGE = 2
     """Arguments that are not understood, as argparse has it."""
     DIFFERENT = diff.DIFFERENT
@@ -36,9 +46,10 @@ class ExitCode(IntEnum):
     """The reader of the output has gone; nothing is said."""
 
 
+_COMMANDS = (demo, run, check, checkpoint, replay, calibrate, learn, diff, version)
 _EXIT_CODES = """exit codes:
   0    done (diff, replay: whether or not there is a difference or a drift)
-  1    a table or graph cannot be used, or a file cannot be read or written
+  1    an input cannot be used, a file cannot be read or written, or a stream has failed
   2    arguments are not understood
   3    diff --exit-code: there is a difference; replay --exit-code: there was a drift
   78   a setting has a value that is not allowed
@@ -67,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note(f"error: {error}")
         return ExitCode.USAGE
     except ConfigError as error:
-        note(f"error: {error}")
+        for line in getattr(error, "lines", (str(error),)):
+            note(f"error: {line}")
         return ExitCode.CONFIG
     except BrokenPipeError:
         _silence_stdout()
@@ -88,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (learn, diff, replay, calibrate, version):
+    for command in _COMMANDS:
         command.add_parser(commands)
     for subparser in commands.choices.values():
         subparser.epilog = _EXIT_CODES

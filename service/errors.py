@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -23,6 +24,24 @@ class InputError(DriftbnError):
         self.name = name
         self.problem = problem
         super().__init__(f"{name}: {problem}")
+
+
+class StateError(DriftbnError):
+    """The directory in which the daemon keeps its state cannot be used.
+
+    Attributes
+    ----------
+    path, problem
+        The directory, and what is wrong with it.
+    """
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(
+            f"state directory {path}: {problem}; make it writable for this user, or set "
+            "service.state_dir to another one"
+        )
 
 
 class UsageError(DriftbnError):

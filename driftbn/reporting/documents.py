@@ -66,6 +66,8 @@ def report_to_dict(report: WindowReport, *, timings: bool = False) -> dict[str, 
         "overrun": None if report.overrun is None else report.overrun.value,
         "audit": audit
         and {"disagreement": int(audit.disagreement), "cost": _cost(audit.cost, timings)},
+        "shadow": report.shadow and {"alarm": bool(report.shadow.alarm)},
+        "missing": [{"name": name, "share": number(share)} for name, share in report.missing],
         "target": report.target,
         "blanket": list(report.blanket),
         "displayed": None

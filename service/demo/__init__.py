@@ -1,0 +1,1 @@
+"""A stream with drifts at known places, watched by the real daemon."""

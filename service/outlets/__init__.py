@@ -1,0 +1,1 @@
+"""Where events go; one file a kind."""

@@ -1,0 +1,405 @@
+"""One stream at work: a thread that reads and decodes, and a thread that learns and commits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from driftbn.errors import DriftbnError
+from service.checkpoint import CheckpointDirectory, LockedError
+from service.committing import Committer
+from service.decoding import Decoded, Decoder
+from service.lanes import Lane
+from service.observer import Observer
+from service.quarantine import Quarantine
+from service.settings import StreamSettings
+from service.sources.base import Chunk, Position, RecordSource, SourceError
+from service.work_queue import WorkQueue
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 0.25
+"""How long a source may wait for records: a stop is noticed after it at the latest."""
+FIRST_RETRY_SECONDS: Final = 0.5
+LONGEST_RETRY_SECONDS: Final = 30.0
+
+
+class StreamState(StrEnum):
+    """What a stream is doing."""
+
+    STARTING = "starting"
+    """It is not connected yet."""
+    RUNNING = "running"
+    """It reads."""
+    WAITING = "waiting"
+    """Its source is away, or another process has its lane; it tries again."""
+    DRAINED = "drained"
+    """All is read and done."""
+    FAILED = "failed"
+    """It cannot go on; the others do."""
+    STOPPED = "stopped"
+    """It was told to stop and has."""
+
+
+@dataclass(frozen=True)
+class StreamParts:
+    """What a stream is made of.
+
+    Parameters
+    ----------
+    settings
+        Of the stream.
+    source
+        Where its records come from.
+    directory
+        Where its lanes have their checkpoints.
+    committer
+        Writes checkpoints and publishes.
+    quarantine
+        Where rejected records go.
+    observer
+        Is told what happens.
+    queue_bytes
+        Bytes of records that may wait between the two threads.
+    keep
+        Checkpoints kept of a lane.
+    """
+
+    settings: StreamSettings
+    source: RecordSource
+    directory: Path
+    committer: Committer
+    quarantine: Quarantine
+    observer: Observer
+    queue_bytes: int
+    keep: int
+
+
+@dataclass(frozen=True)
+class _Work:
+    lane: str
+    decoded: Decoded
+    position: Position
+    decoder_state: Mapping[str, Any]
+    n_behind: int | None
+
+
+@dataclass(frozen=True)
+class _CloseLane:
+    lane: str
+    done: threading.Event
+
+
+class _End:
+    """Nothing more will be read."""
+
+
+class StreamPipeline:
+    """Reads a stream to its end or until it is stopped.
+
+    Parameters
+    ----------
+    parts
+        What it works with.
+    clock
+        Returns seconds.
+    """
+
+    def __init__(self, parts: StreamParts, *, clock: Callable[[], float] = monotonic) -> None:
+        self.parts = parts
+        self.name = parts.settings.name
+        self.error: str | None = None
+        self._clock = clock
+        self._state = StreamState.STARTING
+        self._lanes: dict[str, Lane] = {}
+        self._decoders: dict[str, Decoder] = {}
+        self._queue: WorkQueue[_Work | _CloseLane | _End] = WorkQueue(parts.queue_bytes)
+        self._stopping = threading.Event()
+        self._releases: dict[str, Position] = {}
+        self._busy_since: float | None = None
+        self._reader = threading.Thread(target=self._read, name=f"read {self.name}", daemon=True)
+        self._worker = threading.Thread(target=self._work, name=f"learn {self.name}", daemon=True)
+
+    @property
+    def state(self) -> StreamState:
+        """What the stream is doing."""
+        return self._state
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the stream is not as it should be, in words; ``None`` if it is."""
+        return self.error or self.parts.committer.trouble
+
+    @property
+    def ready(self) -> bool:
+        """Whether the source is connected and the lanes that it gave have their checkpoints."""
+        if self._state is StreamState.DRAINED:
+            return True
+        running = self._state is StreamState.RUNNING and self.parts.source.ready
+        return running and self.parts.committer.trouble is None
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes that this process has."""
+        return tuple(sorted(self._lanes))
+
+    @property
+    def failed_keys(self) -> dict[str, str]:
+        """Monitors that have failed, by key, each with the reason."""
+        return {
+            key: reason
+            for lane in list(self._lanes.values())
+            for key, reason in lane.failed.items()
+        }
+
+    @property
+    def alive(self) -> bool:
+        """Whether the threads run."""
+        return self._worker.is_alive() or self._reader.is_alive()
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the worker has been at the same piece of work; 0 if it waits for work."""
+        since = self._busy_since
+        return 0.0 if since is None else self._clock() - since
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._worker.start()  # first: whoever finds it not alive gives up
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Ask for an end: what was read is worked through, then a checkpoint is written."""
+        self._stopping.set()
+
+    def abandon(self) -> None:
+        """Ask for an end at once; the next start goes on from the last checkpoint."""
+        self._stopping.set()
+        self.parts.committer.abandoned.set()
+        self._queue.clear()
+
+    def join(self, timeout: float | None) -> bool:
+        """Wait for the end; ``False`` if it did not come within ``timeout`` seconds."""
+        deadline = None if timeout is None else self._clock() + timeout
+        for thread in (self._reader, self._worker):
+            if thread.ident is not None:
+                left = None if deadline is None else max(0.0, deadline - self._clock())
+                thread.join(left)
+        return not self.alive
+
+    # --- The reading thread ---
+
+    def opened(self, lane: str) -> Position | None:
+        """Take over a lane: load its checkpoint and publish what that had to publish."""
+        directory = CheckpointDirectory(self._lane_path(lane), keep=self.parts.keep)
+        meta = self._open_directory(directory)
+        try:
+            taken = Lane(self.parts.settings, lane, directory, meta)
+            self.parts.committer.publish(taken.leftover())
+        except BaseException:
+            directory.close()
+            raise
+        settings = self.parts.settings
+        self._decoders[lane] = Decoder(
+            getattr(settings.source, "format", None),
+            max_record_bytes=settings.max_record_bytes,
+            state=taken.decoder_state,
+            time_column=settings.time_column,
+        )
+        self._lanes = {**self._lanes, lane: taken}
+        logger.info(
+            "lane is open" if meta is None else "lane goes on from its checkpoint",
+            extra={"monitor": self.name, "lane": lane or "main", "n_monitors": len(taken.monitors)},
+        )
+        return taken.position
+
+    def closed(self, lane: str) -> None:
+        """Have the other thread work through a lane and let go of it."""
+        done = threading.Event()
+        self._put(_CloseLane(lane, done), 0)
+        while not done.wait(POLL_SECONDS) and self._worker.is_alive():
+            pass
+        self._decoders.pop(lane, None)
+        self._releases.pop(lane, None)
+
+    def _lane_path(self, lane: str) -> Path:
+        return self.parts.directory / (lane or "main")
+
+    def _open_directory(self, directory: CheckpointDirectory) -> Mapping[str, Any] | None:
+        """Open a lane's directory; where another process may hold it for good reason, wait."""
+        told = False
+        while True:
+            try:
+                loaded = directory.open()
+            except LockedError as error:
+                if self.parts.settings.source.kind != "kafka" or self._stopping.is_set():
+                    raise
+                if not told:
+                    logger.warning("waiting for a lane: %s", error, extra={"monitor": self.name})
+                    self._become(StreamState.WAITING)
+                told = True
+                self._stopping.wait(FIRST_RETRY_SECONDS)
+            else:
+                return None if loaded is None else loaded.meta
+
+    def _read(self) -> None:
+        source = self.parts.source
+        try:
+            if self._retry(lambda: source.open(self)):
+                self._become(StreamState.RUNNING)
+                while not self._stopping.is_set() and not source.drained:
+                    self._release()
+                    self._retry(self._read_once)
+        except DriftbnError as error:
+            self._fail(str(error))
+        except Exception as error:
+            logger.exception("reading has failed", extra={"monitor": self.name})
+            self._fail(f"{type(error).__name__}: {error}")
+        finally:
+            self._put(_End(), 0)
+            self._worker.join()
+            self._release()
+            source.close()
+
+    def _retry(self, action: Callable[[], None]) -> bool:
+        """Do something with the source until it works; ``False`` if told to stop before."""
+        wait = FIRST_RETRY_SECONDS
+        while not self._stopping.is_set():
+            try:
+                action()
+            except SourceError as error:
+                if error.fatal:
+                    raise
+                if self._state is not StreamState.WAITING:
+                    logger.warning("%s; trying again", error, extra={"monitor": self.name})
+                self.error = str(error)
+                self._become(StreamState.WAITING)
+                self._stopping.wait(wait)
+                wait = min(2 * wait, LONGEST_RETRY_SECONDS)
+            else:
+                if self._state is StreamState.WAITING:
+                    logger.info("the source is back", extra={"monitor": self.name})
+                    self.error = None
+                    self._become(StreamState.RUNNING)
+                return True
+        return False
+
+    def _read_once(self) -> None:
+        chunk = self.parts.source.poll(POLL_SECONDS)
+        if chunk is None:
+            return
+        decoder = self._decoders[chunk.lane]
+        decoded = decoder.decode(chunk)
+        work = _Work(chunk.lane, decoded, chunk.position, decoder.state(), chunk.n_behind)
+        self._put(work, _size(chunk))
+
+    def _put(self, item: _Work | _CloseLane | _End, cost: int) -> None:
+        while not self._queue.put(item, cost, POLL_SECONDS):
+            if not self._worker.is_alive() or self.parts.committer.abandoned.is_set():
+                return
+
+    def _release(self) -> None:
+        while self._releases:
+            lane, position = self._releases.popitem()
+            self.parts.source.release(lane, position)
+
+    # --- The working thread ---
+
+    def _work(self) -> None:
+        try:
+            while not self.parts.committer.abandoned.is_set():
+                self._busy_since = None
+                item = self._queue.get(self._patience())
+                self._busy_since = self._clock()
+                if isinstance(item, _End):
+                    self._finish()
+                    return
+                if isinstance(item, _Work):
+                    self._take(item)
+                elif isinstance(item, _CloseLane):
+                    self._close(item)
+                self._commit_due()
+        except Exception as error:
+            logger.exception("the stream has failed", extra={"monitor": self.name})
+            self._fail(f"{type(error).__name__}: {error}")
+            self._stopping.set()
+        finally:
+            self._busy_since = None
+            for lane in self._lanes.values():
+                lane.close()
+
+    def _take(self, work: _Work) -> None:
+        parts, lane = self.parts, self._lanes[work.lane]
+        rejected = work.decoded.rejected
+        for item in rejected:
+            parts.quarantine.add(item)
+            parts.observer.rejected(self.name, item.reason.value, 1)
+        taken = lane.take(work.decoded.batches, work.position, work.decoder_state)
+        for reason, n_records in taken.refused.items():
+            parts.observer.rejected(self.name, reason, n_records)
+        n_refused = len(rejected) + sum(taken.refused.values())
+        for outcome, n in (
+            ("taken", taken.n_rows), ("failed", taken.n_failed), ("rejected", n_refused),
+        ):  # fmt: skip
+            if n:
+                parts.observer.records(self.name, outcome, n)
+        if work.n_behind is not None:
+            parts.observer.behind(self.name, work.lane, work.n_behind)
+        schema = lane.schema()
+        if schema is not None and work.lane in self._decoders:
+            self._decoders[work.lane].use_schema(schema)
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for work before a checkpoint is due."""
+        due = (self.parts.committer.due_in(lane) for lane in self._lanes.values())
+        return min((seconds for seconds in due if seconds is not None), default=POLL_SECONDS)
+
+    def _commit_due(self) -> None:
+        for lane in list(self._lanes.values()):
+            if self.parts.committer.due_in(lane) == 0.0:
+                self._commit(lane)
+
+    def _commit(self, lane: Lane) -> None:
+        if not self.parts.committer.commit(lane):
+            return
+        if lane.released is not None:
+            self._releases[lane.name] = lane.released
+        observer, monitors = self.parts.observer, lane.monitors
+        observer.buffered(self.name, monitors.n_pending)
+        observer.monitors(self.name, len(monitors), monitors.n_resident)
+
+    def _close(self, item: _CloseLane) -> None:
+        lane = self._lanes[item.lane]
+        self._commit(lane)
+        lane.close()
+        self._lanes = {name: other for name, other in self._lanes.items() if name != item.lane}
+        item.done.set()
+        logger.info("lane is let go", extra={"monitor": self.name, "lane": item.lane or "main"})
+
+    def _finish(self) -> None:
+        for lane in self._lanes.values():
+            if self.parts.committer.due_in(lane) is not None:
+                self._commit(lane)
+        if self._state is StreamState.FAILED:
+            return
+        drained = self.parts.source.drained and not self._stopping.is_set()
+        self._become(StreamState.DRAINED if drained else StreamState.STOPPED)
+
+    def _become(self, state: StreamState) -> None:
+        self._state = state
+        self.parts.observer.state(self.name, state.value)
+
+    def _fail(self, reason: str) -> None:
+        self.error = reason
+        logger.error("stream has failed: %s", reason, extra={"monitor": self.name})
+        self._become(StreamState.FAILED)
+
+
+def _size(chunk: Chunk) -> int:
+    return len(chunk.data) if isinstance(chunk.data, bytes) else int(chunk.data.nbytes)

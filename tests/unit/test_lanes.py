@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from driftbn import datasets
+from service.checkpoint import CheckpointDirectory
+from service.lanes import Lane
+from service.monitors import ChangedSettingsError
+from service.settings import StreamSettings
+
+WINDOW = 200
+
+
+def stream(**changes: Any) -> StreamSettings:
+    values = {"name": "orders", "window": WINDOW, "source": {"kind": "stdin"}, **changes}
+    return StreamSettings.model_validate(values)
+
+
+def open_lane(path: Path, settings: StreamSettings) -> Lane:
+    directory = CheckpointDirectory(path)
+    loaded = directory.open()
+    try:
+        return Lane(settings, "", directory, None if loaded is None else loaded.meta)
+    except ChangedSettingsError:
+        directory.close()
+        raise
+
+
+def keyed_rows(n_keys: int, n_rows: int, seed: int = 1) -> pa.Table:
+    table = pa.Table.from_pandas(datasets.sample(datasets.asia(), n_keys * n_rows, seed))
+    return table.append_column("k", pa.array([f"k{i % n_keys}" for i in range(n_keys * n_rows)]))
+
+
+def test_nothing_is_published_before_the_checkpoint(tmp_path: Path) -> None:
+    lane = open_lane(tmp_path, stream())
+    rows = datasets.sample(datasets.asia(), 2 * WINDOW + 50, 1)
+    taken = lane.take([pa.Table.from_pandas(rows)], {"bytes": 7}, {})
+    assert [publication.window for publication in taken.publications] == [0, 1]
+    assert taken.n_rows == lane.n_uncommitted == 450
+    assert lane.has_reports
+    assert lane.commit() == taken.publications
+    assert lane.n_uncommitted == 0
+    assert not lane.has_reports
+    assert lane.commit() == ()
+    lane.close()
+
+
+def test_a_lane_that_is_opened_again_goes_on_and_gives_its_last_windows_once_more(
+    tmp_path: Path,
+) -> None:
+    table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 4 * WINDOW, 1))
+    whole = open_lane(tmp_path / "whole", stream())
+    expected = whole.take([table], {"n": 800}, {}).publications
+
+    lane = open_lane(tmp_path / "parts", stream())
+    lane.take([table.slice(0, 500)], {"n": 500}, {"version": 1})
+    published = lane.commit()
+    lane.close()
+    lane = open_lane(tmp_path / "parts", stream())
+    assert lane.position == {"n": 500}
+    assert lane.decoder_state == {"version": 1}
+    assert lane.leftover() == published == expected[:2]
+    assert lane.leftover() == ()
+    assert lane.take([table.slice(500)], {"n": 800}, {}).publications == expected[2:]
+    lane.close()
+    whole.close()
+
+
+def test_what_was_not_committed_has_not_happened(tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 2 * WINDOW, 1))
+    lane = open_lane(tmp_path, stream())
+    lane.take([table.slice(0, WINDOW)], {"n": 1}, {})
+    lane.commit()
+    lane.take([table.slice(WINDOW)], {"n": 2}, {})
+    lane.close()
+    lane = open_lane(tmp_path, stream())
+    assert lane.position == {"n": 1}
+    assert lane.take([table.slice(WINDOW)], {"n": 2}, {}).publications[0].window == 1
+    lane.close()
+
+
+def test_monitors_moved_to_disk_and_back_leave_no_trace(tmp_path: Path) -> None:
+    table = keyed_rows(n_keys=7, n_rows=2 * WINDOW)
+    reports = {}
+    for resident in (2, 100):
+        lane = open_lane(tmp_path / str(resident), stream(key="k", resident=resident))
+        found = []
+        for start in range(0, len(table), 700):
+            found += lane.take([table.slice(start, 700)], {"n": start}, {}).publications
+            assert lane.monitors.n_resident <= resident
+        assert len(lane.monitors) == 7
+        reports[resident] = sorted(found, key=lambda item: (item.key, item.window))
+        lane.close()
+    assert reports[2] == reports[100]
+    assert len(reports[2]) == 14
+
+
+def test_rows_without_a_key_or_room_are_counted(tmp_path: Path) -> None:
+    lane = open_lane(tmp_path, stream(key="k", max_keys=2))
+    rows = [{"k": key, "x": "a", "y": "b"} for key in ("a", "b", None, "c", "a")]
+    taken = lane.take([rows], {}, {})
+    assert taken.n_rows == 3
+    assert taken.refused == {"no_key": 1, "too_many_keys": 1}
+    lane.close()
+
+
+def test_a_monitor_that_fails_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = open_lane(tmp_path, stream(key="k"))
+    update = type(lane.monitors).update
+
+    def poisoned(self: Any, key: str, rows: object) -> Any:
+        if key == "k1":
+            raise ZeroDivisionError("poison")
+        return update(self, key, rows)
+
+    monkeypatch.setattr(type(lane.monitors), "update", poisoned)
+    table = keyed_rows(n_keys=3, n_rows=WINDOW)
+    taken = lane.take([table], {"n": 1}, {})
+    assert sorted(publication.key for publication in taken.publications) == ["k0", "k2"]
+    assert taken.n_failed == WINDOW
+    assert lane.failed == {"k1": "ZeroDivisionError: poison"}
+    lane.commit()
+    lane.close()
+    monkeypatch.undo()
+    lane = open_lane(tmp_path, stream(key="k"))
+    assert lane.take([table], {"n": 2}, {}).n_failed == WINDOW  # it stays failed
+    lane.close()
+
+
+def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
+    lane = open_lane(tmp_path, stream())
+    lane.take([[{"x": "a"}, {"x": "b"}]], {}, {})
+    lane.commit()
+    lane.close()
+    with pytest.raises(ChangedSettingsError, match="window.*--reset orders"):
+        open_lane(tmp_path, stream(window=300))
+    open_lane(tmp_path, stream()).close()
+
+
+def test_only_what_every_checkpoint_has_passed_is_released(tmp_path: Path) -> None:
+    lane = open_lane(tmp_path, stream())
+    released = []
+    for number in range(5):
+        lane.take([[{"x": "a"}]], {"n": number}, {})
+        lane.commit()
+        released.append(lane.released)
+    assert released == [{"n": 0}, {"n": 0}, {"n": 0}, {"n": 1}, {"n": 2}]
+    lane.close()
