@@ -1,0 +1,79 @@
+"""Entries of a Redis stream as bytes that can be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from service.sources.messages import Lines
+from service.sources.redis_stream import Entry
+from service.tables import TableFormat
+
+
+class Block(NamedTuple):
+    """Records as bytes, how they are written, and where a record stands."""
+
+    data: bytes
+    kind: TableFormat
+    place: Callable[[int, int], str]
+
+
+def as_block(stream: str, payload: str | None, entries: Sequence[Entry]) -> Block:
+    r"""Return entries as bytes.
+
+    Parameters
+    ----------
+    stream
+        Its name, for places.
+    payload
+        The field that holds a record as JSON. ``None`` if the fields are the record: they become
+        CSV, since their values are text of which types must be read.
+    entries
+        None of them deleted.
+
+    Examples
+    --------
+    >>> entries = [Entry(b"1-0", [b"a", b"1"]), Entry(b"2-0", [b"a", b"2", b"b", b"x"])]
+    >>> block = as_block("orders", None, entries)
+    >>> block.data
+    b'"a","b"\n"1",\n"2","x"\n'
+    >>> block.place(1, 0)
+    'stream orders entry 2-0'
+    """
+
+    def describe(number: int) -> str:
+        return f"stream {stream} entry {entries[number].id.decode()}"
+
+    if payload is None:
+        data = _csv([entry.fields or [] for entry in entries])
+        return Block(data, TableFormat.CSV, lambda record, byte: describe(record))
+    name = payload.encode()
+    lines = Lines([_payload(entry.fields or [], name) for entry in entries])
+    return Block(lines.data, TableFormat.NDJSON, lines.place(describe))
+
+
+def _payload(fields: list[bytes], name: bytes) -> bytes:
+    if fields[0] == name:
+        return fields[1]
+    for place in range(2, len(fields), 2):
+        if fields[place] == name:
+            return fields[place + 1]
+    # No record, and said so where the others are read: a blank line would go unnoticed.
+    return b"null"
+
+
+def _csv(rows: list[list[bytes]]) -> bytes:
+    names = list(dict.fromkeys(name for row in rows for name in row[0::2]))
+    header = b",".join(_quoted(name.decode(errors="replace").encode()) for name in names)
+    lines = [header]
+    for row in rows:
+        if len(row) == 2 * len(names) and row[0::2] == names:
+            lines.append(b",".join(map(_quoted, row[1::2])))
+        else:
+            values = dict(zip(row[0::2], map(_quoted, row[1::2]), strict=True))
+            lines.append(b",".join(values.get(name, b"") for name in names))
+    return b"\n".join(lines) + b"\n"
+
+
+def _quoted(value: bytes) -> bytes:
+    return b'"%s"' % value.replace(b'"', b'""')
