@@ -26,7 +26,7 @@ from service.settings import HttpSourceSettings, OutletSettings, Settings, Strea
 from service.sources.factory import journal_path, make_source
 from service.store import Store
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 _HURRY_SECONDS: Final = 0.1
 """How often a stop looks whether it shall hurry."""
@@ -100,6 +100,16 @@ class Assembly:
             If there is no such stream.
         """
         return self._streams[name].journal
+
+    def stream(self, name: str) -> StreamPipeline:
+        """Return a stream.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stream.
+        """
+        return self._streams[name].pipeline
 
     def lanes_path(self, name: str) -> Path:
         """Return where the lanes of a stream have their checkpoints."""
@@ -180,9 +190,7 @@ class Assembly:
             state_dir / "quarantine" / f"{settings.name}.ndjson", settings.quarantine_bytes, time
         )
         history = History(self.store, self._wanted(), self._wake)
-        committer = Committer(
-            settings.name, self.settings.checkpoint, history, quarantine, self.metrics
-        )
+        committer = Committer(settings.name, self.settings.checkpoint, history, self.metrics)
         parts = StreamParts(
             settings=settings,
             source=make_source(settings, journal),

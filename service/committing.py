@@ -12,11 +12,10 @@ from typing import Final
 from service.events import Publication
 from service.lanes import Lane
 from service.observer import Observer
-from service.quarantine import Quarantine
 from service.settings import CheckpointSettings
 from service.store import Store, StoreError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 30.0
@@ -54,8 +53,6 @@ class Committer:
         When checkpoints are due.
     history
         Where it publishes.
-    quarantine
-        Where rejected records go.
     observer
         Is told.
     """
@@ -65,7 +62,6 @@ class Committer:
         stream: str,
         settings: CheckpointSettings,
         history: History,
-        quarantine: Quarantine,
         observer: Observer,
         *,
         clock: Callable[[], float] = monotonic,
@@ -75,7 +71,6 @@ class Committer:
         self.trouble: str | None = None
         self.abandoned = threading.Event()
         self.history = history
-        self._quarantine = quarantine
         self._observer = observer
         self._clock = clock
         self._committed_at: dict[str, float] = {}
@@ -114,7 +109,6 @@ class Committer:
 
     def _write(self, lane: Lane) -> None:
         started = self._clock()
-        self._quarantine.flush()
         published = lane.commit()
         self._observer.committed(self.stream, self._clock() - started)
         if not self.publish(published):

@@ -17,7 +17,7 @@ from service.settings import Settings
 from service.signals import Signals
 from service.view import DaemonView
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 TICK_SECONDS: Final = 0.5
 PRUNE_SECONDS: Final = 60.0
@@ -179,4 +179,3 @@ class Daemon:
 
     def _summary(self) -> str:
         return f"{len(self._assembly.streams)} streams, endpoint {self.address or 'off'}"
-

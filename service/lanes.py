@@ -18,7 +18,7 @@ from service.monitors import MonitorSet
 from service.settings import StreamSettings
 from service.sources.base import Position
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 _VERSION: Final = 1
 
@@ -210,7 +210,7 @@ class Lane:
                     self.stream.name, key, self.name, report, item.events
                 )
                 found.append(publication)
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             logger.exception(
                 "monitor has failed and takes no more records",

@@ -15,7 +15,7 @@ from driftbn.errors import DriftbnError
 from driftbn.schema import Schema
 from service.cloud_events import EventState
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 _HEAD: Final = struct.Struct("<I")
 """Length of the JSON before the snapshot."""

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 
 class Notifier:

@@ -22,7 +22,7 @@ from service.settings import StreamSettings
 from service.sources.base import Chunk, Position, RecordSource, SourceError
 from service.work_queue import WorkQueue
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 POLL_SECONDS: Final = 0.25
 """How long a source may wait for records: a stop is noticed after it at the latest."""
@@ -366,6 +366,7 @@ class StreamPipeline:
                 self._commit(lane)
 
     def _commit(self, lane: Lane) -> None:
+        self.parts.quarantine.flush()
         if not self.parts.committer.commit(lane):
             return
         if lane.released is not None:

@@ -12,7 +12,7 @@ from service.daemon import Daemon
 from service.logs import configure_logging
 from service.settings import load_settings, remarks
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 
 def run(path: Path, resets: Sequence[str]) -> int:

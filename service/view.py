@@ -8,6 +8,7 @@ from service.endpoint.submission import Submission
 from service.endpoint.view import (
     Health,
     NotAnHttpStreamError,
+    NotReadyError,
     Readiness,
     StoppingError,
     StreamInfo,
@@ -70,6 +71,7 @@ class DaemonView:
                 state=stream.state.value,
                 key=stream.parts.settings.key,
                 trouble=stream.trouble or _failures(stream),
+                max_record_bytes=stream.parts.settings.max_record_bytes,
             )
             for stream in self._assembly.streams
         )
@@ -96,6 +98,9 @@ class DaemonView:
             raise NotAnHttpStreamError(name, kind)
         if self._assembly.stopping:
             raise StoppingError(name)
+        if not self._assembly.stream(name).parts.source.ready:
+            # Opening a source may move the journal's numbers on: not before that.
+            raise NotReadyError(name)
         return journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
         )
@@ -103,7 +108,9 @@ class DaemonView:
 
 def _sickness(stream: StreamPipeline) -> list[str]:
     if stream.busy_seconds > STUCK_SECONDS:
-        return [f"stream {stream.name} has been at the same records for {stream.busy_seconds:.0f} s"]
+        return [
+            f"stream {stream.name} has been at the same records for {stream.busy_seconds:.0f} s"
+        ]
     if stream.state in (StreamState.RUNNING, StreamState.WAITING) and not stream.alive:
         return [f"stream {stream.name} has no thread any more"]
     return []

@@ -140,17 +140,36 @@ def effect_of_blocks(windows: Sequence[np.ndarray]) -> Effect:
     while True:
         blocks = [w[i : i + length].sum(axis=0) for w in windows for i in range(0, len(w), length)]
         total = sum(float(u @ u) for u in blocks)
-        effect = total / expected * len(blocks) / (len(blocks) - 2)
+        effect = total / expected * len(blocks) / max(len(blocks) - 2, 1)
         if length >= 4 * effect or length >= 512:
             break
         length *= 2
     crossed = sum(float(u @ w) ** 2 for u in blocks for w in blocks if u is not w)
     concentration = min(max(1.0, expected * crossed / total**2), max(expected, 1.0))
-    dof = (len(blocks) - 2) * max(1.0, expected / concentration)
+    dof = max(len(blocks) - 2, 1) * max(1.0, expected / concentration)
     return Effect(max(1.0, effect * (1.0 + (effect - 1.0) / (2 * length))), concentration, dof)
 
 
 Windows = Sequence[np.ndarray]
+
+
+def effect_of_groups(older: Windows, newer: Windows, n_older: int, n_newer: int) -> Effect:
+    """Add up both groups together, or crosswise if newer rows are clearly burstier.
+
+    The groups have these numbers of rows that are compared; others have scores of 0.
+    """
+    together = effect_of_blocks([*older, *newer])
+    if any(sum(float((rows * rows).sum()) for rows in group) < 1e-9 for group in (older, newer)):
+        return together
+    before, after = effect_of_blocks(older), effect_of_blocks(newer)
+    if after.effect <= before.effect * (1.0 + 3.0 * math.sqrt(2.0 / after.blocks_dof)):
+        return together
+    crosswise = before.effect * n_newer + after.effect * n_older
+    return Effect(
+        max(together.effect, crosswise / (n_older + n_newer)),
+        max(together.concentration, after.concentration),
+        min(together.blocks_dof, after.blocks_dof),
+    )
 
 
 def _told_apart(
@@ -163,26 +182,6 @@ def _told_apart(
     return told.reshape(codes.shape[1], -1, *told.shape[-n_last:])
 
 
-def effect_on_states(
-    groups: tuple[Windows, Windows], cards: Sequence[int], members: Sequence[int]
-) -> Effect:
-    """Measure the dependence in the states of the last member, given the others."""
-    told = [[_told_apart(codes, cards, members, 1) for codes in group] for group in groups]
-    tables = [sum(w.sum(axis=0) for w in group) for group in told]
-    scores: list[np.ndarray] = []
-    for group, table in zip(told, tables, strict=True):
-        for rows in group:
-            columns = []
-            for s in range(table.shape[0]):
-                for states in pooled_states(*(t[s].tolist() for t in tables)) or ():
-                    share = table[s, states].sum() / table[s].sum()
-                    weight = max(sum(t[s, states].sum() for t in tables), 1.0)
-                    here = rows[:, s, states].sum(axis=1) - share * rows[:, s].sum(axis=1)
-                    columns.append(here / math.sqrt(weight))
-            scores.append(np.column_stack(columns))
-    return effect_of_blocks(scores)
-
-
 def effect_on_tie(
     groups: tuple[Windows, Windows], cards: Sequence[int], members: Sequence[int]
 ) -> Effect:
@@ -190,8 +189,8 @@ def effect_on_tie(
     told = [[_told_apart(codes, cards, members, 2) for codes in group] for group in groups]
     tables = [sum(w.sum(axis=0) for w in group) for group in told]
     both = tables[0] + tables[1]
-    scores: list[np.ndarray] = []
-    for group, table in zip(told, tables, strict=True):
+    scores: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for group, table, scored in zip(told, tables, scores, strict=True):
         for rows in group:
             columns = []
             for s, i, j in product(*map(range, table.shape)):
@@ -204,5 +203,5 @@ def effect_on_tie(
                 here -= p_j * rows[:, s, i].sum(axis=1)
                 here += (2.0 * p_i * p_j - p[i, j]) * rows[:, s].sum(axis=(1, 2))
                 columns.append(here * math.sqrt(both[s].sum() / margins))
-            scores.append(np.column_stack(columns))
-    return effect_of_blocks(scores)
+            scored.append(np.column_stack(columns))
+    return effect_of_groups(*scores, *(int(table.sum()) for table in tables))

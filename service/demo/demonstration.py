@@ -164,5 +164,3 @@ def _settings(directory: Path, port: int) -> Settings:
             ],
         }
     )
-
-

@@ -44,7 +44,7 @@ class Outlet(Protocol):
     """As in the settings; the store remembers by it what was delivered."""
 
     refused: tuple[Event, ...]
-    """Events of the last ``send`` that the other side refused for good; they count as delivered."""
+    """Events of the last ``send`` that count as delivered because they are refused for good."""
 
     def open(self) -> None:
         """Connect. Called until it succeeds once; later the outlet itself connects again.

@@ -11,7 +11,7 @@ from typing import Any, Final
 from service.sources.paths import Found, find_inode
 from service.sources.tracked import TrackedFile
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 MAX_OPEN: Final = 100
 """Files that are kept open; more are opened again when there is something to read."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from service.journal import Journal
     from service.settings import StreamSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 GRACE_SECONDS: Final = 60.0
 """How long a file that was renamed or deleted is followed if no other comes in its place."""

@@ -17,7 +17,7 @@ from service.sources.base import Chunk, LaneListener, Position, SourceError
 if TYPE_CHECKING:
     from service.settings import StreamSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 CHUNK_BYTES: Final = 1 << 20
 """Compressed bytes of bodies that are joined: many small ones are as fast as a large one."""
@@ -102,7 +102,11 @@ class HttpSource:
         if not self._waiting:
             return None
         schema = self._waiting[0].table.schema
-        alike = list(takewhile(lambda body: body.table.schema.equals(schema), self._waiting))
+        alike = list(
+            takewhile(
+                lambda body: body.table.schema.equals(schema, check_metadata=True), self._waiting
+            )
+        )
         del self._waiting[: len(alike)]
         return self._chunk(alike)
 
@@ -139,3 +143,8 @@ def _place(bodies: Sequence[Body]) -> Callable[[int, int], str]:
         return f"body {sequences[i]}, record {record - firsts[i] + 1}"
 
     return place
+
+
+def _is_of(body: Body, schema: pa.Schema) -> bool:
+    """Whether a body has these columns and was made of records, or was not, as those were."""
+    return bool(body.table.schema.equals(schema, check_metadata=True))

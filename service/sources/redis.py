@@ -13,7 +13,7 @@ from driftbn.errors import ConfigError
 from service.settings import RedisSourceSettings, Start, StreamSettings
 from service.sources.base import Chunk, LaneListener, Position, RecordSource, SourceError
 from service.sources.redis_ids import GivenIds, entry_id, ids_since
-from service.sources.redis_records import as_block
+from service.sources.redis_records import as_block, n_together
 from service.sources.redis_stream import Entry, StreamClient, code_of
 
 logger = logging.getLogger(__name__)
@@ -73,6 +73,7 @@ class RedisSource:
         self._n_acknowledged = 0
         self._last: bytes | None = None
         self._pending_after: bytes | None = b"0-0"
+        self._fetched: list[Entry] = []
         self._count = BATCH_ENTRIES
         self._n_behind: int | None = None
         self._behind_at = self._claim_at = 0.0
@@ -181,7 +182,7 @@ class RedisSource:
 
     def _lost(self, error: redis.RedisError) -> SourceError:
         """Return what went wrong; an answer may be lost, so that pending entries must be read."""
-        self._ready = False
+        self._ready, self._fetched = False, []
         client = self._connected()
         client.disconnect()
         where = f"{self.name} at {client.server}"
@@ -204,6 +205,8 @@ class RedisSource:
     # --- Reading ---
 
     def _next(self, client: StreamClient, timeout: float) -> Chunk | None:
+        if self._fetched:
+            return self._chunk(self._fetched)
         deadline = self._clock() + max(timeout, LOOK_SECONDS)
         while self._pending_after is not None:
             if self._clock() > deadline:
@@ -265,6 +268,9 @@ class RedisSource:
             client.acknowledge(ids)
 
     def _chunk(self, entries: list[Entry]) -> Chunk:
+        """Give out entries, as many as go together; the others come next."""
+        n_entries = n_together(self.settings.payload, entries)
+        entries, self._fetched = entries[:n_entries], entries[n_entries:]
         self._given.add([entry.id for entry in entries])
         if self._last is None or entry_id(entries[-1].id) > entry_id(self._last):
             self._last = entries[-1].id

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from service.sources.messages import Lines
 from service.sources.redis_stream import Entry
 from service.tables import TableFormat
+
+MAX_EMPTY: Final = 20
+"""A table may have so many times as many cells as values."""
 
 
 class Block(NamedTuple):
@@ -16,6 +19,21 @@ class Block(NamedTuple):
     data: bytes
     kind: TableFormat
     place: Callable[[int, int], str]
+
+
+def n_together(payload: str | None, entries: Sequence[Entry]) -> int:
+    """Return how many of the first entries go well into one block.
+
+    Entries with ever other fields would make a table of mostly nothing.
+    """
+    n_entries = len(entries)
+    while payload is None and n_entries > 1:
+        rows = [entry.fields or [] for entry in entries[:n_entries]]
+        n_values = sum(map(len, rows)) // 2
+        if len(_names(rows)) * n_entries <= MAX_EMPTY * n_values:
+            break
+        n_entries //= 2
+    return n_entries
 
 
 def as_block(stream: str, payload: str | None, entries: Sequence[Entry]) -> Block:
@@ -63,8 +81,9 @@ def _payload(fields: list[bytes], name: bytes) -> bytes:
 
 
 def _csv(rows: list[list[bytes]]) -> bytes:
-    names = list(dict.fromkeys(name for row in rows for name in row[0::2]))
-    header = b",".join(_quoted(name.decode(errors="replace").encode()) for name in names)
+    names = _names(rows)
+    # One bad name must not cost the whole block.
+    header = b",".join(_quoted(name.decode(errors="backslashreplace").encode()) for name in names)
     lines = [header]
     for row in rows:
         if len(row) == 2 * len(names) and row[0::2] == names:
@@ -73,6 +92,10 @@ def _csv(rows: list[list[bytes]]) -> bytes:
             values = dict(zip(row[0::2], map(_quoted, row[1::2]), strict=True))
             lines.append(b",".join(values.get(name, b"") for name in names))
     return b"\n".join(lines) + b"\n"
+
+
+def _names(rows: list[list[bytes]]) -> list[bytes]:
+    return list(dict.fromkeys(name for row in rows for name in row[0::2]))
 
 
 def _quoted(value: bytes) -> bytes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from service.journal import Journal
     from service.settings import StreamSettings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 DEFAULT_RECORD_BYTES: Final = 1 << 20
 """The longest record unless the stream says otherwise."""

@@ -1,0 +1,1 @@
+"""The HTTP endpoint: health, metrics, history, live events and ingest."""

@@ -1,0 +1,98 @@
+"""The episodes of a monitor: changes, however many windows each took."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from service.endpoint.documents import episode_document
+from service.endpoint.limits import Limits
+from service.endpoint.operations import Call, Operation, Parameter, Place, Reply, json_response
+from service.endpoint.parameters import KEY, MONITOR, limit
+from service.endpoint.problems import PROBLEM_TYPE, not_found
+from service.endpoint.schemas import PROBLEM, WHOLE, optional, page, record, ref
+from service.endpoint.views.finding import find_monitor
+from service.store import EpisodeRow
+
+_BASE = "/api/v1/monitors/{name}/episodes"
+
+
+def operations(limits: Limits) -> tuple[Operation, ...]:
+    """Return the routes of episodes."""
+    unknown = Reply("There is no such monitor or episode.", ref(PROBLEM), PROBLEM_TYPE)
+    detail = {
+        "episode": ref("Episode"),
+        "explanation": optional(ref("Explanation")),
+        "explained_window": optional(WHOLE),
+    }
+    return (
+        Operation(
+            _BASE,
+            "episodes",
+            "Episodes, the newest first.",
+            episodes,
+            {200: Reply("A page of episodes.", page(ref("Episode"))), 404: unknown},
+            parameters=(
+                MONITOR,
+                KEY,
+                Parameter("cursor", "Where to go on: `next` of the page before.", int),
+                limit(limits),
+            ),
+        ),
+        Operation(
+            f"{_BASE}/{{number}}",
+            "episode",
+            "One episode, with the explanation of the window that names its change best.",
+            episode,
+            {200: Reply("The episode.", record(detail)), 404: unknown},
+            parameters=(
+                MONITOR,
+                Parameter("number", "Number of the episode.", int, Place.PATH),
+                KEY,
+            ),
+        ),
+    )
+
+
+def episodes(call: Call) -> Response:
+    """Answer with a page of episodes."""
+    find_monitor(call)
+    most = call.number("limit")
+    found = call.view.store.episodes(
+        call.text("name"),
+        call.text("key"),
+        before=call.optional_number("cursor"),
+        limit=most + 1,
+    )
+    more = str(found[most - 1].episode) if len(found) > most else None
+    return json_response({"items": [episode_document(row) for row in found[:most]], "next": more})
+
+
+def episode(call: Call) -> Response:
+    """Answer with one episode."""
+    find_monitor(call)
+    name, key, number = call.text("name"), call.text("key"), call.number("number")
+    store = call.view.store
+    found = store.episode(name, key, number)
+    if found is None:
+        detail = f"number = {number} is no episode in the history of monitor {name!r}"
+        raise not_found("episode", number, detail)
+    told = store.window(name, key, naming_window(found))
+    return json_response(
+        {
+            "episode": episode_document(found),
+            "explanation": None if told is None else told.explanation,
+            "explained_window": None if told is None else told.row.window_index,
+        }
+    )
+
+
+def naming_window(episode: EpisodeRow, until: int | None = None) -> int:
+    """Return the window that names the change of an episode best, up to a window.
+
+    That is the last one that names edges; it is the one that began the episode if none does.
+    """
+    named = [edge.window_index for edge in episode.edges]
+    return max(
+        (window for window in named if until is None or window <= until),
+        default=episode.started_window,
+    )

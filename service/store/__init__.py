@@ -1,0 +1,25 @@
+"""The history of windows, episodes and events, in SQLite."""
+
+from service.store.errors import StoreError
+from service.store.rows import (
+    EdgeRow,
+    EpisodeEdge,
+    EpisodeRow,
+    MonitorRow,
+    Series,
+    WindowDetail,
+    WindowRow,
+)
+from service.store.store import Store
+
+__all__ = [
+    "EdgeRow",
+    "EpisodeEdge",
+    "EpisodeRow",
+    "MonitorRow",
+    "Series",
+    "Store",
+    "StoreError",
+    "WindowDetail",
+    "WindowRow",
+]

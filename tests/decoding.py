@@ -1,0 +1,119 @@
+"""What the tests of decoding share: chunks, whole streams through a decoder, and a slow twin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from driftbn.intake import Intake
+from driftbn.monitor import _merged
+from driftbn.monitor_config import MonitorConfig
+from driftbn.records import SchemaEvent
+from service.decoding import Decoded, Decoder, Rejected
+from service.sources.base import Chunk
+from service.tables import TableFormat
+
+
+def place(number: int, byte: int) -> str:
+    return f"{number}@{byte}"
+
+
+def decode(data: bytes, kind: TableFormat = TableFormat.NDJSON, limit: int = 1000) -> Decoded:
+    return Decoder(kind, max_record_bytes=limit).decode(chunk(data, kind))
+
+
+def chunk(data: Any, kind: TableFormat | None = TableFormat.NDJSON) -> Chunk:
+    return Chunk("", data, kind, {}, place)
+
+
+def rows_of(decoded: Decoded) -> list[dict[str, Any]]:
+    """Return the rows without what has no value."""
+    found: list[dict[str, Any]] = []
+    for batch in decoded.batches:
+        found += batch if isinstance(batch, list) else batch.to_pylist()
+    return [{name: v for name, v in row.items() if v is not None} for row in found]
+
+
+class Taken(NamedTuple):
+    """What became of a stream."""
+
+    codes: list[list[int]]
+    events: tuple[SchemaEvent, ...]
+    n_unread: int  # by the library
+    rejected: list[tuple[str, bytes]]
+
+
+def take(
+    chunks: Iterable[bytes],
+    config: MonitorConfig,
+    kind: TableFormat = TableFormat.NDJSON,
+    *,
+    scanner: bool = True,
+) -> Taken:
+    """Send chunks through a decoder to the library."""
+    decoder = Decoder(kind, max_record_bytes=1000, time_column=config.time_column)
+
+    def rows(data: bytes, intake: Intake) -> tuple[Sequence[Any], tuple[Rejected, ...]]:
+        decoder.use_schema(intake.schema if scanner else None)
+        decoded = decoder.decode(chunk(data, kind))
+        return decoded.batches, decoded.rejected
+
+    return _take(chunks, config, rows)
+
+
+def take_one_by_one(lines: Sequence[bytes], config: MonitorConfig) -> Taken:
+    """Send records to the library one after the other, each read by the standard library."""
+    return _take(lines, config, lambda line, _: (read_one(line), ()))
+
+
+def _take(
+    chunks: Iterable[bytes],
+    config: MonitorConfig,
+    rows: Callable[[bytes, Intake], tuple[Sequence[Any], tuple[Rejected, ...]]],
+) -> Taken:
+    intake = Intake(config)
+    codes: list[Any] = []
+    events: tuple[SchemaEvent, ...] = ()
+    rejected: list[tuple[str, bytes]] = []
+    for data in chunks:
+        batches, bad = rows(data, intake)
+        rejected += [(item.reason.value, item.record) for item in bad]
+        for encoded in filter(None, map(intake.take, batches)):
+            codes.append(encoded.codes)
+            events = _merged(events, encoded.events)
+    last = intake.finish()
+    codes += [] if last is None else [last.codes]
+    matrix = np.hstack(codes).tolist() if codes else []
+    return Taken(matrix, events, intake.n_rejected, rejected)
+
+
+def read_one(line: bytes) -> list[list[dict[str, Any]]]:
+    """Return the record of a line, if it is a good one, by other means than the decoder's."""
+    text = line.decode("utf-8-sig").strip(" \t\r\n")
+    try:
+        pairs = json.loads(text, object_pairs_hook=_Pairs, parse_int=_whole)
+    except ValueError:
+        return []
+    return [[dict(_flat(pairs, ""))]] if isinstance(pairs, _Pairs) else []
+
+
+class _Pairs(list[tuple[str, Any]]):
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a name is there twice")
+        super().__init__(pairs)
+
+
+def _whole(text: str) -> float | int:
+    return int(text) if -(2**63) <= int(text) < 2**64 else float(text)
+
+
+def _flat(pairs: _Pairs, prefix: str) -> Iterable[tuple[str, Any]]:
+    for name, value in pairs:
+        if isinstance(value, _Pairs):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value is not None and not isinstance(value, list) and prefix + name:
+            yield prefix + name, value

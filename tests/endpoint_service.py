@@ -1,0 +1,123 @@
+"""A service for tests of the endpoint: a real history and a real journal behind a plain view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from driftbn import DriftMonitor, MonitorConfig
+from service.cloud_events import EventState, publication_of
+from service.endpoint.live import LiveSignal
+from service.endpoint.submission import Submission
+from service.endpoint.view import (
+    Health,
+    NotAnHttpStreamError,
+    Readiness,
+    StreamInfo,
+    UnknownStreamError,
+)
+from service.events import Publication
+from service.journal import Accepted, Journal
+from service.store import Store
+
+WINDOW = 400
+N_BEFORE, N_AFTER = 9, 6
+SLASH = "c/d %é"
+"""A field whose name does not fit into a path as it is."""
+STREAMS = (
+    StreamInfo("orders", "http", "running"),
+    StreamInfo("clicks", "kafka", "waiting", key="tenant", trouble="the broker is away"),
+    StreamInfo("quiet", "files", "running"),
+)
+
+
+class FakeService:
+    """What the daemon is to the endpoint, as far as the endpoint can tell."""
+
+    def __init__(self, directory: Path, *, max_pending_bytes: int = 1 << 20) -> None:
+        self.store = Store(directory / "history.sqlite")
+        self.journal = Journal(
+            directory / "journal.sqlite", max_pending_bytes=max_pending_bytes, remember_keys=100
+        )
+        self.live = LiveSignal()
+        self.health = Health(True)
+        self.readiness = Readiness(True)
+        self.accepts: list[str] = []
+
+    def healthy(self) -> Health:
+        return self.health
+
+    def ready(self) -> Readiness:
+        return self.readiness
+
+    def streams(self) -> tuple[StreamInfo, ...]:
+        return STREAMS
+
+    def metrics_text(self, accept: str) -> tuple[bytes, str]:
+        self.accepts.append(accept)
+        if "openmetrics" in accept:
+            return b"# EOF\n", "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        return b"up 1\n", "text/plain; version=0.0.4; charset=utf-8"
+
+    def ingest(self, submission: Submission) -> Accepted:
+        if submission.stream == "gone":
+            raise UnknownStreamError(submission.stream)
+        if submission.stream != "orders":
+            raise NotAnHttpStreamError(submission.stream, "files")
+        return self.journal.append(
+            submission.table, submission.idempotency_key, digest=submission.digest
+        )
+
+    def publish(self, publications: Sequence[Publication]) -> None:
+        """Publish as the daemon does: first the history, then a sign to those who follow."""
+        self.store.publish(publications)
+        self.live.wake()
+
+    def taken(self) -> list[pa.Table]:
+        """Return the tables that the journal has accepted."""
+        return [body.table for body in self.journal.read(0, 1 << 30)]
+
+    def close(self) -> None:
+        self.store.close()
+        self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@cache
+def drifting_publications(monitor: str = "orders", key: str = "") -> tuple[Publication, ...]:
+    """Return the windows of a stream in which a relation vanishes and another one comes."""
+    rng = np.random.default_rng(7)
+    watcher = DriftMonitor(MonitorConfig(window=WINDOW, target="b"))
+    state, found = EventState(), []
+    for window in range(N_BEFORE + N_AFTER):
+        for report in watcher.update(_records(rng, changed=window >= N_BEFORE)):
+            state, publication = publication_of(monitor, key, "", report, state)
+            found.append(publication)
+    return tuple(found)
+
+
+def _records(rng: np.random.Generator, *, changed: bool) -> dict[str, list[str]]:
+    a = rng.integers(0, 2, WINDOW)
+    b = np.where(rng.random(WINDOW) < 0.9, a, 1 - a)
+    c = np.where(rng.random(WINDOW) < 0.9, b, 1 - b)
+    d = rng.integers(0, 2, WINDOW)
+    if changed:
+        c = np.where(rng.random(WINDOW) < 0.9, d, 1 - d)
+    columns = {"a": a, "b": b, SLASH: c, "d": d}
+    return {name: [f"v{value}" for value in column] for name, column in columns.items()}

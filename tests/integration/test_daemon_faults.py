@@ -1,0 +1,238 @@
+"""What the world does to a daemon: disks fill up, brokers die, receivers are away."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.store import Store
+from tests.integration.histories import (
+    N_WINDOWS,
+    SETTINGS,
+    STREAM,
+    WINDOW,
+    History,
+    count_windows,
+    file_daemon,
+    read_history,
+)
+from tests.services.daemon import DaemonService
+from tests.services.feeders import FileFeeder, KafkaFeeder, RedisFeeder
+from tests.services.kafka import KafkaService
+from tests.services.process import HOST, free_port, missing, wait_for
+from tests.services.redis import RedisService
+
+Records = list[dict[str, Any]]
+HALF = N_WINDOWS // 2 * WINDOW
+
+
+def finish(daemon: DaemonService) -> None:
+    wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS, "all windows", 180)
+    assert daemon.end() == 0, daemon.log_tail()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with little room."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    if os.geteuid() != 0:
+        missing("only root can mount a small file system")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(path)], check=True)
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Let a file grow until there is no room."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(1 << 12)):
+            pass
+
+
+def test_a_full_disk_stops_reading_and_loses_nothing(
+    records: Records, expected: History, tmp_path: Path, small_disk: Path
+) -> None:
+    feeder = FileFeeder(tmp_path / "records.ndjson")
+    feeder.send(records[:HALF])
+    daemon = file_daemon(tmp_path, follow=True, state_dir=small_disk / "state")
+    daemon.start()
+    wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS // 2, "half of the windows")
+    filler = small_disk / "filler"
+    fill(filler)
+    feeder.send(records[HALF:])
+    wait_for(lambda: daemon.readiness()[0] == 503, "it is not ready any more")
+    assert "cannot be written: No space left on device" in daemon.readiness()[1]
+    filler.unlink()
+    wait_for(daemon.probe, "it is ready again", 60)
+    finish(daemon)
+    assert read_history(tmp_path, small_disk / "state") == expected
+
+
+def test_redis_killed_and_started_again(
+    records: Records, expected: History, tmp_path: Path, unique: str
+) -> None:
+    server = RedisService(tmp_path)
+    server.start()
+    try:
+        RedisFeeder(server, unique).send(records[:HALF])
+        source = f'kind = "redis"\nurl = "{server.url}"\nstream = "{unique}"\npayload = "data"\n'
+        daemon = DaemonService(tmp_path, SETTINGS.format(directory=tmp_path) + source)
+        daemon.start()
+        server.kill()
+        wait_for(lambda: daemon.readiness()[0] == 503, "it is not ready any more")
+        server.start()
+        RedisFeeder(server, unique).send(records[HALF:])
+        finish(daemon)
+    finally:
+        server.stop()
+    assert read_history(tmp_path) == expected
+
+
+def test_kafka_killed_and_started_again(
+    records: Records, expected: History, tmp_path: Path, unique: str
+) -> None:
+    broker = KafkaService(tmp_path)
+    broker.start()
+    try:
+        feeder = KafkaFeeder(broker, unique, n_partitions=1)
+        feeder.send(records[:HALF])
+        daemon = DaemonService(
+            tmp_path, SETTINGS.format(directory=tmp_path) + kafka(broker, unique)
+        )
+        daemon.start()
+        broker.kill()
+        broker.start()
+        feeder.send(records[HALF:])
+        finish(daemon)
+    finally:
+        broker.stop()
+    assert read_history(tmp_path) == expected
+
+
+def kafka(broker: KafkaService, topic: str, group: str | None = None) -> str:
+    return (
+        f'kind = "kafka"\nbrokers = ["{broker.address}"]\ntopic = "{topic}"\n'
+        f'group = "{group or topic}"\n'
+    )
+
+
+class Receiver:
+    """A webhook that keeps the events that it gets."""
+
+    def __init__(self, port: int) -> None:
+        received: list[dict[str, Any]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                received.append(json.loads(self.rfile.read(length)))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *arguments: object) -> None:
+                """Keep quiet."""
+
+        self.received = received
+        self.server = ThreadingHTTPServer((HOST, port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_a_webhook_that_was_away_gets_every_event_in_order(
+    records: Records, expected: History, tmp_path: Path
+) -> None:
+    port = free_port()
+    outlet = f'[[outlets]]\nkind = "webhook"\nurl = "http://{HOST}:{port}/events"\n\n'
+    FileFeeder(tmp_path / "records.ndjson").send(records)
+    daemon = file_daemon(tmp_path, follow=True, outlets=outlet)
+    daemon.start()
+    wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS, "all windows", 120)
+    receiver = Receiver(port)
+    try:
+        wait_for(lambda: len(receiver.received) >= len(expected.events), "all events", 90)
+        assert daemon.end() == 0, daemon.log_tail()
+    finally:
+        receiver.close()
+    assert [event["id"] for event in receiver.received] == expected.events
+    assert all(event["specversion"] == "1.0" for event in receiver.received)
+    assert read_history(tmp_path) == expected
+
+
+N_KEYS = 6
+
+
+def keyed(records: Records) -> list[Records]:
+    """Return records parted to keys, each key's in their order, one list a partition."""
+    parts: list[Records] = [[] for _ in range(N_KEYS)]
+    for number, record in enumerate(records):
+        key = number // WINDOW % N_KEYS
+        parts[key].append({"tenant": f"t{key}", **record})
+    return parts
+
+
+def windows_by_key(path: Path) -> dict[str, list[dict[str, Any]]]:
+    with Store(path) as store:
+        found = {}
+        for key in (f"t{number}" for number in range(N_KEYS)):
+            rows = store.windows(STREAM, key, limit=10_000)
+            details = (store.window(STREAM, key, row.window_index) for row in reversed(rows))
+            found[key] = [detail.report for detail in details if detail is not None]
+    return found
+
+
+def test_two_daemons_hand_partitions_over_with_their_monitors(
+    records: Records, tmp_path: Path, kafka_broker: KafkaService, unique: str
+) -> None:
+    parts = keyed(records)
+    feeder = KafkaFeeder(kafka_broker, unique, n_partitions=N_KEYS)
+    settings = SETTINGS.replace("[monitors.source]", 'key = "tenant"\n[monitors.source]')
+    timeout = '[monitors.source.options]\n"session.timeout.ms" = "6000"\n'
+    state = tmp_path / "shared"
+
+    def daemon(name: str, group: str, state_dir: Path) -> DaemonService:
+        directory = tmp_path / name
+        directory.mkdir()
+        text = settings.format(directory=directory) + kafka(kafka_broker, unique, group) + timeout
+        return DaemonService(directory, text, state_dir=state_dir)
+
+    def send(share: slice) -> None:
+        for partition, part in enumerate(parts):
+            feeder.send(part[share], partition)
+
+    def total(path: Path) -> int:
+        if not path.exists():
+            return 0
+        with Store(path) as store:
+            return sum(row.n_windows for row in store.monitors(STREAM))
+
+    third = len(parts[0]) // 3 // WINDOW * WINDOW
+    first, second = daemon("first", unique, state), daemon("second", unique, state)
+    send(slice(0, third))
+    first.start()
+    wait_for(lambda: total(first.history) >= third // WINDOW * N_KEYS, "a third", 120)
+    second.start()
+    send(slice(third, 2 * third))
+    wait_for(lambda: total(first.history) >= 2 * third // WINDOW * N_KEYS, "two thirds", 120)
+    first.kill()
+    send(slice(2 * third, None))
+    wait_for(lambda: total(second.history) >= N_WINDOWS, "all windows", 180)
+    assert second.end() == 0, second.log_tail()
+
+    alone = daemon("alone", f"{unique}-alone", tmp_path / "alone-state")
+    alone.start()
+    wait_for(lambda: total(alone.history) >= N_WINDOWS, "all windows", 180)
+    assert alone.end() == 0, alone.log_tail()
+    assert windows_by_key(state / "history.sqlite") == windows_by_key(alone.history)

@@ -1,0 +1,139 @@
+"""The daemon of this project as a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tests.services.process import HOST, Service, ServiceError, free_port, wait_for
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class KillPoint:
+    """Where the process ends itself by SIGKILL: at the nth call of a part; see ``killed``."""
+
+    phase: str
+    nth: int
+    when: str
+
+
+class DaemonService(Service):
+    """``driftbn run`` on settings of its own.
+
+    Parameters
+    ----------
+    directory
+        Where settings, state and log live.
+    settings
+        TOML without ``[service]`` and ``[endpoint]``.
+    exit_when_drained
+        Whether it ends by itself.
+    state_dir
+        Where its state lives, if not in the directory.
+    """
+
+    name = "daemon"
+    started: ClassVar[weakref.WeakSet[DaemonService]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: str,
+        *,
+        exit_when_drained: bool = False,
+        state_dir: Path | None = None,
+    ) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        self.kill_point: KillPoint | None = None
+        self.state_dir = state_dir or directory / "state"
+        self.config = directory / "driftbn.toml"
+        drained = "true" if exit_when_drained else "false"
+        self.config.write_text(
+            f'[service]\nstate_dir = "{self.state_dir}"\nexit_when_drained = {drained}\n\n'
+            f"[endpoint]\nport = {self.port}\n\n{settings}"
+        )
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def history(self) -> Path:
+        """The file of the history."""
+        return self.state_dir / "history.sqlite"
+
+    def command(self) -> list[str]:
+        """Run it, with a kill point if there is one."""
+        run = ["run", "--config", str(self.config)]
+        point = self.kill_point
+        if point is None:
+            return [sys.executable, "-m", "service", *run]
+        words = [point.phase, str(point.nth), point.when]
+        return [sys.executable, "-m", "tests.services.killed", *words, *run]
+
+    def begin(self) -> None:
+        """Start it and do not wait."""
+        self.started.add(self)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdout=log, stderr=subprocess.STDOUT, cwd=ROOT
+            )
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.begin()
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Wait until it says that it is ready."""
+        wait_for(
+            lambda: self.probe() or not self.running, "the daemon is ready", self.start_seconds
+        )
+        if not self.running:
+            raise ServiceError(f"the daemon ended while starting:\n{self.log_tail()}")
+
+    def probe(self) -> bool:
+        """Whether it says that it is ready."""
+        return self.readiness()[0] == 200
+
+    def readiness(self) -> tuple[int, str]:
+        """Return the status and the text of its answer when asked whether it is ready."""
+        try:
+            with urllib.request.urlopen(f"{self.address}/-/ready", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._running().send_signal(number)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait(self, seconds: float = 120.0) -> int:
+        """Wait for its end and return the exit code."""
+        try:
+            return self._running().wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServiceError(f"the daemon does not end:\n{self.log_tail()}") from None
+
+    def end(self) -> int:
+        """Ask it to end, wait, and return the exit code."""
+        self._running().terminate()
+        return self.wait()

@@ -1,0 +1,51 @@
+"""Runs the command ``driftbn`` and ends the process by SIGKILL at a chosen call of a chosen part.
+
+``python -m tests.services.killed PHASE NTH before|after ARGUMENTS...``
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+PHASES = {
+    "decode": ("service.decoding", "Decoder", "decode"),
+    "learn": ("driftbn", "DriftMonitor", "update"),
+    "snapshot": ("driftbn", "DriftMonitor", "snapshot"),
+    "state": ("service.checkpoint", "CheckpointDirectory", "put"),
+    "checkpoint": ("service.checkpoint", "CheckpointDirectory", "commit"),
+    "rename": ("service.checkpoint.directory", None, "replace_file"),
+    "publish": ("service.store", "Store", "publish"),
+    "deliver": ("service.outlets.file", "FileOutlet", "send"),
+    "note": ("service.store", "Store", "delivered"),
+}
+
+
+def arm(phase: str, nth: int, when: str) -> None:
+    """Have the process killed at the nth call of a part, before or after it."""
+    module_name, class_name, name = PHASES[phase]
+    module: Any = importlib.import_module(module_name)
+    owner = module if class_name is None else getattr(module, class_name)
+    original: Callable[..., Any] = getattr(owner, name)
+    n_calls = 0
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == nth and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*arguments, **named)
+        if n_calls == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, counted)
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    sys.exit(importlib.import_module("service.cli").main(sys.argv[4:]))

@@ -1,0 +1,59 @@
+"""A Redis server that has everything on disk before it answers."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import redis
+
+from tests.services.process import HOST, Service, free_port, program
+
+
+class RedisService(Service):
+    """A Redis server.
+
+    Parameters
+    ----------
+    directory
+        Where its data lives.
+    password
+        What clients must log in with; ``None`` for no password.
+    """
+
+    name = "redis"
+
+    def __init__(self, directory: Path, password: str | None = None) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        self.password = password
+
+    @property
+    def url(self) -> str:
+        """The address, without the password."""
+        return f"redis://{HOST}:{self.port}/0"
+
+    def client(self) -> redis.Redis:
+        """Return a new client."""
+        return redis.Redis(host=HOST, port=self.port, password=self.password)
+
+    def command(self) -> list[str]:
+        """Run with every write on disk before it is answered."""
+        options = {
+            "--port": str(self.port),
+            "--bind": HOST,
+            "--dir": str(self.directory),
+            "--appendonly": "yes",
+            "--appendfsync": "always",
+            "--save": "",
+        }
+        if self.password is not None:
+            options["--requirepass"] = self.password
+        server = program("redis-server", "redis-server")
+        return [server, *(word for option in options.items() for word in option)]
+
+    def probe(self) -> bool:
+        """Whether it answers a ping."""
+        with contextlib.suppress(redis.RedisError), self.client() as client:
+            return bool(client.ping())
+        return False

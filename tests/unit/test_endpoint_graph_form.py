@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from driftbn.decision.outcome import (
+    Association,
+    ChangeType,
+    DriftDecision,
+    DriftKind,
+    DriftLevel,
+    EdgeChange,
+    NodeChange,
+)
+from driftbn.diff import compare
+from driftbn.graph import Dag
+from driftbn.learning import SearchCost
+from driftbn.report import WindowReport
+from service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
+from service.endpoint.node_graph import CHANGED_COLOR, COLORS, edge_rows, node_rows
+
+WEAK, STRONG = Association(0.0, 0.0, 0.001), Association(0.15, 0.1, 0.2)
+BEFORE = Dag("abcde", [("a", "b"), ("b", "c"), ("c", "d")])
+NOW = Dag("abcde", [("a", "b"), ("c", "b"), ("d", "e")])
+ADDED = EdgeChange("d", "e", ChangeType.ADDED, 0.001, WEAK, STRONG, ("a",))
+REMOVED = EdgeChange("a", "e", ChangeType.REMOVED, 0.002, STRONG, WEAK)
+
+
+def report(decision: DriftDecision | None = None) -> WindowReport:
+    diff = compare(BEFORE, NOW)
+    calm = DriftDecision(DriftLevel.STABLE, alpha=0.01)
+    return WindowReport(
+        3, 100, 300, 399, NOW.to_pdag(), NOW, diff, diff, decision or calm, SearchCost((1,)),
+        target="b", blanket=("a", "c"),
+    )  # fmt: skip
+
+
+def drift(*edges: EdgeChange) -> DriftDecision:
+    return DriftDecision(
+        DriftLevel.DRIFT,
+        alpha=0.01,
+        kind=DriftKind.STRUCTURAL,
+        edges=edges,
+        node_changes=(NodeChange("c", ("d",), 0.01, 0.2),),
+    )
+
+
+def graph_of(value: WindowReport, **more: Any) -> ChangedGraph:
+    return changed_graph(value.to_dict(), **more)
+
+
+def statuses(graph: ChangedGraph) -> dict[tuple[str, str], str]:
+    return {(edge.source, edge.target): edge.status.value for edge in graph.edges}
+
+
+def test_edges_say_what_became_of_them_since_the_window_before() -> None:
+    assert statuses(graph_of(report())) == {
+        ("a", "b"): "kept",
+        ("c", "b"): "turned",
+        ("c", "d"): "lost",
+        ("d", "e"): "gained",
+    }
+
+
+def test_a_confirmed_change_carries_how_sure_and_how_strong_it_is() -> None:
+    (edge,) = (e for e in graph_of(report(drift(ADDED))).edges if e.confirmed)
+
+    document = edge.document()
+
+    assert document["status"] == "gained"
+    assert document["confirmed"] == "gained"
+    assert document["p_value"] == 0.001
+    assert document["after"] == {"nats": 0.15, "low": 0.1, "high": 0.2}
+    assert document["given"] == ["a"]
+
+
+def test_a_confirmed_loss_is_there_although_no_graph_has_the_edge() -> None:
+    graph = graph_of(report(drift(REMOVED)))
+
+    edge = next(edge for edge in graph.edges if (edge.source, edge.target) == ("a", "e"))
+
+    assert edge.status is EdgeStatus.ABSENT
+    assert edge.shown_status is EdgeStatus.LOST
+    assert edge.nats == 0.15
+
+
+def test_confirmed_changes_may_come_from_another_window_of_the_episode() -> None:
+    earlier = report(drift(ADDED)).to_dict()["decision"]
+
+    graph = graph_of(report(), confirmed=earlier)
+
+    assert [edge.target for edge in graph.edges if edge.confirmed] == ["e"]
+    assert [node.name for node in graph.nodes if node.changed] == ["c"]
+
+
+def test_a_confirmed_change_meets_its_edge_whichever_way_that_points() -> None:
+    turned = replace(ADDED, source="e", target="d")
+
+    graph = graph_of(report(drift(turned)))
+
+    assert len([edge for edge in graph.edges if {edge.source, edge.target} == {"d", "e"}]) == 1
+
+
+def test_nodes_know_the_target_and_what_is_near_it() -> None:
+    nodes = {node.name: node for node in graph_of(report()).nodes}
+
+    assert nodes["b"].target
+    assert [name for name, node in nodes.items() if node.near_target] == ["a", "c"]
+
+
+def test_an_edge_without_a_told_direction_says_so() -> None:
+    free = replace(report(), graph=Dag("abcde", [("a", "b")]).cpdag())
+
+    found = {(e.source, e.target): e.directed for e in graph_of(free).edges}
+
+    assert found["a", "b"] is False
+
+
+def test_hysteresis_marks_the_edges_to_display() -> None:
+    shown = replace(report(), displayed=(("a", "b"),))
+
+    found = {(e.source, e.target): e.displayed for e in graph_of(shown).edges}
+
+    assert found["a", "b"] is True
+    assert found["c", "b"] is False
+    assert graph_of(report()).edges[0].displayed is None
+
+
+def test_grafana_gets_every_end_of_an_edge_as_a_node() -> None:
+    graph = graph_of(report(drift(ADDED, REMOVED)))
+
+    nodes = {row["id"] for row in node_rows(graph)}
+
+    assert nodes == set("abcde")
+    assert all(row["source"] in nodes and row["target"] in nodes for row in edge_rows(graph))
+    assert len({row["id"] for row in edge_rows(graph)}) == len(edge_rows(graph))
+
+
+def test_grafana_arcs_of_a_node_make_a_whole_circle_or_none() -> None:
+    for row in node_rows(graph_of(report(drift(ADDED)))):
+        total = sum(value for name, value in row.items() if name.startswith("arc__"))
+        assert total == 0.0 or math.isclose(total, 1.0)
+
+
+def test_a_lonely_node_has_no_arcs_in_grafana() -> None:
+    lonely = WindowReport(
+        0, 9, 0, 8, Dag("ab").to_pdag(), Dag("ab"), compare(Dag("ab"), Dag("ab")),
+        compare(Dag("ab"), Dag("ab")), DriftDecision(DriftLevel.LEARNING, 0.01), SearchCost((1,)),
+    )  # fmt: skip
+
+    (row, _) = node_rows(graph_of(lonely))
+
+    assert row["mainstat"] == "0 edges"
+    assert row["arc__kept"] == 0.0
+    assert row["color"] == COLORS[EdgeStatus.KEPT]
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"), [(("d", "e"), EdgeStatus.GAINED), (("a", "e"), EdgeStatus.LOST)]
+)
+def test_grafana_shows_confirmed_changes_thick_and_in_colour(
+    ends: tuple[str, str], status: EdgeStatus
+) -> None:
+    rows = {
+        (row["source"], row["target"]): row
+        for row in edge_rows(graph_of(report(drift(ADDED, REMOVED))))
+    }
+
+    assert rows[ends]["color"] == COLORS[status]
+    assert rows[ends]["mainstat"] == status.value
+    assert rows[ends]["thickness"] > 3 > rows["a", "b"]["thickness"]
+    assert rows[ends]["secondarystat"] == "strong (0.15 nats)"
+
+
+def test_grafana_marks_a_field_that_follows_another_rule() -> None:
+    rows = {row["id"]: row for row in node_rows(graph_of(report(drift(ADDED))))}
+
+    assert rows["c"]["color"] == CHANGED_COLOR
+    assert rows["c"]["subtitle"] == "follows another rule"
+    assert rows["b"]["subtitle"] == "target"
