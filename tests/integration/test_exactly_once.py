@@ -43,16 +43,10 @@ def disturb(daemon: DaemonService, feeder: Feeder, records: Records, seed: int) 
     for phase in phases:
         feeder.send(records[n_fed : n_fed + size])
         n_fed += size
-        daemon.kill_point = KillPoint(
-            phase, chance.randint(1, 2), chance.choice(["before", "after"])
-        )
+        when = chance.choice(["before", "after"])
+        daemon.kill_point = KillPoint(phase, chance.randint(1, 2), when)
         daemon.begin()
-        done = n_fed // WINDOW
-        wait_for(
-            lambda: not daemon.running or count_windows(daemon.history) >= done,
-            f"killed at {daemon.kill_point}, see {daemon.log}",
-            120,
-        )
+        wait_for(partial(ended_or_done, daemon, n_fed // WINDOW), f"killed at {phase}", 120)
         daemon.kill()  # where the point was not reached, it is killed here
     daemon.kill_point = None
     feeder.send(records[n_fed:])

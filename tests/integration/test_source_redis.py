@@ -412,20 +412,19 @@ def test_a_wrong_password_is_fatal_and_the_right_one_works(tmp_path: Path) -> No
         service.stop()
 
 
-def test_a_server_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
-    service = RedisService(tmp_path)
-    source = opened(service, "orders")
+def test_a_server_that_is_away_at_the_start_is_waited_for(own_server: RedisService) -> None:
+    own_server.stop()
+    source = opened(own_server, "orders")
     with pytest.raises(SourceError) as caught:
         source.poll(0.05)
     assert not caught.value.fatal
     assert not source.ready
-    assert f"{HOST}:{service.port}" in str(caught.value)
-    service.start()
-    add(service, "orders", range(3))
+    assert f"{HOST}:{own_server.port}" in str(caught.value)
+    own_server.start()
+    add(own_server, "orders", range(3))
     assert numbers(*chunks(source)) == [0, 1, 2]
     assert source.ready
     source.close()
-    service.stop()
 
 
 def test_reading_goes_on_when_the_server_is_back(own_server: RedisService, tmp_path: Path) -> None:

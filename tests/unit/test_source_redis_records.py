@@ -8,7 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.sources.redis_records import as_block
+from service.sources.redis_records import as_block, n_together
 from service.sources.redis_stream import Entry
 
 FIELDS = st.dictionaries(
@@ -42,3 +42,17 @@ def test_an_empty_value_is_not_a_missing_one() -> None:
 def test_an_entry_without_the_payload_is_told_from_a_blank_one() -> None:
     entries = [Entry(b"1-0", [b"other", b"x"]), Entry(b"2-0", [b"other", b"x", b"data", b"{}"])]
     assert as_block("orders", "data", entries).data == b"null\n{}\n"
+
+
+def test_a_name_that_is_no_text_harms_no_other_field() -> None:
+    entries = [Entry(b"1-0", [b"a", b"1", b"\xff", b"2", b"\xfe", b"3"])]
+    assert as_block("orders", None, entries).data == b'"a","\\xff","\\xfe"\n"1","2","3"\n'
+
+
+def test_entries_with_ever_other_fields_are_not_put_into_one_table() -> None:
+    alike = [Entry(b"%d-0" % number, [b"a", b"1", b"b", b"2"]) for number in range(100)]
+    other = [Entry(b"%d-0" % number, [b"f%d" % number, b"1"]) for number in range(100)]
+    assert n_together(None, alike) == 100
+    assert n_together(None, other) == 12
+    assert n_together("data", other) == 100
+    assert n_together(None, other[:1]) == 1
