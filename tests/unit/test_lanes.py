@@ -138,7 +138,7 @@ def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path)
     lane.take([[{"x": "a"}, {"x": "b"}]], {}, {})
     lane.commit()
     lane.close()
-    with pytest.raises(ChangedSettingsError, match="window.*--reset orders"):
+    with pytest.raises(ChangedSettingsError, match=r"window.*--reset orders"):
         open_lane(tmp_path, stream(window=300))
     open_lane(tmp_path, stream()).close()
 
