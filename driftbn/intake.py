@@ -16,13 +16,40 @@ from driftbn.event_times import bad_time, read_times
 from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.pending import PendingRows
 from driftbn.raw_columns import indexable, picked, value_at
-from driftbn.records import SchemaEvent, encode
+from driftbn.records import EncodedTable, SchemaEvent, SchemaEventKind, encode
 from driftbn.schema import MissingPolicy, Schema
 from driftbn.window_config import DEFAULT_SIZE
 
 _VERSION: Final = 1
 _MAX_RETRIES: Final = 8
 """Bad cells of a column found by what its errors name; more are found one by one."""
+_RECORDS: Final = {b"driftbn.rows": b"records"}
+"""Metadata of an Arrow schema: the table was made of records, see ``as_records``."""
+
+
+def as_records(table: Any) -> Any:
+    """Mark an Arrow table as made of records, which need not all have the same fields.
+
+    It is then read as a list of dicts would be, so that it does not matter which records came
+    together in one table: a field without a value is an absent one, an absent field is a missing
+    value, and neither is an event. The mark stays when the table is cut or filtered.
+
+    Parameters
+    ----------
+    table
+        A ``pyarrow.Table``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> intake = Intake(MonitorConfig(window=2))
+    >>> _ = intake.take([{"x": "a", "y": 1}, {"x": "b", "y": 2}])
+    >>> intake.take(as_records(pa.table({"x": ["a"]}))).events
+    ()
+    >>> [event.kind.value for event in intake.take(pa.table({"x": ["a"]})).events]
+    ['missing_column']
+    """
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **_RECORDS})
 
 
 class Encoded(NamedTuple):
@@ -47,6 +74,12 @@ class _Rows(NamedTuple):
     columns: dict[str, Any]
     times: NDArray[np.float64] | None = None  # [rows]
     records: Sequence[Any] | None = None  # [rows]; None where it was a table of columns
+    sparse: bool = False  # whether it was a table made of records
+
+    @property
+    def of_records(self) -> bool:
+        """Whether a row need not have all fields."""
+        return self.sparse or self.records is not None
 
     def part(self, start: int, stop: int) -> _Rows:
         if (start, stop) == (0, self.n_rows):
@@ -55,18 +88,38 @@ class _Rows(NamedTuple):
             return self.picked(np.arange(start, stop))
         columns = {name: indexable(raw)[start:stop] for name, raw in self.columns.items()}
         times = None if self.times is None else self.times[start:stop]
-        return _Rows(stop - start, columns, times)
+        return _Rows(stop - start, columns, times, None, self.sparse).filled()
 
     def picked(self, rows: NDArray[np.intp]) -> _Rows:
         times = None if self.times is None else self.times[rows]
         if self.records is None:
             columns = {name: picked(raw, rows) for name, raw in self.columns.items()}
-            return _Rows(len(rows), columns, times)
+            return _Rows(len(rows), columns, times, None, self.sparse).filled()
         # Records are read again: a field that none of them has is no column.
         records = [self.records[row] for row in rows.tolist()]
         read = _read_records(records).columns
         columns = {name: raw for name, raw in read.items() if name in self.columns}
         return _Rows(len(rows), columns, times, records)
+
+    def filled(self) -> _Rows:
+        """Return the rows without columns that have no value, where they were made of records."""
+        if not self.sparse:
+            return self
+        held = {name: raw for name, raw in self.columns.items() if raw.null_count < len(raw)}
+        return self._replace(columns=held)
+
+    def events(self, found: tuple[SchemaEvent, ...]) -> tuple[SchemaEvent, ...]:
+        """Return what is an event of records: not that a field is absent from all of a batch."""
+        if not self.of_records:
+            return found
+        counted = []
+        for event in found:
+            if event.kind is SchemaEventKind.NEW_COLUMN:
+                n_rows = _n_values(self.columns[event.column])
+                counted += [replace(event, n_rows=n_rows)] if n_rows else []
+            elif event.kind is not SchemaEventKind.MISSING_COLUMN:
+                counted.append(event)
+        return tuple(counted)
 
 
 class _Source(NamedTuple):
@@ -81,7 +134,8 @@ class _Source(NamedTuple):
         part = self.rows.part(max(0, start - self.n_before), max(0, stop - self.n_before))
         if not part.n_rows:
             return ()
-        return encode(part.columns or _blank(part.n_rows, self.schema), self.schema).events
+        table = encode(part.columns or _blank(part.n_rows, self.schema), self.schema)
+        return part.events(table.events)
 
 
 class Intake:
@@ -143,7 +197,8 @@ class Intake:
         ----------
         batch
             A pandas DataFrame, an Arrow table or record batch, a list of dicts or a dict of
-            columns, with any number of rows, also none.
+            columns, with any number of rows, also none; or an ``EncodedTable`` in the schema of
+            this intake, once there is one and if there is no column with event times.
 
         Returns
         -------
@@ -156,6 +211,8 @@ class Intake:
             If a row cannot be read and rows are not to be left out, or if the batch as a whole is
             no table. Nothing of it is taken in.
         """
+        if isinstance(batch, EncodedTable):
+            return self._take_codes(batch)
         if _is_empty(batch):
             return None
         if self._schema is not None and self.config.time_column is None:
@@ -173,6 +230,21 @@ class Intake:
         self._n_rejected += n_given - n_rows
         return encoded
 
+    def _take_codes(self, table: EncodedTable) -> Encoded | None:
+        """Take in codes that were made elsewhere, without copying them."""
+        schema = self._schema
+        if self.config.time_column is not None:
+            name = self.config.time_column
+            raise DataError("codes have no event times; give the table itself", column=name)
+        if schema is None:
+            raise DataError("codes cannot be taken before the schema is known; give the table")
+        if table.schema is not schema and table.schema != schema:
+            raise DataError("codes have another schema than the monitor; encode with its own")
+        if table.events:
+            raise DataError("codes with events cannot be taken; give the table itself")
+        table.check()
+        return Encoded(table.codes, None, ()) if table.n_rows else None
+
     def finish(self) -> Encoded | None:
         """End the stream: infer the schema from the rows held, if any, and return their codes."""
         return self._infer(_Rows(0, {}), 0) if self.n_pending else None
@@ -182,16 +254,17 @@ class Intake:
         if isinstance(batch, list | tuple):
             records, table = self._read_list(batch)
         else:
-            records, table = None, read_table(batch)
+            records, table = None, _read_columns(batch)
         n_given = table.n_rows if records is None else len(batch)
+        rows = _Rows(*table, None, records, _is_sparse(batch)).filled()
         name = self.config.time_column
         if name is None:
-            return n_given, _Rows(*table, None, records)
-        if name not in table.columns and (records is None or not self._lenient):
+            return n_given, rows
+        if name not in rows.columns and not (rows.of_records and self._lenient):
             raise DataError("the column with event times is absent; it must be there", column=name)
-        raw = table.columns.pop(name, [None] * table.n_rows)
+        raw = rows.columns.pop(name, [None] * rows.n_rows)
         times = read_times(raw)
-        rows = _Rows(*table, times, records)
+        rows = rows._replace(times=times)
         readable = np.isfinite(times)
         if readable.all():
             return n_given, rows
@@ -231,7 +304,7 @@ class Intake:
     def _n_next(self, rows: _Rows) -> int:
         """Return how many rows may be held at once."""
         rejects = self.config.schema.missing is MissingPolicy.REJECT
-        if rejects and rows.records is not None and not self.n_pending:
+        if rejects and rows.of_records and not self.n_pending:
             return 1  # the first record says which columns there are
         return self._n_wanted - self.n_pending
 
@@ -283,8 +356,9 @@ class Intake:
             if not bad.any():
                 raise _located(error, rows, schema) from None
             return self._encode(rows.picked(np.flatnonzero(~bad)), schema)
-        source = _Source(rows, schema) if table.events else None
-        return Encoded(table.codes, rows.times, table.events, source)
+        events = rows.events(table.events)
+        source = _Source(rows, schema) if events else None
+        return Encoded(table.codes, rows.times, events, source)
 
     def state(self) -> dict[str, Any]:
         """Return all that a later ``from_state`` needs, as plain values and arrays."""
@@ -341,6 +415,26 @@ def _is_empty(batch: Any) -> bool:
     if isinstance(batch, Mapping):
         return all(hasattr(column, "__len__") and not len(column) for column in batch.values())
     return (isinstance(batch, list | tuple) or hasattr(batch, "columns")) and not len(batch)
+
+
+def _is_sparse(batch: Any) -> bool:
+    """Whether a batch is an Arrow table that was made of records."""
+    metadata = getattr(getattr(batch, "schema", None), "metadata", None)
+    return isinstance(metadata, Mapping) and _RECORDS.items() <= metadata.items()
+
+
+def _read_columns(batch: Any) -> Table:
+    """Read a table of columns, of which records may have none."""
+    if _is_sparse(batch) and not batch.num_columns:
+        return Table(len(batch), {})
+    return read_table(batch)
+
+
+def _n_values(raw: Any) -> int:
+    """Count the cells of a column of records that have a value."""
+    if hasattr(raw, "null_count"):
+        return len(raw) - int(raw.null_count)
+    return sum(value is not None for value in raw)
 
 
 def _read_records(records: Sequence[Any]) -> Table:

@@ -103,6 +103,25 @@ class EncodedTable:
         row: NDArray[np.uint8] = self.codes[self.schema.index(name)]
         return row
 
+    def check(self) -> None:
+        """Look whether the codes are such as the schema has; kernels trust them.
+
+        Raises
+        ------
+        DataError
+            If their type or shape is another, or a code stands for no level.
+        """
+        codes, schema = self.codes, self.schema
+        if codes.dtype != np.uint8 or codes.ndim != 2 or len(codes) != len(schema):
+            problem = f"codes must be uint8 [{len(schema)} variables, rows]"
+            raise DataError(f"{problem}, not {codes.dtype} of shape {codes.shape}")
+        largest = codes.max(axis=1, initial=0).tolist()
+        for variable, code in zip(schema.variables, largest, strict=True):
+            allowed = variable.cardinality - (schema.missing is MissingPolicy.REJECT)
+            if code >= allowed:
+                problem = f"code {code} is not allowed: it must be below {allowed}"
+                raise DataError(problem, column=variable.name)
+
 
 def infer_and_encode(
     data: object, config: SchemaConfig | None = None, *, names: Sequence[str] | None = None

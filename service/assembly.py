@@ -20,6 +20,7 @@ from service.journal import Journal
 from service.logs import configure_logging
 from service.metrics import Metrics
 from service.outlets.factory import make_outlet
+from service.page.routes import page_routes
 from service.pipeline import StreamParts, StreamPipeline
 from service.quarantine import Quarantine
 from service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
@@ -125,7 +126,9 @@ class Assembly:
         """
         settings = self.settings.endpoint
         if settings.enabled:
-            self._server = EndpointServer(make_app(view, settings), settings)
+            self._server = EndpointServer(
+                make_app(view, settings, page_routes=page_routes()), settings
+            )
             self._server.start()
 
     def apply(self, settings: Settings) -> None:

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import DriftMonitor, datasets
 from driftbn.errors import DataError, FormatError
-from driftbn.intake import Intake, read_times
+from driftbn.intake import Intake, as_records, read_times
 from driftbn.monitor_config import MonitorConfig
-from driftbn.records import SchemaEventKind, encode, infer_and_encode
-from driftbn.schema import Schema, SchemaConfig, Variable, VariableKind
+from driftbn.records import EncodedTable, SchemaEvent, SchemaEventKind, encode, infer_and_encode
+from driftbn.schema import MissingPolicy, Schema, SchemaConfig, Variable, VariableKind
 from driftbn.window_config import WindowConfig
 from tests.encoded import NAN
 
@@ -602,3 +603,158 @@ class TestState:
             Intake.from_state(MonitorConfig(window=5), intake.state())
         with pytest.raises(FormatError, match="another schema"):
             Intake.from_state(MonitorConfig(variables=Schema([])), intake.state())
+
+
+class TestCodes:
+    """Tables that were encoded before they came."""
+
+    SCHEMA = Schema(
+        [
+            Variable("x", VariableKind.CATEGORICAL, ("a", "b")),
+            Variable("y", VariableKind.NUMERIC, edges=(0.5,)),
+        ]
+    )
+
+    @pytest.fixture
+    def intake(self):
+        return Intake(MonitorConfig(window=3, variables=self.SCHEMA))
+
+    def test_they_are_taken_as_they_are(self, intake):
+        table = encode({"x": ["b", None, "a"], "y": [0.1, 2, None]}, self.SCHEMA)
+        encoded = intake.take(table)
+        assert encoded.codes is table.codes
+        assert (encoded.times, encoded.events) == (None, ())
+
+    def test_an_equal_schema_is_as_good(self, intake):
+        again = Schema.from_dict(self.SCHEMA.to_dict())
+        table = encode({"x": ["b"], "y": [0.1]}, again)
+        assert intake.take(table).codes.tolist() == [[1], [0]]
+
+    def test_none_is_none(self, intake):
+        assert intake.take(EncodedTable(self.SCHEMA, np.zeros((2, 0), np.uint8))) is None
+
+    @pytest.mark.parametrize(
+        ("codes", "problem"),
+        [
+            (np.array([[0], [4]], np.uint8), "column 'y': code 4 is not allowed"),
+            (np.array([[0]], np.uint8), "codes must be uint8"),
+            (np.array([0, 0], np.uint8), "codes must be uint8"),
+            (np.array([[0], [0]], np.int64), "not int64"),
+        ],
+    )
+    def test_codes_that_the_schema_does_not_have_are_refused(self, intake, codes, problem):
+        with pytest.raises(DataError, match=problem):
+            intake.take(EncodedTable(self.SCHEMA, codes))
+
+    def test_a_missing_value_is_refused_where_the_settings_say_so(self):
+        strict = Schema(self.SCHEMA.variables, missing=MissingPolicy.REJECT)
+        intake = Intake(MonitorConfig(variables=strict, schema=SchemaConfig(missing="reject")))
+        assert intake.take(EncodedTable(strict, np.array([[1], [1]], np.uint8))) is not None
+        with pytest.raises(DataError, match="code 3 is not allowed"):
+            intake.take(EncodedTable(strict, np.array([[3], [1]], np.uint8)))
+
+    def test_another_schema_is_refused(self, intake):
+        other = Schema([Variable("x", VariableKind.CATEGORICAL, ("a",))])
+        with pytest.raises(DataError, match="another schema"):
+            intake.take(encode({"x": ["a"]}, other))
+
+    def test_events_are_refused(self, intake):
+        table = encode({"x": ["new"], "y": [1]}, self.SCHEMA)
+        with pytest.raises(DataError, match="events"):
+            intake.take(table)
+
+    def test_they_are_refused_before_there_is_a_schema(self):
+        with pytest.raises(DataError, match="before the schema is known"):
+            Intake(MonitorConfig(window=3)).take(encode({"x": ["b"], "y": [0.1]}, self.SCHEMA))
+
+    def test_they_are_refused_where_times_are_needed(self):
+        intake = Intake(MonitorConfig(window=3, variables=self.SCHEMA, time_column="t"))
+        with pytest.raises(DataError, match="column 't': codes have no event times"):
+            intake.take(encode({"x": ["b"], "y": [0.1]}, self.SCHEMA))
+
+    def test_reports_are_those_of_the_table_itself(self):
+        table = datasets.sample(datasets.asia(), 3000, 5)
+        first = DriftMonitor(window=500)
+        expected = first.update(table)
+        second = DriftMonitor(window=500)
+        found = [*second.update(table.iloc[:700])]
+        for start in range(700, 3000, 300):
+            codes = encode(table.iloc[start : start + 300], second.schema)
+            found += second.update(codes)
+        assert [r.to_dict()["decision"] for r in found] == [
+            r.to_dict()["decision"] for r in expected
+        ]
+        assert [r.graph for r in found] == [r.graph for r in expected]
+        assert second.snapshot() == first.snapshot()
+
+    def test_nothing_is_taken_in_with_an_error(self, intake):
+        before = intake.state()
+        with pytest.raises(DataError):
+            intake.take(EncodedTable(self.SCHEMA, np.full((2, 1), 9, np.uint8)))
+        assert same_state(intake.state(), before)
+
+
+class TestTablesOfRecords:
+    """Arrow tables in which it does not matter which records came together."""
+
+    def table(self, rows: list[dict]) -> pa.Table:
+        names = dict.fromkeys(name for row in rows for name in row)
+        return as_records(pa.table({name: [row.get(name) for row in rows] for name in names}))
+
+    @pytest.fixture
+    def intake(self):
+        intake = Intake(MonitorConfig(window=4, on_error=LENIENT))
+        intake.take(self.table([{"x": text, "n": 1} for text in "abab"]))
+        return intake
+
+    def test_an_absent_field_is_a_missing_value_and_no_event(self, intake):
+        for batch in (self.table([{"x": "a"}]), [{"x": "a"}], self.table([{"x": "a", "n": None}])):
+            encoded = intake.take(batch)
+            assert encoded.codes.tolist() == [[2], [0]]
+            assert encoded.events == ()
+
+    def test_a_new_field_is_an_event_of_the_rows_that_have_it(self, intake):
+        rows = [{"x": "a"}, {"x": "a", "new": 1}, {"x": "b", "new": None}, {"x": "a", "new": 2}]
+        expected = (SchemaEvent(SchemaEventKind.NEW_COLUMN, "new", n_rows=2),)
+        for batch in (self.table(rows), rows):
+            encoded = intake.take(batch)
+            assert encoded.events == expected
+            assert [len(encoded.events_between(i, i + 1)) for i in range(4)] == [0, 1, 0, 1]
+
+    def test_a_field_without_a_value_is_no_column(self):
+        intake = Intake(MonitorConfig(window=4))
+        rows = [{"x": text, "never": None, "late": None} for text in "aba"]
+        intake.take(self.table(rows))
+        intake.take(self.table([{"x": "b", "never": None, "late": 3}]))
+        assert intake.schema.names == ("late", "x")
+
+    def test_the_first_record_says_which_columns_there_are_where_missing_values_are_rejected(self):
+        rows = [{"x": "a"}, {"x": "b", "y": 1}, {"x": "a"}, {"y": 2}]
+        for batch in (rows, self.table(rows)):
+            config = MonitorConfig(
+                window=3, schema=SchemaConfig(missing="reject"), on_error=LENIENT
+            )
+            intake = Intake(config)
+            assert intake.take(batch).codes.tolist() == [[0, 1, 0]]
+            assert (intake.schema.names, intake.n_rejected) == (("x",), 1)
+
+    def test_records_without_fields_are_missing_throughout(self, intake):
+        table = self.table([{"key": 1}, {"key": 2}]).drop_columns(["key"])
+        assert intake.take(table).codes.tolist() == [[2, 2], [3, 3]]
+        fresh = Intake(MonitorConfig(window=3))
+        fresh.take(table)
+        fresh.take(self.table([{"x": "a"}]))
+        assert fresh.schema.names == ("x",)
+
+    def test_rows_without_a_time_are_left_out(self):
+        intake = Intake(MonitorConfig(window=2, time_column="t", on_error=LENIENT))
+        intake.take(self.table([{"x": "a"}, {"x": "b", "t": None}]))
+        intake.take(self.table([{"x": "a", "t": 1}, {"x": "b"}, {"x": "b", "t": 2}]))
+        assert (intake.n_rejected, intake.schema.names) == (3, ("x",))
+
+    def test_the_mark_stays_when_a_table_is_cut(self):
+        table = self.table([{"x": "a", "y": 1}, {"x": "b"}])
+        for part in (table.slice(1), table.take([1]), table.filter(pa.array([False, True]))):
+            intake = Intake(MonitorConfig(window=1))
+            intake.take(part)
+            assert intake.schema.names == ("x",)

@@ -1,0 +1,93 @@
+"""What decoding gives: rows in their order, and the records that could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from driftbn.records import EncodedTable
+
+MAX_KEPT_BYTES: Final = 4096
+"""Bytes of a rejected record that are kept: enough to see what is wrong with it."""
+
+Rows: TypeAlias = pa.Table | list[dict[str, Any]] | EncodedTable
+"""Rows that a monitor takes."""
+Place: TypeAlias = Callable[[int, int], str]
+"""Says where a record stands, from its number in the chunk and the byte it starts at."""
+
+
+class RejectReason(StrEnum):
+    """Why a record was set aside."""
+
+    NOT_JSON = "not_json"
+    """A line or an item that is no JSON text."""
+    NOT_AN_OBJECT = "not_an_object"
+    """JSON, but a list, a text or a number where an object should be."""
+    INVALID_UTF8 = "invalid_utf8"
+    """Bytes or an escape that stand for no character."""
+    TOO_LARGE = "too_large"
+    """More bytes than a record may have, or more cells than a table may have."""
+    TOO_DEEP = "too_deep"
+    """Objects nested more than four deep, or lists more than a parser can take."""
+    NOT_A_NUMBER = "not_a_number"
+    """``NaN``, ``Infinity`` or a number that no float can hold."""
+    DUPLICATE_KEY = "duplicate_key"
+    """A name that an object, or the flat record made of it, has twice."""
+    BAD_CSV_ROW = "bad_csv_row"
+    """More or fewer fields than the header has, or quotes that do not close."""
+    BAD_TABLE = "bad_table"
+    """A header, Parquet or Arrow data of which nothing can be read."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A record that was set aside.
+
+    Parameters
+    ----------
+    place
+        Where it stands in its source, for people.
+    reason
+        Why, as one of few words.
+    detail
+        Why, for people; never what the record holds.
+    record
+        Its first 4096 bytes.
+    """
+
+    place: str
+    reason: RejectReason
+    detail: str
+    record: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The rows of a chunk.
+
+    Parameters
+    ----------
+    batches
+        The rows, in the order of their records.
+    n_rows
+        How many there are in all.
+    rejected
+        The records that are not among them, in their order.
+    """
+
+    batches: tuple[Rows, ...] = field(repr=False)
+    n_rows: int
+    rejected: tuple[Rejected, ...] = ()
+
+
+class Problem(Exception):  # noqa: N818 - never leaves the package
+    """What is wrong with one record; it becomes a ``Rejected``."""
+
+    def __init__(self, reason: RejectReason, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(detail)

@@ -1,0 +1,176 @@
+"""One JSON record as a flat row, or what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from service.decoding.decoded import Problem, RejectReason
+from service.decoding.kernels import Bytes, count_names
+
+MAX_DEPTH: Final = 4
+"""Objects within each other that are taken apart: names have four parts at most."""
+EXACT: Final = 2**53
+"""Beyond it a float does not hold every whole number."""
+
+Record = dict[str, Any]
+
+
+def read_record(text: bytes, data: Bytes, start: int, stop: int) -> Record:
+    """Return the record that stands in ``data`` from ``start`` to ``stop``, which is ``text``.
+
+    An object within it is taken apart, ``{"a": {"b": 1}}`` to ``{"a.b": 1}``. What has no value is
+    left out: ``null``, a list, a field without a name.
+
+    Raises
+    ------
+    Problem
+        If it is none.
+    """
+    try:
+        record = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        _explain(text)
+    if type(record) is not dict:
+        raise Problem(RejectReason.NOT_AN_OBJECT, f"{_kind(record)} where an object should be")
+    n_written = count_names(data, start, stop)
+    if n_written != len(record) and n_written != n_names(record):
+        _explain(text)
+    return flat(record)
+
+
+def flat(record: Record) -> Record:
+    """Return a record without objects in it, and without what has no value.
+
+    Raises
+    ------
+    Problem
+        If objects are nested too deep, or two fields get the same name.
+
+    Examples
+    --------
+    >>> flat({"a": {"b": 1, "c": None}, "d": "x", "e": [1, 2]})
+    {'d': 'x', 'a.b': 1}
+    """
+    plain = {
+        name: value
+        for name, value in record.items()
+        if value is not None and name and type(value) is not list and type(value) is not dict
+    }
+    if len(plain) == len(record):
+        return plain
+    for name, value in record.items():
+        if type(value) is dict:
+            _add_parts(plain, name, value, 2)
+    return plain
+
+
+def _add_parts(plain: Record, prefix: str, parts: Record, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise Problem(RejectReason.TOO_DEEP, f"objects more than {MAX_DEPTH} deep")
+    for part, value in parts.items():
+        name = f"{prefix}.{part}"
+        if type(value) is dict:
+            _add_parts(plain, name, value, depth + 1)
+        elif value is not None and type(value) is not list:
+            if name in plain:
+                problem = f"two fields get the name {name[:100]!r} when the record is made flat"
+                raise Problem(RejectReason.DUPLICATE_KEY, problem)
+            plain[name] = value
+
+
+def n_names(record: Record) -> int:
+    """Count the names of all objects in a record, however deep."""
+    n_found = 0
+    left: list[Any] = [record]
+    while left:
+        value = left.pop()
+        if type(value) is dict:
+            n_found += len(value)
+            value = value.values()
+        left += [part for part in value if type(part) is dict or type(part) is list]
+    return n_found
+
+
+def split_wide(records: list[Record]) -> Iterable[list[Record]]:
+    """Cut records where a field has a whole number beyond 2**53 after a fraction, or before one.
+
+    In one table the first would be read as a float and lose its last digits; what a record means
+    must not depend on its neighbours.
+    """
+    if not any(_is_wide(value) for record in records for value in record.values()):
+        return [records] if records else []
+    parts: list[list[Record]] = []
+    wide: set[str] = set()
+    floats: set[str] = set()
+    for record in records:
+        new_wide = {name for name, value in record.items() if _is_wide(value)}
+        new_floats = {name for name, value in record.items() if type(value) is float}
+        if not parts or (wide | new_wide) & (floats | new_floats):
+            parts.append([])
+            wide, floats = set(), set()
+        parts[-1].append(record)
+        wide |= new_wide
+        floats |= new_floats
+    return parts
+
+
+def _is_wide(value: object) -> bool:
+    return type(value) is int and not -EXACT <= value <= EXACT
+
+
+def _explain(text: bytes) -> NoReturn:
+    """Raise what is wrong with a text that is no JSON, or has a name twice.
+
+    The parser of the standard library is slower, but it can be asked.
+    """
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start} of the record is not UTF-8"
+        raise Problem(RejectReason.INVALID_UTF8, detail) from None
+    try:
+        json.loads(
+            decoded,
+            parse_constant=_refuse_constant,
+            parse_float=_checked_float,
+            parse_int=_checked_float,
+            object_pairs_hook=_checked_pairs,
+        )
+    except RecursionError:
+        raise Problem(RejectReason.TOO_DEEP, "nested too deep for the parser") from None
+    except json.JSONDecodeError as error:
+        raise Problem(RejectReason.NOT_JSON, f"{error.msg} at character {error.pos}") from None
+    # The stricter parser refuses two things that the other takes.
+    if "\\u" in decoded:
+        raise Problem(RejectReason.INVALID_UTF8, "an escape is half of a surrogate pair")
+    raise Problem(RejectReason.TOO_DEEP, "nested too deep for the parser")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Problem(RejectReason.NOT_A_NUMBER, f"{name} is no JSON number")
+
+
+def _checked_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Problem(RejectReason.NOT_A_NUMBER, "a number is too large for a float")
+    return value
+
+
+def _checked_pairs(pairs: list[tuple[str, Any]]) -> Record:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise Problem(RejectReason.DUPLICATE_KEY, f"the name {twice[:100]!r} is there twice")
+    return found
+
+
+def _kind(value: object) -> str:
+    names = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,287 @@
+"""JSON lines straight to codes, once the schema is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from driftbn.errors import DataError
+from driftbn.records import encode
+from driftbn.schema import MissingPolicy, Schema, Variable, VariableKind
+from service.decoding.json_records import Record, split_wide
+from service.decoding.scan_kernel import (
+    HASH_FACTOR,
+    HASH_MASK,
+    HASH_START,
+    SKIPPED,
+    Fields,
+    Found,
+    Tokens,
+    Variables,
+    scan,
+)
+
+_MAX_TOKEN_BYTES: Final = 256
+_MAX_TEXT_BYTES: Final = 1 << 22
+"""Bytes of all values with a code: a bound, far above what schemas need."""
+_MAX_ASKED: Final = 64
+"""Values asked about in one text; each costs about as much as a record read the slow way."""
+_MAX_REFUSED: Final = 4096
+_MAX_PASSES: Final = 4
+
+
+class Scanned(NamedTuple):
+    """Lines of a text."""
+
+    codes: NDArray[np.uint8]  # [variables, lines]; of any value where a line does not fit
+    starts: NDArray[np.int64]  # [lines]
+    stops: NDArray[np.int64]  # [lines]
+    fits: NDArray[np.bool_]  # [lines]
+
+
+class Scanner:
+    r"""Knows by their bytes the records that a schema gives codes to.
+
+    What a value means is asked of ``driftbn.records.encode``, once for each way to write it. So a
+    line gets here the codes that it gets there, or none. Values that are events, or whose rows are
+    refused, are never learned. Memory is bounded by the number of levels.
+
+    Parameters
+    ----------
+    schema
+        The schema of the monitor that takes the codes.
+
+    Examples
+    --------
+    >>> colour = Variable("colour", VariableKind.CATEGORICAL, ("blue", "red"))
+    >>> scanner = Scanner(Schema([colour]))
+    >>> found = scanner.scan(b'{"colour": "red"}\n{"colour": "green"}\n{}\n', True)
+    >>> found.fits.tolist(), found.codes[:, found.fits].tolist()
+    ([True, False, True], [[1, 3]])
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._alone = [Schema([variable], missing=schema.missing) for variable in schema.variables]
+        self._fields = _fields(schema)
+        self._variables = _variables(schema)
+        self._tokens, self._limits = _tokens(schema)
+        self._n_tokens = self._n_bytes = 0
+        self._of_variable = [0] * len(schema)
+        self._refused: set[tuple[int, bytes]] = set()
+        for row, variable in enumerate(schema.variables):
+            for token in _likely_tokens(variable):
+                self._learn(row, token)
+
+    def scan(self, data: bytes, is_unicode: bool) -> Scanned:
+        """Return the codes of the lines that fit.
+
+        Parameters
+        ----------
+        data
+            Lines of JSON.
+        is_unicode
+            Whether all of it is known to be UTF-8.
+        """
+        array = np.frombuffer(data, np.uint8)
+        n_most = data.count(b"\n") + 1
+        found = Found(
+            np.empty((len(self.schema), n_most), np.uint8),
+            np.empty(n_most, np.int64),
+            np.empty(n_most, np.int64),
+            np.empty(n_most, np.bool_),
+            np.empty((n_most, 3), np.int64),
+        )
+        n_left = _MAX_ASKED
+        for _ in range(_MAX_PASSES):
+            n_lines = scan(array, is_unicode, self._fields, self._tokens, self._variables, found)
+            odd = found.odd[:n_lines][~found.fits[:n_lines]]
+            n_asked, learned = self._learn_odd(data, odd, n_left)
+            n_left -= n_asked
+            if not learned:
+                break
+        codes = found.codes
+        if n_lines < n_most:
+            codes = np.ascontiguousarray(codes[:, :n_lines])
+        starts, stops, fits = found.starts[:n_lines], found.stops[:n_lines], found.fits[:n_lines]
+        return Scanned(codes, starts, stops, fits)
+
+    def encode(self, records: Sequence[Record]) -> NDArray[np.uint8] | None:
+        """Return the codes of records; ``None`` if one of them is an event or is refused."""
+        known = {*self.schema.names, *(exclusion.name for exclusion in self.schema.excluded)}
+        if any(not known.issuperset(record) for record in records):
+            return None
+        parts = []
+        for part in split_wide(list(records)):
+            columns = {name: [r.get(name) for r in part] for name in self.schema.names}
+            try:
+                table = encode(columns, self.schema)
+            except DataError:
+                return None
+            if table.events:
+                return None
+            parts.append(table.codes)
+        return np.hstack(parts) if parts else np.zeros((len(self.schema), 0), np.uint8)
+
+    def _learn_odd(self, data: bytes, odd: NDArray[np.int64], n_most: int) -> tuple[int, bool]:
+        """Ask about values without a code; return how many, and whether some have one now."""
+        n_asked, learned = 0, False
+        seen: set[tuple[int, bytes]] = set()
+        for row, start, stop in odd.tolist():
+            if row < 0 or stop - start > _MAX_TOKEN_BYTES:
+                continue
+            if n_asked == n_most:
+                break
+            key = (row, data[start:stop])
+            if key not in seen and key not in self._refused:
+                seen.add(key)
+                n_asked += 1
+                learned |= self._learn(*key)
+        return n_asked, learned
+
+    def _learn(self, row: int, token: bytes) -> bool:
+        code = self._ask(row, token)
+        if code is not None and self._add(row, token, code):
+            return True
+        if len(self._refused) == _MAX_REFUSED:
+            self._refused.clear()
+        self._refused.add((row, token))
+        return False
+
+    def _ask(self, row: int, token: bytes) -> int | None:
+        """Return the code that the library gives a value, if that is all there is to it."""
+        try:
+            value = orjson.loads(token)
+            if isinstance(value, list | dict):
+                return None
+            table = encode({self.schema.names[row]: [value]}, self._alone[row])
+        except (orjson.JSONDecodeError, DataError):
+            return None
+        return None if table.events else int(table.codes[0, 0])
+
+    def _add(self, row: int, token: bytes, code: int) -> bool:
+        tokens, number = self._tokens, self._n_tokens
+        stop = self._n_bytes + len(token)
+        if self._of_variable[row] == self._limits[row] or stop > _MAX_TEXT_BYTES:
+            return False
+        if stop > tokens.text.size:
+            larger = np.zeros(2 * stop, np.uint8)
+            larger[: self._n_bytes] = tokens.text[: self._n_bytes]
+            self._tokens = tokens = tokens._replace(text=larger)
+        tokens.text[self._n_bytes : stop] = np.frombuffer(token, np.uint8)
+        tokens.starts[number], tokens.stops[number] = self._n_bytes, stop
+        tokens.codes[number] = code
+        first, mask = int(tokens.first_slots[row]), int(tokens.masks[row])
+        _put(tokens.slots[first : first + mask + 1], _hash(_hashed(token)), number)
+        self._n_bytes, self._n_tokens = stop, number + 1
+        self._of_variable[row] += 1
+        return True
+
+
+def _fields(schema: Schema) -> Fields:
+    """Return the names that are no event, first those of variables."""
+    excluded = (exclusion.name for exclusion in schema.excluded)
+    # A field without a name is left out wherever records are read.
+    names = list(dict.fromkeys((*schema.names, *excluded, "")))
+    texts = [name.encode("utf-8", "surrogatepass") for name in names]
+    slots = np.full(_power_of_two(4 * len(names)), -1, np.int64)
+    for number, text in enumerate(texts):
+        _put(slots, _hash(text), number)
+    rows = [schema.index(name) if name in schema else SKIPPED for name in names]
+    starts = np.cumsum([0, *map(len, texts)])
+    return Fields(
+        np.frombuffer(b"".join(texts) + b"\0", np.uint8),
+        starts.astype(np.int64),
+        np.array(rows, np.int64),
+        slots,
+        np.append(np.arange(1, len(names)), [0, 0]).astype(np.int64),
+        np.full(len(names), -1, np.int64),
+    )
+
+
+def _variables(schema: Schema) -> Variables:
+    variables = schema.variables
+    reject = schema.missing is MissingPolicy.REJECT
+    pooled = [v.pooled and v.kind is not VariableKind.NUMERIC for v in variables]
+    n_edges = [len(variable.edges) for variable in variables]
+    return Variables(
+        np.arange(len(variables)),
+        np.array([-1 if reject else v.missing_code for v in variables], np.int64),
+        np.array([v.other_code if p else -1 for v, p in zip(variables, pooled, strict=True)], int),
+        np.array([v.kind is VariableKind.NUMERIC for v in variables], np.bool_),
+        np.array([edge for v in variables for edge in v.edges], np.float64),
+        np.cumsum([0, *n_edges]).astype(np.int64),
+        np.array([float(f"1e{power}") for power in range(309)]),
+    )
+
+
+def _tokens(schema: Schema) -> tuple[Tokens, list[int]]:
+    """Return room for values, and how many there may be of each variable."""
+    sizes = [_power_of_two(8 * v.cardinality + 32) for v in schema.variables]
+    limits = [size // 2 for size in sizes]
+    n_tokens = sum(limits)
+    firsts = np.cumsum([0, *sizes])[:-1].astype(np.int64)
+    tokens = Tokens(
+        np.zeros(4096, np.uint8),
+        np.zeros(n_tokens, np.int64),
+        np.zeros(n_tokens, np.int64),
+        np.zeros(n_tokens, np.uint8),
+        np.full(sum(sizes), -1, np.int64),
+        firsts,
+        np.array(sizes, np.int64) - 1,
+        np.full((len(sizes), 2), -1, np.int64),
+    )
+    return tokens, limits
+
+
+def _likely_tokens(variable: Variable) -> list[bytes]:
+    """Return how the values of a variable are usually written.
+
+    Every level must be here as text and, if it is a whole number, as that: where any other value
+    has the code of ``__other__``, what is not here is taken for another.
+    """
+    if variable.kind is VariableKind.NUMERIC:
+        return [b"null"]
+    tokens = [orjson.dumps(text) for text in _encodable(variable.labels)]
+    bare = [text.encode() for text in _encodable(variable.levels) if _is_bare(text)]
+    return [b"null", *tokens, *bare]
+
+
+def _encodable(texts: Sequence[str]) -> list[str]:
+    """Return texts that JSON can hold: no halves of surrogate pairs."""
+    return [text for text in texts if text.encode("utf-8", "replace").decode() == text]
+
+
+def _is_bare(text: str) -> bool:
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, bool | int | float)
+
+
+def _put(slots: NDArray[np.int64], code: int, number: int) -> None:
+    slot = code & (len(slots) - 1)
+    while slots[slot] >= 0:
+        slot = (slot + 1) & (len(slots) - 1)
+    slots[slot] = number
+
+
+def _hashed(token: bytes) -> bytes:
+    """Return the part of a value that the kernel hashes: a text without its quotes."""
+    return token[1:-1] if token.startswith(b'"') else token
+
+
+def _hash(text: bytes) -> int:
+    code = HASH_START
+    for byte in text:
+        code = ((code ^ byte) * HASH_FACTOR) & HASH_MASK
+    return code
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()

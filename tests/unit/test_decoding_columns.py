@@ -1,0 +1,125 @@
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from service.decoding import Decoder, RejectReason, columns
+from service.tables import TableFormat
+from tests.decoding import chunk, decode
+
+TABLE = pa.table(
+    {
+        "x": ["a", "b", None],
+        "n": [1, 2, 3],
+        "o": [{"p": 0.5, "q": {"r": "z"}}, None, {"p": None, "q": None}],
+        "l": [[1], [], None],
+        "": [1, 2, 3],
+    }
+)
+FLAT = {
+    "x": ["a", "b", None],
+    "n": [1, 2, 3],
+    "o.p": [0.5, None, None],
+    "o.q.r": ["z", None, None],
+}
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def file(table: pa.Table, compression: str = "uncompressed") -> bytes:
+    sink = io.BytesIO()
+    pyarrow.feather.write_feather(table, sink, compression=compression)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (parquet(TABLE), TableFormat.PARQUET),
+        (stream(TABLE), TableFormat.ARROW),
+        (file(TABLE), TableFormat.ARROW),
+        (file(TABLE, "zstd"), TableFormat.ARROW),
+        (TABLE, None),
+    ],
+    ids=["parquet", "stream", "file", "compressed", "columns"],
+)
+def test_columns_are_taken_as_they_are_and_made_flat(data, kind):
+    decoded = Decoder(None, max_record_bytes=10).decode(chunk(data, kind))
+    (table,) = decoded.batches
+    assert table.to_pydict() == FLAT
+    assert (decoded.n_rows, decoded.rejected) == (3, ())
+
+
+@pytest.mark.parametrize("kind", [TableFormat.PARQUET, TableFormat.ARROW])
+@pytest.mark.parametrize("cut", [0, 1, 9, 40, 200, -1, -9, -300])
+def test_bytes_that_are_cut_off_are_one_problem(kind, cut):
+    data = (parquet if kind is TableFormat.PARQUET else file)(TABLE)[:cut]
+    decoded = decode(data, kind)
+    assert (decoded.batches, decoded.n_rows) == ((), 0)
+    (found,) = decoded.rejected
+    assert found.reason is RejectReason.BAD_TABLE
+    assert (found.place, found.record) == ("0@0", data[:4096])
+
+
+@pytest.mark.parametrize("write", [parquet, stream, file])
+def test_bytes_that_are_damaged_never_do_harm(write):
+    rng = np.random.default_rng(1)
+    kind = TableFormat.PARQUET if write is parquet else TableFormat.ARROW
+    good = write(pa.table({"x": ["a", "bb"] * 50, "n": range(100)}))
+    for _ in range(200):
+        data = bytearray(good)
+        for place in rng.integers(0, len(data), 3):
+            data[place] = rng.integers(256)
+        decoded = decode(bytes(data), kind)
+        assert decoded.n_rows or decoded.rejected or not decoded.batches
+        for table in decoded.batches:
+            table.to_pylist()
+
+
+def test_text_that_is_no_unicode_is_one_problem():
+    raw = pa.array([b"\xff", b"a"]).cast(pa.binary())
+    text = pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2])
+    decoded = decode(stream(pa.table({"x": text})), TableFormat.ARROW)
+    assert [found.reason for found in decoded.rejected] == [RejectReason.BAD_TABLE]
+
+
+def test_two_columns_of_one_name_are_one_problem():
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    decoded = decode(stream(table), TableFormat.ARROW)
+    assert "'x'" in decoded.rejected[0].detail
+
+
+def test_objects_deeper_than_four_are_one_problem():
+    decoded = decode(stream(pa.table({"a": [{"b": {"c": {"d": {"e": 1}}}}]})), TableFormat.ARROW)
+    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_DEEP]
+
+
+def test_a_small_file_that_stands_for_a_huge_table_is_not_unfolded(monkeypatch):
+    monkeypatch.setattr(columns, "MAX_CELLS", 1000)
+    assert decode(parquet(pa.table({"x": [1] * 1000})), TableFormat.PARQUET).n_rows == 1000
+    decoded = decode(parquet(pa.table({"x": [1] * 1001})), TableFormat.PARQUET)
+    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_LARGE]
+
+
+def test_text_of_parquet_comes_as_codes():
+    (table,) = decode(parquet(pa.table({"x": ["a", "b", "a"]})), TableFormat.PARQUET).batches
+    assert pa.types.is_dictionary(table.schema.field("x").type)
+
+
+def test_a_table_without_rows_gives_nothing():
+    decoded = decode(parquet(TABLE.slice(0, 0)), TableFormat.PARQUET)
+    assert (decoded.batches, decoded.rejected) == ((), ())
