@@ -147,7 +147,7 @@ class DriftMonitor:
         ----------
         batch
             DataFrame, Arrow table or record batch, list of dicts, or dict of columns, with any
-            number of rows.
+            number of rows; or an ``EncodedTable`` in the monitor's own schema, which is fastest.
 
         Raises
         ------

@@ -10,12 +10,14 @@ from typing import Final
 
 from driftbn.errors import DriftbnError
 from service.assembly import Assembly
+from service.decoding import warm_up as warm_up_decoding
 from service.errors import UsageError
 from service.notify import Notifier
 from service.pipeline import StreamState
 from service.settings import Settings
 from service.signals import Signals
 from service.view import DaemonView
+from service.warmup import warm_up_monitor
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
@@ -88,7 +90,7 @@ class Daemon:
             logger.warning("monitor begins anew", extra={"monitor": name})
 
     def startup(self) -> None:
-        """Open the endpoint, then outlets and streams.
+        """Open the endpoint, load or compile the kernels, then start outlets and streams.
 
         Raises
         ------
@@ -96,6 +98,8 @@ class Daemon:
             If the state directory or the address cannot be used.
         """
         self._assembly.start_endpoint(self.view)
+        warm_up_monitor()
+        warm_up_decoding()
         self._assembly.apply(self.settings)
         logger.info(
             "started",
