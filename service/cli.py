@@ -20,6 +20,7 @@ from service.commands import (
     diff,
     learn,
     replay,
+    report,
     run,
     version,
 )
@@ -46,7 +47,7 @@ class ExitCode(IntEnum):
     """The reader of the output has gone; nothing is said."""
 
 
-_COMMANDS = (demo, run, check, checkpoint, replay, calibrate, learn, diff, version)
+_COMMANDS = (demo, run, check, checkpoint, report, replay, calibrate, learn, diff, version)
 _EXIT_CODES = """exit codes:
   0    done (diff, replay: whether or not there is a difference or a drift)
   1    an input cannot be used, a file cannot be read or written, or a stream has failed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from driftbn.reporting.page import shown
-from driftbn.reporting.svg import CHANGED, TARGET, LineKind, Picture, picture_of
+from driftbn.reporting.scene import CHANGED, TARGET, LineKind
+from driftbn.reporting.svg import Picture, picture_of
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

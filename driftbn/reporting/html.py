@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from driftbn.decision.outcome import Association, EdgeChange
 from driftbn.reporting.caveats import event_sentence
 from driftbn.reporting.explanation import Explanation, explain
 from driftbn.reporting.figure import figure_of, scrolling
-from driftbn.reporting.page import bullets, facts, page, section, shown, table
+from driftbn.reporting.page import bullets, page, section, shown
+from driftbn.reporting.tables import (
+    edge_table,
+    excluded_table,
+    family_table,
+    node_table,
+    numbers,
+    undecided_table,
+)
 from driftbn.reporting.timeline import timeline_of, windows_per_bar
-from driftbn.reporting.words import counted, decimal, moment, strength
+from driftbn.reporting.words import counted
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
 
 MAX_PICTURES = 40
 """Alarms of a replay that are drawn; a page with more would be slow to open."""
-
-_NO_NUMBER = "–"  # noqa: RUF001 - a dash, as tables have it
 
 
 def report_to_html(report: WindowReport) -> str:
@@ -47,14 +52,14 @@ def report_to_html(report: WindowReport) -> str:
         f"<h1>{shown(explanation.headline)}</h1>",
         _words(explanation),
         section("Picture", [figure_of(report)]),
-        section("Changed dependencies", [_edge_table(report)]),
-        section("Changed fields", [_node_table(report)]),
-        section("Numbers", [_numbers(report), _family_table(report)]),
+        section("Changed dependencies", [edge_table(report)]),
+        section("Changed fields", [node_table(report)]),
+        section("Numbers", [numbers(report), family_table(report)]),
         section(
             "Columns and values", [bullets([event_sentence(event) for event in report.events])]
         ),
-        section("Too small to tell", [_undecided_table(report)]),
-        section("Left out", [_excluded_table(report)]),
+        section("Too small to tell", [undecided_table(report)]),
+        section("Left out", [excluded_table(report)]),
     ]
     return page(f"driftbn: window {report.index}", body)
 
@@ -97,117 +102,16 @@ def _words(explanation: Explanation) -> str:
     return bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "")
 
 
-def _edge_table(report: WindowReport) -> str:
-    names = ("Change", "From", "To", "Before", "Now", "Among records equal in", "p-value")
-    rows = [
-        (
-            edge.change.value + ("" if edge.directed else ", direction unknown"),
-            edge.source,
-            edge.target,
-            _strength(edge.before),
-            _strength(edge.after),
-            _given(edge),
-            decimal(edge.p_value),
-        )
-        for edge in report.decision.edges
-    ]
-    return table(names, rows)
-
-
-def _strength(association: Association) -> str:
-    low, high = decimal(association.low), decimal(association.high)
-    return f"{strength(association.nats)}: {decimal(association.nats)} nats ({low} to {high})"
-
-
-def _given(edge: EdgeChange) -> str:
-    return ", ".join(edge.given) or _NO_NUMBER
-
-
-def _node_table(report: WindowReport) -> str:
-    rows = [
-        (
-            change.name,
-            ", ".join(change.parents) or _NO_NUMBER,
-            f"{strength(change.effect)}: {decimal(change.effect)} nats per record",
-            decimal(change.p_value),
-        )
-        for change in report.decision.node_changes
-    ]
-    return table(("Field", "Among records equal in", "Difference", "p-value"), rows)
-
-
-def _numbers(report: WindowReport) -> str:
-    decision, cost = report.decision, report.cost
-    pairs = [
-        ("Window", f"{report.index:,}"),
-        ("Records", f"{report.rows:,}"),
-        ("Record numbers", f"{report.first_record:,} to {report.last_record:,}"),
-        ("First event", _NO_NUMBER if report.start is None else moment(report.start)),
-        ("Last event", _NO_NUMBER if report.end is None else moment(report.end)),
-        ("Hamming distance, raw", f"{report.diff.hamming:,}"),
-        ("Hamming distance, confirmed", f"{decision.confirmed_hamming:,}"),
-        ("p-value", decimal(decision.p_value)),
-        ("Level of an alarm", f"{decision.alpha:g}"),
-        ("Windows put together", _NO_NUMBER if decision.scale is None else f"{decision.scale}"),
-        ("Windows of the reference", f"{decision.reference_windows:,}"),
-        ("Regime", f"{decision.regime}"),
-        ("Episode", _NO_NUMBER if decision.episode is None else f"{decision.episode}"),
-        ("Design effect", decimal(decision.design_effect)),
-        ("Tests of the search", f"{cost.n_tests:,} ({'warm' if cost.warm else 'cold'} start)"),
-        ("Weighted cost of the search", f"{cost.weighted:,}"),
-        ("Dependencies in the graph", f"{len(report.dag.edges):,}"),
-        ("Pairs with conflicting directions", f"{len(report.conflicts):,}"),
-    ]
-    if report.audit is not None:
-        pairs.append(("Edges a cold search differs in", f"{report.audit.disagreement:,}"))
-    return facts(pairs)
-
-
-def _family_table(report: WindowReport) -> str:
-    rows = [
-        (
-            result.family.value,
-            " – ".join(result.fields),  # noqa: RUF001 - a dash between two fields
-            decimal(result.p_value),
-            f"{result.scale}",
-            f"{result.n_tests:,}",
-            decimal(result.design_effect),
-        )
-        for result in report.decision.families
-    ]
-    names = ("Tests", "Strongest sign", "p-value", "Windows", "Number of tests", "Design effect")
-    return table(names, rows)
-
-
-def _undecided_table(report: WindowReport) -> str:
-    decision = report.decision
-    rows = [
-        (
-            pair.source,
-            pair.target,
-            "no change would show"
-            if pair.visible_change == float("inf")
-            else f"{decimal(pair.visible_change)} nats ({strength(pair.visible_change)})",
-        )
-        for pair in decision.undecided
-    ]
-    n_more = decision.n_undecided - len(rows)
-    more = f'<p class="soft">And {counted(n_more, "more pair")}.</p>' if n_more > 0 else ""
-    return table(("Field", "Field", "Smallest change that would show"), rows) + more
-
-
-def _excluded_table(report: WindowReport) -> str:
-    same = [(name, f"always says the same as {other}") for name, other in report.twins]
-    twins = {name for name, _ in report.twins}
-    rest = [(name, str(reason)) for name, reason in report.excluded if name not in twins]
-    return table(("Column", "Why"), sorted([*same, *rest]))
-
-
 def _timeline(reports: Sequence[WindowReport]) -> str:
-    size = windows_per_bar(len(reports))
+    return timeline_panel(timeline_of(reports), len(reports))
+
+
+def timeline_panel(svg: str, n_windows: int) -> str:
+    """Return a timeline with what is to be known to read it."""
+    size = windows_per_bar(n_windows)
     shared = f" Each bar shows the largest of {size} windows." if size > 1 else ""
     return (
-        f'<div class="panel">{scrolling(timeline_of(reports))}</div>'
+        f'<div class="panel">{scrolling(svg)}</div>'
         '<p class="soft">Raw differences between neighbouring windows come by chance as well; an'
         f" alarm (▼) needs a change that a test confirms.{shared}</p>"
     )

@@ -84,6 +84,7 @@ font-size:.88rem}
 .bar.raw{fill:var(--raw)}
 .bar.confirmed{fill:var(--lost)}
 rect.episode{fill:var(--band)}
+rect.chosen{fill:none;stroke:var(--turned);stroke-width:1.5}
 path.alarm{fill:var(--lost)}
 @media(max-width:640px){
 h1{font-size:1.2rem}

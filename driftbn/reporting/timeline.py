@@ -19,6 +19,7 @@ _TOP, _RAW, _GAP, _CONFIRMED, _BOTTOM = 40.0, 110.0, 44.0, 70.0, 30.0
 _HEIGHT = _TOP + _RAW + _GAP + _CONFIRMED + _BOTTOM
 _MIN_WIDTH = 640.0
 _N_TICKS = 6
+_AXIS_NAME = 75.0  # room for the name of the axis after the last tick
 
 
 @dataclass(frozen=True)
@@ -38,35 +39,67 @@ _CONFIRMED_STRIP = _Strip("confirmed", "confirmed changes", _LOW, _CONFIRMED, _L
 
 
 @dataclass(frozen=True)
-class _Bar:
+class Moment:
+    """A window as a timeline shows it.
+
+    Parameters
+    ----------
+    index
+        Its number.
+    raw, confirmed
+        Its raw Hamming distance, and its confirmed changes.
+    alarm
+        Whether it raises one.
+    episode
+        The episode that it belongs to, if any.
+    link
+        Where the mark of its alarm leads; empty if nowhere.
+    """
+
+    index: int
+    raw: int
+    confirmed: int
+    alarm: bool = False
+    episode: int | None = None
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
     """Neighbouring windows that share a place on the axis."""
 
-    reports: Sequence[WindowReport]
+    moments: Sequence[Moment]
 
     @property
-    def first(self) -> WindowReport:
-        return self.reports[0]
+    def first(self) -> Moment:
+        """The first of them."""
+        return self.moments[0]
 
     @property
     def raw(self) -> int:
-        return max(report.diff.hamming for report in self.reports)
+        """The largest raw distance."""
+        return max(moment.raw for moment in self.moments)
 
     @property
     def confirmed(self) -> int:
-        return max(report.decision.confirmed_hamming for report in self.reports)
+        """The largest number of confirmed changes."""
+        return max(moment.confirmed for moment in self.moments)
 
     @property
-    def alarm(self) -> WindowReport | None:
-        return next((report for report in self.reports if report.decision.drift), None)
+    def alarm(self) -> Moment | None:
+        """The first one with an alarm."""
+        return next((moment for moment in self.moments if moment.alarm), None)
 
     @property
     def episodes(self) -> tuple[int, ...]:
-        found = (report.decision.episode for report in self.reports)
+        """The episodes that they belong to."""
+        found = (moment.episode for moment in self.moments)
         return tuple(dict.fromkeys(episode for episode in found if episode is not None))
 
     @property
     def label(self) -> str:
-        first, last = self.first.index, self.reports[-1].index
+        """Their numbers in words."""
+        first, last = self.first.index, self.moments[-1].index
         return f"window {first:,}" if first == last else f"windows {first:,} to {last:,}"
 
 
@@ -78,22 +111,73 @@ def timeline_of(reports: Sequence[WindowReport]) -> str:
     reports
         At least one, in the order of the stream.
     """
-    size = windows_per_bar(len(reports))
-    bars = [_Bar(reports[i : i + size]) for i in range(0, len(reports), size)]
+    return timeline_svg(
+        [
+            Moment(
+                report.index,
+                report.diff.hamming,
+                report.decision.confirmed_hamming,
+                report.decision.drift,
+                report.decision.episode,
+                f"#window-{report.index}",
+            )
+            for report in reports
+        ]
+    )
+
+
+def timeline_svg(moments: Sequence[Moment], chosen: range = range(0)) -> str:
+    """Draw the same of windows as a history has them.
+
+    Parameters
+    ----------
+    moments
+        At least one, in the order of the stream.
+    chosen
+        Numbers of windows that are framed.
+
+    Examples
+    --------
+    >>> timeline_svg([Moment(0, 3, 0), Moment(1, 8, 1, alarm=True)]).count('class="alarm"')
+    1
+    """
+    bars = bars_of(moments)
     parts = [
         *_episode_bands(bars),
+        *_frame(bars, chosen),
         *_bars(bars, [bar.raw for bar in bars], _RAW_STRIP),
         *_bars(bars, [bar.confirmed for bar in bars], _CONFIRMED_STRIP),
         *_alarms(bars),
         *_ticks(bars),
     ]
-    n_alarms = sum(report.decision.drift for report in reports)
-    title = f"{counted(len(reports), 'window')}, {counted(n_alarms, 'alarm')}"
+    n_alarms = sum(moment.alarm for moment in moments)
+    title = f"{counted(len(moments), 'window')}, {counted(n_alarms, 'alarm')}"
     return (
         f'<svg class="timeline" role="img" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}"'
         f' style="width:100%;min-width:{_MIN_WIDTH:.0f}px"><title>{title}</title>'
         f"{''.join(parts)}</svg>"
     )
+
+
+def bars_of(moments: Sequence[Moment]) -> list[Bar]:
+    """Return the bars of a timeline.
+
+    Examples
+    --------
+    >>> [len(bar.moments) for bar in bars_of([Moment(i, 0, 0) for i in range(250)])][-2:]
+    [2, 2]
+    """
+    size = windows_per_bar(len(moments))
+    return [Bar(moments[i : i + size]) for i in range(0, len(moments), size)]
+
+
+def places_in(bars: Sequence[Bar], chosen: range) -> list[int]:
+    """Return the places of the bars that hold one of the windows."""
+    return [
+        place
+        for place, bar in enumerate(bars)
+        if any(moment.index in chosen for moment in bar.moments)
+    ]
 
 
 def windows_per_bar(n_windows: int) -> int:
@@ -107,11 +191,11 @@ def windows_per_bar(n_windows: int) -> int:
     return max(1, -(-n_windows // MAX_BARS))
 
 
-def _step(bars: list[_Bar]) -> float:
+def _step(bars: list[Bar]) -> float:
     return (_WIDTH - _LEFT - _RIGHT) / len(bars)
 
 
-def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
+def _bars(bars: list[Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
     step, largest = _step(bars), max(numbers)
     top, base, name = strip.top, strip.top + strip.height, strip.name
     yield f'<text class="strip" x="{_LEFT:.0f}" y="{strip.name_at:.0f}">{name}</text>'
@@ -132,7 +216,7 @@ def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
             )
 
 
-def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
+def _episode_bands(bars: list[Bar]) -> Iterator[str]:
     places: dict[int, list[int]] = {}
     for place, bar in enumerate(bars):
         for episode in bar.episodes:
@@ -142,8 +226,9 @@ def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
     for episode, at in sorted(places.items(), key=lambda item: item[1][0]):
         x = _LEFT + at[0] * step
         width = (at[-1] - at[0] + 1) * step
+        gap = min(1.0, step / 8)  # so that episodes beside each other can be told apart
         yield (
-            f'<rect class="episode" x="{x:.1f}" y="{_TOP:.0f}" width="{width:.1f}"'
+            f'<rect class="episode" x="{x + gap:.1f}" y="{_TOP:.0f}" width="{width - 2 * gap:.1f}"'
             f' height="{_HEIGHT - _TOP - _BOTTOM:.0f}"><title>episode {episode}</title></rect>'
         )
         if x >= free:  # a label only where the one before it has ended
@@ -155,23 +240,36 @@ def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
     yield from labels
 
 
-def _alarms(bars: list[_Bar]) -> Iterator[str]:
+def _frame(bars: list[Bar], chosen: range) -> Iterator[str]:
+    places = places_in(bars, chosen)
+    if places:
+        step = _step(bars)
+        x, width = _LEFT + places[0] * step, (places[-1] - places[0] + 1) * step
+        yield (
+            f'<rect class="chosen" x="{x:.1f}" y="{_TOP:.0f}" width="{width:.1f}"'
+            f' height="{_HEIGHT - _TOP - _BOTTOM:.0f}"><title>shown here</title></rect>'
+        )
+
+
+def _alarms(bars: list[Bar]) -> Iterator[str]:
     step, y = _step(bars), _TOP - 3
     for place, bar in enumerate(bars):
-        report = bar.alarm
-        if report is not None:
+        moment = bar.alarm
+        if moment is not None:
             x = _LEFT + (place + 0.5) * step
-            yield (
-                f'<a href="#window-{report.index}"><path class="alarm"'
-                f' d="M{x - 5:.1f} {y - 9:.1f}h10l-5 9z"/>'
-                f"<title>alarm in window {report.index:,}</title></a>"
+            mark = (
+                f'<path class="alarm" d="M{x - 5:.1f} {y - 9:.1f}h10l-5 9z">'
+                f"<title>alarm in window {moment.index:,}</title></path>"
             )
+            yield f'<a href="{moment.link}">{mark}</a>' if moment.link else mark
 
 
-def _ticks(bars: list[_Bar]) -> Iterator[str]:
+def _ticks(bars: list[Bar]) -> Iterator[str]:
     every = max(1, -(-len(bars) // _N_TICKS))
     step, y = _step(bars), _HEIGHT - _BOTTOM + 18
     for place in range(0, len(bars), every):
         x = _LEFT + (place + 0.5) * step
+        if x > _WIDTH - _RIGHT - _AXIS_NAME and place:
+            break
         yield f'<text class="tick" x="{x:.1f}" y="{y:.0f}">{bars[place].first.index:,}</text>'
     yield f'<text class="tick name" x="{_WIDTH - _RIGHT:.0f}" y="{y:.0f}">window</text>'

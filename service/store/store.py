@@ -13,6 +13,7 @@ from service.events import Event, Publication
 from service.store import deliveries, pruning, reading
 from service.store.database import Database
 from service.store.deliveries import Lanes
+from service.store.read_only import ReadOnlyDatabase
 from service.store.rows import EdgeRow, EpisodeRow, MonitorRow, Series, WindowDetail, WindowRow
 from service.store.writing import PublicationWriter, Wanted
 
@@ -34,6 +35,9 @@ class Store:
         The file; it is made if need be. A damaged one is set aside and a new one begun.
     clock
         Gives the present time in seconds since the epoch.
+    read_only
+        Whether to look only: the file must be there, is never changed, and a daemon may be writing
+        to it. What would write raises ``StoreError``.
 
     Raises
     ------
@@ -48,13 +52,16 @@ class Store:
         Publications since the start that differ from what is in the history already.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path, *, clock: Callable[[], float] = time.time, read_only: bool = False
+    ) -> None:
         self.path = Path(path)
         self.n_conflicts = 0
         self._n_published = 0  # since the last time that old ones were deleted
         self._counting = threading.Lock()
         self._clock = clock
-        self._database = Database(self.path)
+        self._database: Database | ReadOnlyDatabase
+        self._database = ReadOnlyDatabase(self.path) if read_only else Database(self.path)
 
     def __enter__(self) -> Store:
         return self

@@ -30,7 +30,8 @@ from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
 from driftbn.reporting.figure import NARROW_NODES
 from driftbn.reporting.html import MAX_PICTURES, html_of
-from driftbn.reporting.svg import MAX_NODES, Line, LineKind, lines_of, picture_of
+from driftbn.reporting.scene import MAX_NODES, Line, LineKind, lines_of
+from driftbn.reporting.svg import picture_of
 from driftbn.reporting.timeline import MAX_BARS, timeline_of
 
 NONE, STRONG = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)

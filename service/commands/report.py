@@ -1,0 +1,150 @@
+"""``driftbn report``: what a daemon's history tells of a monitor, for people elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from driftbn.config import check_integer
+from driftbn.errors import MissingExtraError
+from service.commands.extras import service_module
+from service.errors import UsageError
+from service.output import write_lines, write_text
+from service.reports.choosing import DEFAULT_LAST, Request
+from service.reports.page import html_of
+from service.reports.saving import check_names, save
+from service.reports.story import Story, story_of
+from service.reports.words import document_of, lines_of
+from service.store import Store
+from service.tables import STDIN
+
+_LARGEST = 2**63 - 1  # what SQLite can count to
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "report",
+        help="tell of a monitor's drift: words, page, picture, PDF",
+        description=(
+            "Tell what the history of a daemon has on a monitor: what changed, since when and how"
+            " sure it is, with a picture and a time line. The daemon may run meanwhile: nothing is"
+            " locked or changed. Without --html, --png or --pdf the words go to standard output."
+        ),
+    )
+    parser.add_argument("--monitor", metavar="NAME", required=True, help="the monitor")
+    parser.add_argument("--key", help="which of its monitors, where it has one for each key")
+    history = parser.add_mutually_exclusive_group()
+    history.add_argument(
+        "--config", metavar="FILE", help="the daemon's settings file (as DRIFTBN_CONFIG says)"
+    )
+    history.add_argument(
+        "--history", metavar="FILE", help="the history itself: history.sqlite of a state directory"
+    )
+    subject = parser.add_mutually_exclusive_group()
+    subject.add_argument(
+        "--episode",
+        type=int,
+        metavar="N",
+        help="the episode to tell of (the newest; if there is none, the newest window)",
+    )
+    subject.add_argument("--window", type=int, metavar="N", help="the window to tell of instead")
+    parser.add_argument(
+        "--last",
+        type=int,
+        metavar="N",
+        default=DEFAULT_LAST,
+        help="windows of the time line (%(default)s)",
+    )
+    output = parser.add_argument_group("output, - for standard output")
+    output.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
+    output.add_argument("--png", metavar="FILE", help="write a picture for a chat message")
+    output.add_argument("--pdf", metavar="FILE", help="write a document for a post-mortem")
+    output.add_argument("--json", action="store_true", help="write a JSON object instead of words")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry the command out and return its exit code.
+
+    Raises
+    ------
+    ConfigError
+        If a number or a setting is not allowed.
+    UsageError
+        If two outputs go to the same place, or a picture to a terminal.
+    MissingExtraError
+        If the packages that a picture or settings need are not installed.
+    NotInHistoryError
+        If there is no such monitor, key, window or episode.
+    """
+    _check(arguments)
+    pictures = _pictures() if arguments.png is not None or arguments.pdf is not None else None
+    with Store(_history(arguments), read_only=True) as store:
+        story = story_of(store, _request(arguments))
+    outputs = []
+    if arguments.html is not None:
+        outputs.append((arguments.html, _encoded(html_of(story))))
+    if pictures is not None:
+        outputs += _drawn(arguments, story, pictures)
+    save(outputs)
+    if arguments.json:
+        write_text(json.dumps(document_of(story)) + "\n", None)
+    elif not outputs:
+        write_lines(lines_of(story), None)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    check_integer("last", arguments.last, 1, _LARGEST)
+    for name in ("window", "episode"):
+        if getattr(arguments, name) is not None:
+            check_integer(name, getattr(arguments, name), 0, _LARGEST)
+    names = [name for name in (arguments.html, arguments.png, arguments.pdf) if name is not None]
+    check_names([*names, *([STDIN] if arguments.json else [])])
+    if STDIN in (arguments.png, arguments.pdf) and sys.stdout.isatty():
+        raise UsageError("a picture cannot go to a terminal; give a file")
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    return Request(
+        arguments.monitor, arguments.key, arguments.window, arguments.episode, arguments.last
+    )
+
+
+def _history(arguments: argparse.Namespace) -> Path:
+    if arguments.history is not None:
+        return Path(arguments.history)
+    settings = service_module("service.settings")
+    path = settings.settings_path(arguments.config, os.environ)
+    return Path(settings.load_settings(path, os.environ).history_path)
+
+
+def _drawn(
+    arguments: argparse.Namespace, story: Story, pictures: ModuleType
+) -> list[tuple[str, bytes]]:
+    found = []
+    if arguments.png is not None:
+        found.append((arguments.png, pictures.png_of(story)))
+    if arguments.pdf is not None:
+        found.append((arguments.pdf, pictures.pdf_of(story)))
+    return found
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _pictures() -> ModuleType:
+    """Import what draws, before anything is read."""
+    try:
+        return importlib.import_module("service.reports.pictures")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "matplotlib":
+            raise
+        raise MissingExtraError("drawing", "plots") from error
