@@ -1,0 +1,1 @@
+"""The page at ``/``: static files that show what the API says."""

@@ -1,0 +1,73 @@
+// What the API knows of one monitor, fetched when it is needed and kept for a while.
+
+import { ask, askAll, ofMonitor } from "./api.js";
+import { GraphModel } from "./graph_model.js";
+import { Series } from "./series.js";
+
+const MAX_KEPT = 200;
+
+/** Windows, graphs and episodes of one monitor. */
+export class MonitorHistory {
+  #kept = new Map();
+
+  /** @param {{name: string, key: string}} place */
+  constructor(place) {
+    this.place = place;
+    this.series = null;
+    this.episodes = [];
+  }
+
+  /** Fetch the time line and the episodes. */
+  async load() {
+    [this.series, this.episodes] = await Promise.all([
+      ask(ofMonitor(this.place, "/series")).then((columns) => new Series(columns)),
+      askAll(`monitors/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key }),
+    ]);
+  }
+
+  /** Take in windows up to a newer one; return how many there are. */
+  async catchUp(newest) {
+    const known = this.series.last;
+    if (known !== null && newest.window <= known) return 0;
+    const gap = known === null ? newest.window + 1 : newest.window - known;
+    if (gap === 1) return this.series.extend(Object.fromEntries(Object.entries(newest).map(([name, value]) => [name, [value]])));
+    return this.series.extend(await ask(ofMonitor(this.place, "/series", { limit: Math.min(gap, 2000) })));
+  }
+
+  async reloadEpisodes() {
+    this.episodes = await askAll(`monitors/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key });
+  }
+
+  /** Return the graph of a window and all that is known of it. */
+  async window(index, signal) {
+    return this.#keep(`window ${index}`, async () => {
+      const [graph, detail] = await Promise.all([
+        ask(ofMonitor(this.place, "/graph", { window: index }), { signal }),
+        ask(ofMonitor(this.place, `/windows/${index}`), { signal }),
+      ]);
+      return { model: new GraphModel(graph), detail };
+    });
+  }
+
+  /** Return an episode with its explanation; one that is open may still change. */
+  async episode(number) {
+    const found = this.episodes.find((item) => item.episode === number);
+    const fetch = () => ask(ofMonitor(this.place, `/episodes/${number}`));
+    return found?.state === "ended" ? this.#keep(`episode ${number}`, fetch) : fetch();
+  }
+
+  /** Return what became of an edge, the newest first. */
+  async edge([source, target]) {
+    const path = `/edges/${encodeURIComponent(source)}/${encodeURIComponent(target)}`;
+    return (await ask(ofMonitor(this.place, path))).items;
+  }
+
+  async #keep(name, fetch) {
+    const known = this.#kept.get(name);
+    if (known !== undefined) return known;
+    const found = await fetch();
+    this.#kept.set(name, found);
+    if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value);
+    return found;
+  }
+}
