@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from driftbn._kernels.evidence import Ints
+from driftbn._kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
 
@@ -37,3 +37,9 @@ def trimmed(members: Sequence[int], cards: Ints, room: int) -> tuple[int, ...]:
     while kept and int(np.prod(cards[kept])) > room:
         kept.remove(max(kept, key=lambda v: (int(cards[v]), v)))
     return tuple(kept)
+
+
+def divided(value: Floats | Ints, by: Floats | Ints) -> Floats:
+    """Divide; 0 where the divisor is 0."""
+    shape = np.broadcast_shapes(value.shape, by.shape)
+    return np.divide(value, by, out=np.zeros(shape), where=by != 0)

@@ -14,15 +14,17 @@ from driftbn._kernels.deviance import (
     VARIANCE,
     compare_ends,
     compare_nodes,
+    compare_ragged,
     measure_association,
     measure_change,
 )
 from driftbn._kernels.evidence import Floats
 from driftbn._kernels.tables import Counts
 from driftbn.decision.cells import joint_codes
-from driftbn.decision.dependence import Dependence, block_counts, corrected_p_value, measure
-from driftbn.decision.plan import TestPlan
-from driftbn.decision.states import StateRows, check_states, divided
+from driftbn.decision.dependence import DependenceOfGroups
+from driftbn.decision.pairs import dependence_of_pair
+from driftbn.decision.plan import TestPlan, node_set
+from driftbn.decision.states import StateRows, check_states
 from driftbn.learning.independence import Codes, critical_values, n_log_n_table
 
 FIRST_TABLE = 1 << 16
@@ -179,7 +181,8 @@ class Comparison:
         if not self.discount or p > 0.05 / self.plan.n_nodes:
             return p, 1.0
         if v not in self._nodes:
-            corrected, effect = self._check(self.node_statistics[v], self.plan.given(v), v)
+            test = self.node_statistics[v], self.plan.given(v), v
+            corrected, effect = self._check(*test, self.plan.n_nodes)
             self._nodes[v] = max(p, corrected), effect
         return self._nodes[v]
 
@@ -208,17 +211,44 @@ class Comparison:
             return p, 1.0
         found = self._dependence_of_tie(index)
         value, dof = self.tie_statistics[:, index].tolist()
-        p_interaction = max(p, corrected_p_value(value, dof, 2.0 * dof, found))
+        p_interaction = max(p, found.p_value(value, dof, 2.0 * dof, self.plan.n_ties))
         if p_interaction * self.plan.n_ties >= 1.0:
             return p_interaction, found.effect  # the other parts could only raise it
         source, child = self.plan.tie(index)
         given = self.plan.given(self.plan.n_nodes + index)
         ends = self.end_statistics(index)
         p_ends = [
-            self._check(ends[0], (*given, child), source)[0],
-            self._check(ends[1], (*given, source), child)[0],
+            self._check(ends[0], (*given, child), source, self.plan.n_ties)[0],
+            self._check(ends[1], (*given, source), child, self.plan.n_ties)[0],
         ]
         return max(p_interaction, min(1.0, 2.0 * min(p_ends))), found.effect
+
+    def states_given(self, v: int, members: Sequence[int]) -> tuple[float, float]:
+        """Return p-value and effect in nats of a node given any others, as far as rows suffice.
+
+        Dependence is taken out of the p-value if it rejects.
+        """
+        plan = self.plan
+        given = node_set(v, members, plan.tables.cards, self.b.n_rows)
+        cells, n_cells, n_old = self._cells((*given, v))
+        a, b = (
+            np.bincount(np.concatenate(group), minlength=n_cells).astype(np.int32)
+            for group in (cells[:n_old], cells[n_old:])
+        )
+        n_states = int(plan.tables.cards[v])
+        starts = np.arange(0, n_cells, n_states)
+        statistics = np.empty(4)
+        compare_ragged(starts, np.full(len(starts), n_states), a, b, self._logs, statistics)
+        p = float(deviance_p_values(statistics[None])[0])
+        if self.discount and p <= 0.05 / plan.n_nodes:
+            p = max(p, self._check(statistics, given, v, plan.n_nodes)[0])
+        return p, self.effect_of(statistics)
+
+    def effect_of(self, statistics: Floats) -> float:
+        """Return how far the tables of a node are apart, in nats per record."""
+        deviance, mean = statistics[[DEVIANCE, MEAN]].tolist()
+        n_a, n_b = self.a.n_rows, self.b.n_rows
+        return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
 
     def end_statistics(self, index: int) -> Floats:
         """Return the statistics of source given set and child, and of child given the rest."""
@@ -234,40 +264,28 @@ class Comparison:
         coded = [joint_codes(codes, cards, members) for codes in windows]
         return coded, int(np.prod(cards[list(members)])), len(self.a.windows)
 
-    def _check(self, statistics: Floats, members: tuple[int, ...], v: int) -> tuple[float, float]:
+    def _check(
+        self, statistics: Floats, members: tuple[int, ...], v: int, n_tests: int
+    ) -> tuple[float, float]:
         """Return p-value and design effect of the states of v given others."""
         if statistics[VARIANCE] <= 0.0:
             return 1.0, 1.0
         cells, n_cells, n_old = self._cells((*members, v))
         n_states = int(self.plan.tables.cards[v])
-        groups = StateRows((cells[:n_old], cells[n_old:]), n_cells // n_states, n_states)
-        return check_states(groups, statistics, self._logs)
+        groups = cells[:n_old], cells[n_old:]
+        largest = float(self.b.effects.max(initial=1.0))
+        rows = StateRows(groups, n_cells // n_states, n_states, largest)
+        return check_states(rows, statistics, self._logs, n_tests)
 
-    def _dependence_of_tie(self, index: int) -> Dependence:
+    def _dependence_of_tie(self, index: int) -> DependenceOfGroups:
         source, child = self.plan.tie(index)
-        given = self.plan.given(self.plan.n_nodes + index)
-        cells, n_cells, n_old = self._cells((*given, child, source))
-        cards = self.plan.tables.cards
-        shape = (-1, int(cards[child]), int(cards[source]))
-        blocks = [block_counts(group, n_cells) for group in (cells[:n_old], cells[n_old:])]
-        sums = [sum(np.sum(b, axis=0) for b in group).reshape(shape) for group in blocks]
-        both = sums[0] + sums[1]
-        weight = np.sqrt(
-            divided(
-                both.sum((1, 2), keepdims=True),
-                both.sum(2, keepdims=True) * both.sum(1, keepdims=True),
-            )
-        )
-        weight *= (sums[0].sum((1, 2)) > 0)[:, None, None] & (sums[1].sum((1, 2)) > 0)[
-            :, None, None
-        ]
-        scores: list[Floats] = []
-        expected = 0.0
-        for group, table in zip(blocks, sums, strict=True):
-            for counts in group:
-                scores.append(_pair_scores(counts.reshape(-1, *table.shape), table, weight))
-            expected += _expected_square(table, weight)
-        return measure(scores, expected)
+        table = self.plan.n_nodes + index
+        cells, _, n_old = self._cells((*self.plan.given(table), child, source))
+        tables = self.plan.tables
+        span = slice(int(tables.first[table]), int(tables.first[table + 1]))
+        shape = (-1, int(tables.cards[child]), int(tables.cards[source]))
+        a, b = (group.counts[span].reshape(shape) for group in (self.a, self.b))
+        return dependence_of_pair((cells[:n_old], cells[n_old:]), (a, b))
 
 
 def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
@@ -288,31 +306,3 @@ def deviance_p_values(statistics: Floats) -> Floats:
     shape = mean[tested] ** 2 / variance[tested]
     p[tested] = gammaincc(shape, value[tested] * mean[tested] / variance[tested])
     return p
-
-
-def _pair_scores(counts: Floats, table: Floats, weight: Floats) -> Floats:
-    """Return what each block ``[blocks, strata, x, y]`` adds to the interaction, centred."""
-    n = table.sum((1, 2), keepdims=True)
-    p_x = divided(table.sum(2, keepdims=True), n)
-    p_y = divided(table.sum(1, keepdims=True), n)
-    constant = 2.0 * p_x * p_y - divided(table, n)
-    scores = (
-        counts
-        - p_x * counts.sum(2, keepdims=True)
-        - p_y * counts.sum(3, keepdims=True)
-        + constant * counts.sum((2, 3), keepdims=True)
-    )
-    flat: Floats = (scores * weight).reshape(len(counts), -1)
-    return flat
-
-
-def _expected_square(table: Floats, weight: Floats) -> float:
-    """Return the sum of squares of ``_pair_scores`` for independent rows."""
-    n = table.sum((1, 2), keepdims=True)
-    p = divided(table, n)
-    p_x, p_y = p.sum(2, keepdims=True), p.sum(1, keepdims=True)
-    constant = 2.0 * p_x * p_y - p
-    square = p * (1.0 - p_x - p_y + constant) ** 2
-    square += (p_x - p) * (constant - p_y) ** 2 + (p_y - p) * (constant - p_x) ** 2
-    square += (1.0 - p_x - p_y + p) * constant**2
-    return float(np.sum(n * square * weight**2))

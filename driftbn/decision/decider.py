@@ -140,10 +140,12 @@ class CountDecider:
         verdict = self.judge(regime, group, fresh=fresh)
         if verdict.p_value <= self.config.level:
             naming = self._name(regime, verdict.comparison, window)
-            if naming.effect >= self.config.min_effect:
-                return self._alarm(index, regime, verdict, naming)
-            decision = self._decision(DriftLevel.NEGLIGIBLE, regime, verdict)
-            return self._stay(_named(decision, naming), regime, group, fresh=fresh)
+            is_large = naming.effect >= self.config.min_effect
+            level = DriftLevel.DRIFT if is_large else DriftLevel.NEGLIGIBLE
+            decision = _named(self._decision(level, regime, verdict), naming)
+            if is_large:
+                return self._alarm(index, window, replace(decision, scale=verdict.scale))
+            return self._stay(decision, regime, group, fresh=fresh)
         if not verdict.comparison.has_tests:
             return self.episodes.go_on(self._decision(DriftLevel.UNDECIDED, regime, verdict))
         self._look_at_shadow(index, regime, group)
@@ -199,10 +201,10 @@ class CountDecider:
         regime.join(group)
         return self.episodes.quiet(decision)
 
-    def _alarm(self, index: int, regime: Regime, verdict: Verdict, naming: Naming) -> DriftDecision:
-        decision = _named(self._decision(DriftLevel.DRIFT, regime, verdict), naming)
-        self.left = regime
-        return self.episodes.alarm(index, replace(decision, scale=verdict.scale))
+    def _alarm(self, index: int, window: WindowEvidence, decision: DriftDecision) -> DriftDecision:
+        self.left = self.regime
+        back = self.episodes.in_doubt and self._returned(window) is not None
+        return self.episodes.alarm(index, decision, back=back)
 
     def _settle(self, left: Regime, window: WindowEvidence) -> DriftDecision:
         """Name the change again by a window that is all after it, and start anew from there."""

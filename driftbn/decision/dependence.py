@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +16,7 @@ from driftbn.learning.independence import ChiSquareTest
 
 BLOCK_ROWS = 64  # one word of a bit set
 BLOCK_ROWS_MAX = 512
+CLEARLY = 3.0  # standard errors by which newer rows must be burstier to be taken for it
 BLOCKS_PER_EFFECT = 4  # blocks grow until they are this many times as long as the effect
 NO_SPREAD = 1e-9  # each group has one state only: blocks have nothing to say
 
@@ -61,47 +65,157 @@ def block_counts(windows: Sequence[Ids], n_cells: int) -> list[Floats]:
     return counts
 
 
-def measure(scores: Sequence[Floats], expected: float) -> Dependence:
-    """Measure the dependence in the scores of a test.
+class BlockScores(ABC):
+    """What blocks of the rows of some windows add to a test, centred.
 
     Parameters
     ----------
-    scores
-        For each window ``[blocks, cells]``: what each block adds to the test, centred.
+    windows
+        The rows.
     expected
-        The sum of squares of these for independent rows.
+        The sum of squares of the scores for independent rows.
+    n_compared
+        Rows that have a part in the test.
     """
-    if expected < NO_SPREAD:
-        return Dependence(1.0, 1.0, max(sum(len(u) for u in scores) - 2, 1))
-    length = BLOCK_ROWS
-    while True:
-        total = sum(float(np.sum(u * u)) for u in scores)
-        n_blocks = sum(len(u) for u in scores)
-        effect = total / expected * n_blocks / max(n_blocks - 2, 1)
-        if length >= BLOCKS_PER_EFFECT * effect or length >= BLOCK_ROWS_MAX:
-            break
-        scores = [_paired(u) for u in scores]
-        length *= 2
-    effect = max(1.0, effect * (1.0 + (effect - 1.0) / (2.0 * length)))
-    concentration = _concentration(np.concatenate(list(scores)), total, expected)
-    return Dependence(
-        effect=effect,
-        concentration=concentration,
-        blocks_dof=max(n_blocks - 2, 1) * max(1.0, expected / concentration),
-    )
+
+    def __init__(self, windows: Sequence[Ids], expected: float, n_compared: int) -> None:
+        self.windows = windows
+        self.expected = expected
+        self.n_compared = n_compared
+        self._known: dict[int, float] = {}
+
+    def n_blocks(self, length: int) -> int:
+        """Return the number of blocks of so many rows; none has rows of two windows."""
+        return sum(-(-len(rows) // length) for rows in self.windows)
+
+    def squares(self, length: int) -> float:
+        """Return the sum of squares of the scores of blocks of so many rows."""
+        if length not in self._known:
+            self._known[length] = self._squares(length)
+        return self._known[length]
+
+    @abstractmethod
+    def _squares(self, length: int) -> float:
+        """Compute ``squares``; called once for each length."""
+
+    @abstractmethod
+    def scores(self, length: int) -> Floats:
+        """Return the scores of blocks of so many rows, ``[blocks, cells]``."""
 
 
-def _paired(scores: Floats) -> Floats:
-    """Put every two neighbouring blocks together."""
-    n_blocks = len(scores)
-    return np.add.reduceat(scores, np.arange(0, n_blocks, 2), axis=0)
+class DependenceOfGroups:
+    """The dependence in two groups of windows that are compared.
+
+    The two are taken together, unless newer rows are clearly burstier than older ones. Then each
+    group counts by the size of the other, as in the variance of a difference of two means, and
+    what is known of the dependence comes from the newer blocks only.
+
+    Parameters
+    ----------
+    older, newer
+        What their blocks add to the test.
+    """
+
+    def __init__(self, older: BlockScores, newer: BlockScores) -> None:
+        self._together = _Blocks.long_enough(older, newer)
+        self._risen = _risen(older, newer)
+        self.effect = self._together.effect
+        if self._risen is not None:
+            before, after = self._risen
+            crosswise = before.effect * newer.n_compared + after.effect * older.n_compared
+            crosswise /= older.n_compared + newer.n_compared
+            self.effect = max(self.effect, crosswise)
+
+    @cached_property
+    def dependence(self) -> Dependence:
+        """All of it; how concentrated it is takes most of the time."""
+        pooled = self._together.dependence
+        if self._risen is None:
+            return pooled
+        risen = self._risen[1].dependence
+        return Dependence(
+            effect=self.effect,
+            concentration=max(risen.concentration, pooled.concentration),
+            blocks_dof=min(risen.blocks_dof, pooled.blocks_dof),
+        )
+
+    def p_value(self, statistic: float, mean: float, variance: float, n_tests: int) -> float:
+        """Return the corrected p-value of a statistic.
+
+        If it is at least one over the number of tests already without concentration, which could
+        only raise it, that is enough.
+        """
+        lightest = Dependence(self.effect, 1.0, self._together.most_dof)
+        least = corrected_p_value(statistic, mean, variance, lightest)
+        if least * n_tests >= 1.0:
+            return least
+        return corrected_p_value(statistic, mean, variance, self.dependence)
 
 
-def _concentration(scores: Floats, total: float, expected: float) -> float:
+class _Blocks(NamedTuple):
+    """Blocks that are long enough for their effect."""
+
+    groups: tuple[BlockScores, ...]
+    length: int
+    effect: float
+
+    @classmethod
+    def long_enough(cls, *groups: BlockScores) -> _Blocks:
+        """Make blocks longer until they are long enough."""
+        expected = sum(group.expected for group in groups)
+        length = BLOCK_ROWS
+        if expected < NO_SPREAD:
+            return cls(groups, length, 1.0)
+        while True:
+            n_blocks = sum(group.n_blocks(length) for group in groups)
+            total = sum(group.squares(length) for group in groups)
+            effect = total / expected * n_blocks / max(n_blocks - 2, 1)
+            if length >= BLOCKS_PER_EFFECT * effect or length >= BLOCK_ROWS_MAX:
+                break
+            length *= 2
+        return cls(groups, length, max(1.0, effect * (1.0 + (effect - 1.0) / (2.0 * length))))
+
+    @property
+    def _free(self) -> int:
+        return max(sum(group.n_blocks(self.length) for group in self.groups) - 2, 1)
+
+    @property
+    def most_dof(self) -> float:
+        """Degrees of freedom if nothing is concentrated."""
+        return self._free * max(1.0, sum(group.expected for group in self.groups))
+
+    @property
+    def dependence(self) -> Dependence:
+        expected = sum(group.expected for group in self.groups)
+        if expected < NO_SPREAD:
+            return Dependence(1.0, 1.0, self._free)
+        concentration = _concentration(
+            np.concatenate([group.scores(self.length) for group in self.groups]), expected
+        )
+        dof = self._free * max(1.0, expected / concentration)
+        return Dependence(self.effect, concentration, dof)
+
+
+def _risen(older: BlockScores, newer: BlockScores) -> tuple[_Blocks, _Blocks] | None:
+    """Return the blocks of each group by itself, if those of the newer are clearly burstier."""
+    if min(older.expected, newer.expected) < NO_SPREAD:
+        return None
+    before, after = _Blocks.long_enough(older), _Blocks.long_enough(newer)
+
+    def is_clear(dof: float) -> bool:
+        return after.effect > before.effect * (1.0 + CLEARLY * float(np.sqrt(2.0 / dof)))
+
+    if is_clear(after.most_dof) and is_clear(after.dependence.blocks_dof):
+        return before, after
+    return None
+
+
+def _concentration(scores: Floats, expected: float) -> float:
+    own = np.sum(scores * scores, axis=1)
+    total = float(np.sum(own))
     if total == 0.0:
         return 1.0
     gram = scores @ scores.T if len(scores) < scores.shape[1] else scores.T @ scores
-    own = np.sum(scores * scores, axis=1)
     crossed = float(np.sum(gram * gram) - np.sum(own * own))
     return float(np.clip(expected * crossed / total**2, 1.0, max(expected, 1.0)))
 

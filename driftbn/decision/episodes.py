@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from driftbn.decision.outcome import DriftDecision, EpisodeEvent
 
-QUIET_WINDOWS = 2  # without drift, after which an episode has ended
+QUIET_WINDOWS = 4  # without drift, after which an episode has ended
+SURELY_THE_SAME = 2  # with fewer quiet windows before it, an alarm is of the same change
+
+Changed = tuple[tuple[str, ...], ...]  # fields, and pairs of them
 
 
 @dataclass
 class Episodes:
     """Numbers episodes and says what each window means for the present one.
+
+    A slow change raises several alarms, with quiet windows between. An alarm after some of them
+    goes on with the episode if it names the same; otherwise it starts another, and the one before
+    it is over.
 
     Parameters
     ----------
@@ -21,16 +29,31 @@ class Episodes:
         The present episode and the window in which it began; ``None`` outside of any.
     n_quiet
         Windows without drift since its last one.
+    changed
+        What its last alarm named.
     """
 
     count: int = 0
     number: int | None = None
     since: int | None = None
     n_quiet: int = 0
+    changed: Changed = ()
 
-    def alarm(self, index: int, decision: DriftDecision) -> DriftDecision:
-        """Start an episode, or go on with the present one."""
+    def __post_init__(self) -> None:
+        self.changed = tuple(tuple(fields) for fields in self.changed)  # JSON has lists only
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether an alarm now may be of another change than that of the present episode."""
+        return self.number is not None and self.n_quiet >= SURELY_THE_SAME
+
+    def alarm(self, index: int, decision: DriftDecision, *, back: bool = False) -> DriftDecision:
+        """Start an episode, or go on with the present one; not if things are ``back`` as before."""
+        changed = _named(decision)
+        if self.in_doubt and (back or not _meet(changed, self.changed)):
+            self.close()
         self.n_quiet = 0
+        self.changed = changed
         if self.number is not None:
             return self._part(decision, EpisodeEvent.UPDATED)
         self.number, self.since = self.count, index
@@ -39,10 +62,11 @@ class Episodes:
 
     def settle(self, decision: DriftDecision) -> DriftDecision:
         """Go on with the present episode by the window after an alarm."""
+        self.changed += _named(decision)
         return self._part(decision, EpisodeEvent.UPDATED)
 
     def quiet(self, decision: DriftDecision) -> DriftDecision:
-        """Take a window without drift; the second one in a row ends the episode."""
+        """Take a window without drift; the last of several in a row ends the episode."""
         if self.number is None:
             return decision
         self.n_quiet += 1
@@ -60,6 +84,23 @@ class Episodes:
         """End the present episode without a word."""
         self.number = self.since = None
         self.n_quiet = 0
+        self.changed = ()
 
     def _part(self, decision: DriftDecision, event: EpisodeEvent | None) -> DriftDecision:
         return replace(decision, episode=self.number, episode_event=event, since=self.since)
+
+
+def _named(decision: DriftDecision) -> Changed:
+    """Return the fields and pairs that a decision names, or if none those whose tests reject."""
+    found: Iterable[tuple[str, ...]] = (
+        *((change.name,) for change in decision.node_changes),
+        *(edge.pair for edge in decision.edges),
+    )
+    rejecting = (r.fields for r in decision.families if r.p_value <= decision.alpha)
+    return tuple(found) or tuple(rejecting)
+
+
+def _meet(some: Changed, others: Changed) -> bool:
+    """Return whether the same pair is in both, the same field, or a field and a pair with it."""
+    sets = [set(fields) for fields in others]
+    return any(here >= there or here <= there for here in map(set, some) for there in sets)

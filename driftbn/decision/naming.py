@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from driftbn._kernels.deviance import DEVIANCE, MEAN
 from driftbn._kernels.evidence import Floats
 from driftbn.decision.association import tie_of
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch, Rows
 from driftbn.decision.families import Parents, parents_of
 from driftbn.decision.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
+from driftbn.decision.roots import root_of_change
 from driftbn.graph import Pdag
 from driftbn.learning import LearnedStructure
 
@@ -79,11 +79,23 @@ def name_changes(
     search = EditSearch(parents, rows, effects, _doubts(pairs, reference, window))
     place = {name: i for i, name in enumerate(comparison.plan.names)}
     edits = search.run(pairs, [place[change.name] for change in nodes])
+    if not edits:
+        nodes = _told_by_a_root(comparison, reference, parents, nodes)
     found = [_edge_change(comparison, edit) for edit in edits]
     edges = [_with_direction(edge, reference, window.graph) for edge in found]
     effects_seen = [abs(edge.after.nats - edge.before.nats) for edge in edges]
     effect = max([*effects_seen, *(change.effect for change in nodes)], default=0.0)
     return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect)
+
+
+def _told_by_a_root(
+    comparison: Comparison, reference: Pdag, parents: Parents, nodes: list[NodeChange]
+) -> list[NodeChange]:
+    """Return the one root whose change explains all others, if there is one; else all."""
+    place = {name: i for i, name in enumerate(comparison.plan.names)}
+    changed = [place[change.name] for change in nodes]
+    root = root_of_change(comparison, reference, parents, changed, NAMING_LEVEL)
+    return nodes if root is None else [root]
 
 
 def _kind(edges: list[EdgeChange], nodes: list[NodeChange]) -> DriftKind:
@@ -104,19 +116,12 @@ def _changed_nodes(comparison: Comparison) -> list[NodeChange]:
             plan.names[v],
             tuple(plan.names[u] for u in plan.given(v)),
             p,
-            node_effect(comparison, v),
+            comparison.effect_of(comparison.node_statistics[v]),
         )
         for v, p in zip(suspects, p_values, strict=True)
         if p <= NAMING_LEVEL
     ]
     return sorted(found, key=lambda change: (change.p_value, -change.effect, change.name))
-
-
-def node_effect(comparison: Comparison, v: int) -> float:
-    """Return how far a node's tables are apart, in nats per record."""
-    deviance, mean = comparison.node_statistics[v, [DEVIANCE, MEAN]].tolist()
-    n_a, n_b = comparison.a.n_rows, comparison.b.n_rows
-    return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
 
 
 def _doubts(pairs: list[tuple[int, int]], reference: Pdag, window: LearnedStructure) -> Doubts:

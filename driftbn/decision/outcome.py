@@ -59,8 +59,11 @@ class EpisodeEvent(StrEnum):
     """What a window means for an episode."""
 
     STARTED = "started"
+    """A change was found. An episode that was open is over: this one is another change."""
     UPDATED = "updated"
+    """More is known of the change, or it goes on."""
     ENDED = "ended"
+    """Nothing has changed any further for some windows."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,7 +99,7 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     for parent, node in dag.edges:
         parents[place[node]].append(place[parent])
     n_nodes = len(dag.nodes)
-    sets = [_node_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
+    sets = [node_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
     ends = [(-1, v) for v in range(n_nodes)]
     for child in range(n_nodes):
         room = n_rows // (ROWS_PER_CELL * cards[child])
@@ -132,7 +133,8 @@ def with_cards(plan: TestPlan, cards: Ints) -> TestPlan:
     return plan_of(plan.names, ends, sets, cards)
 
 
-def _node_set(v: int, parents: list[int], cards: Ints, n_rows: int) -> tuple[int, ...]:
+def node_set(v: int, parents: Sequence[int], cards: Ints, n_rows: int) -> tuple[int, ...]:
+    """Return the parents given which a node is compared: as many as the rows are enough for."""
     room = min(n_rows // ROWS_PER_CONFIGURATION, NODE_CELLS_MAX // int(cards[v]))
     return trimmed(parents, cards, room)
 

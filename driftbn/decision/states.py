@@ -20,7 +20,13 @@ from driftbn._kernels.deviance import (
     compare_ragged,
 )
 from driftbn._kernels.evidence import Floats, Ints
-from driftbn.decision.dependence import Dependence, block_counts, corrected_p_value, measure
+from driftbn.decision.cells import divided
+from driftbn.decision.dependence import (
+    BLOCK_ROWS,
+    BlockScores,
+    DependenceOfGroups,
+    block_counts,
+)
 
 LARGE_EFFECT = 1.5  # from here on rows are taken to come in bursts
 MIN_BACKING = 5.0  # blocks with a state that the smaller group must be expected to have
@@ -31,14 +37,16 @@ Cells = npt.NDArray[np.int64]
 class StateRows(NamedTuple):
     """The rows of two groups of windows, each as number of configuration and state."""
 
-    groups: tuple[Sequence[Cells], Sequence[Cells]]
+    groups: tuple[Sequence[Cells], Sequence[Cells]]  # the newer ones last
     n_configurations: int
     n_states: int
+    largest_effect: float = 1.0  # of all fields in the newer rows
 
 
 class _Blocks(NamedTuple):
     """Counts in blocks of rows; cells of one configuration stand together."""
 
+    rows: tuple[Sequence[Cells], Sequence[Cells]]  # the windows that they were counted in
     groups: tuple[list[Floats], list[Floats]]  # each window [blocks, cells]
     starts: Ints  # first cell of each configuration
 
@@ -53,7 +61,9 @@ class _Blocks(NamedTuple):
         return a, b
 
 
-def check_states(rows: StateRows, statistics: Floats, logs: Floats) -> tuple[float, float]:
+def check_states(
+    rows: StateRows, statistics: Floats, logs: Floats, n_tests: int
+) -> tuple[float, float]:
     """Return p-value and design effect of a test.
 
     Parameters
@@ -64,6 +74,8 @@ def check_states(rows: StateRows, statistics: Floats, logs: Floats) -> tuple[flo
         Deviance with its mean and variance for independent rows.
     logs
         Values of n ln n.
+    n_tests
+        A p-value above one over this is given by what is cheap to know of it.
     """
     shape = rows.n_configurations, rows.n_states
     totals = [
@@ -72,6 +84,7 @@ def check_states(rows: StateRows, statistics: Floats, logs: Floats) -> tuple[flo
     ]
     merged, configuration = merge_states(*totals)
     blocks = _Blocks(
+        rows.groups,
         (
             block_counts([merged[cells] for cells in rows.groups[0]], len(configuration)),
             block_counts([merged[cells] for cells in rows.groups[1]], len(configuration)),
@@ -79,8 +92,9 @@ def check_states(rows: StateRows, statistics: Floats, logs: Floats) -> tuple[flo
         _starts(configuration),
     )
     found = _dependence(blocks)
-    if found.effect > LARGE_EFFECT:
-        blocks = _well_backed(blocks)
+    if max(found.effect, rows.largest_effect) > LARGE_EFFECT:
+        least = MIN_BACKING if found.effect > LARGE_EFFECT else 0.0
+        blocks = _well_backed(blocks, least, rows.largest_effect)
         if blocks.starts.size == 0:
             return 1.0, found.effect
         a, b = (table.astype(np.int32) for table in blocks.tables)
@@ -90,7 +104,7 @@ def check_states(rows: StateRows, statistics: Floats, logs: Floats) -> tuple[flo
             return 1.0, found.effect
         found = _dependence(blocks)
     value, mean, variance = statistics[:3].tolist()
-    return corrected_p_value(value, mean, variance, found), found.effect
+    return found.p_value(value, mean, variance, n_tests), found.effect
 
 
 def merge_states(a: Ints, b: Ints) -> tuple[Ints, Ints]:
@@ -120,42 +134,73 @@ def _starts(configuration: Ints) -> Ints:
     return np.flatnonzero(np.concatenate((np.ones(min(len(configuration), 1), np.bool_), changes)))
 
 
-def _dependence(blocks: _Blocks) -> Dependence:
-    starts, lengths, tables = blocks.starts, blocks.lengths, blocks.tables
-    scale = 1.0 / np.sqrt(np.maximum(tables[0] + tables[1], 1.0))
-    scores: list[Floats] = []
-    expected = 0.0
-    for group, table in zip(blocks.groups, tables, strict=True):
+class _StateScores(BlockScores):
+    """What blocks of rows add to the comparison of states."""
+
+    def __init__(self, blocks: _Blocks, group: int) -> None:
+        starts, lengths, tables = blocks.starts, blocks.lengths, blocks.tables
+        scale = 1.0 / np.sqrt(np.maximum(tables[0] + tables[1], 1.0))
+        table = tables[group]
         rows = np.repeat(np.add.reduceat(table, starts), lengths)
         share = divided(table, rows)
-        expected += float(np.sum(rows * share * (1.0 - share) * scale**2))
-        for counts in group:
+        expected = float(np.sum(rows * share * (1.0 - share) * scale**2))
+        super().__init__(blocks.rows[group], expected, int(table.sum()))
+        self._scores: dict[int, list[Floats]] = {BLOCK_ROWS: []}
+        for counts in blocks.groups[group]:
             here = np.repeat(np.add.reduceat(counts, starts, axis=1), lengths, axis=1)
-            scores.append((counts - here * share) * scale)
-    return measure(scores, expected)
+            self._scores[BLOCK_ROWS].append((counts - here * share) * scale)
+
+    def _windows_at(self, length: int) -> list[Floats]:
+        if length not in self._scores:
+            self._scores[length] = [
+                np.add.reduceat(scores, np.arange(0, len(scores), 2), axis=0)
+                for scores in self._windows_at(length // 2)
+            ]
+        return self._scores[length]
+
+    def _squares(self, length: int) -> float:
+        return sum(float(np.sum(scores * scores)) for scores in self._windows_at(length))
+
+    def scores(self, length: int) -> Floats:
+        """Return ``[blocks, cells]``."""
+        return np.concatenate(self._windows_at(length))
 
 
-def _well_backed(blocks: _Blocks) -> _Blocks:
+def _dependence(blocks: _Blocks) -> DependenceOfGroups:
+    return DependenceOfGroups(_StateScores(blocks, 0), _StateScores(blocks, 1))
+
+
+def _well_backed(blocks: _Blocks, least: float, largest_effect: float) -> _Blocks:
     """Put states together that few blocks have, and leave out what is still rare."""
-    pooled = _regrouped(blocks, _is_rare(blocks))
-    rare = _is_rare(pooled)
+    pooled = _regrouped(blocks, _is_rare(blocks, least, largest_effect))
+    rare = _is_rare(pooled, least, largest_effect)
     kept = np.flatnonzero(~rare)
     of_cell = np.repeat(np.arange(len(pooled.starts)), pooled.lengths)[kept]
     useful = np.flatnonzero(np.bincount(of_cell, minlength=len(pooled.starts))[of_cell] > 1)
     kept, of_cell = kept[useful], of_cell[useful]
     old, new = ([window[:, kept] for window in group] for group in pooled.groups)
-    return _Blocks((old, new), _starts(of_cell))
+    return _Blocks(blocks.rows, (old, new), _starts(of_cell))
 
 
-def _is_rare(blocks: _Blocks) -> npt.NDArray[np.bool_]:
-    """Return which cells few blocks are expected to have in the smaller group."""
-    starts, lengths = blocks.starts, blocks.lengths
-    n_a, n_b = (np.add.reduceat(table, starts) for table in blocks.tables)
+def _is_rare(blocks: _Blocks, least: float, largest_effect: float) -> npt.NDArray[np.bool_]:
+    """Return which cells fewer than ``least`` blocks are expected to have in the smaller group.
+
+    A rare state that few blocks of the newer rows have, fewer than expected, shows nothing of how
+    bursty it is there: it is taken to be as bursty as the burstiest field.
+    """
+    starts, lengths, tables = blocks.starts, blocks.lengths, blocks.tables
+    n_a, n_b = (np.add.reduceat(table, starts) for table in tables)
     smaller = divided(np.minimum(n_a, n_b), n_a + n_b)
-    backing = np.sum(
-        [np.count_nonzero(window, axis=0) for group in blocks.groups for window in group], axis=0
+    older, newer = (
+        np.sum([np.count_nonzero(window, axis=0) for window in group], axis=0)
+        for group in blocks.groups
     )
-    rare: npt.NDArray[np.bool_] = backing * np.repeat(smaller, lengths) < MIN_BACKING
+    few = (older + newer) * np.repeat(smaller, lengths) < least
+    both = tables[0] + tables[1]
+    rows = both * np.repeat(divided(n_b, n_a + n_b), lengths)
+    hidden = (newer < MIN_BACKING) & (rows < MIN_BACKING * largest_effect)
+    hidden &= (tables[1] < rows) & (2.0 * both < np.repeat(n_a + n_b, lengths))
+    rare: npt.NDArray[np.bool_] = few | hidden
     return rare
 
 
@@ -171,10 +216,4 @@ def _regrouped(blocks: _Blocks, rare: npt.NDArray[np.bool_]) -> _Blocks:
         [np.add.reduceat(window[:, order], begins, axis=1) for window in group]
         for group in blocks.groups
     )
-    return _Blocks((old, new), _starts(of_cell[order][begins]))
-
-
-def divided(value: Floats | Ints, by: Floats | Ints) -> Floats:
-    """Divide; 0 where the divisor is 0."""
-    shape = np.broadcast_shapes(value.shape, by.shape)
-    return np.divide(value, by, out=np.zeros(shape), where=by != 0)
+    return _Blocks(blocks.rows, (old, new), _starts(of_cell[order][begins]))

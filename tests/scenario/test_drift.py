@@ -113,7 +113,7 @@ def test_a_change_is_one_alarm_in_its_window_and_one_episode(change: str, seed: 
     assert episodes(found) == [
         (AT, EpisodeEvent.STARTED),
         (AT + 1, EpisodeEvent.UPDATED),
-        (AT + 3, EpisodeEvent.ENDED),
+        (AT + 5, EpisodeEvent.ENDED),
     ]
     assert {r.decision.since for r in found if r.decision.episode is not None} == {AT}
     assert found[AT + 1].decision.settling
@@ -190,6 +190,14 @@ def test_a_slow_change_is_seen_although_each_step_is_small() -> None:
     assert min(alarms(found)) > AT
 
 
+@each_seed
+def test_a_slow_change_is_one_episode(seed: int) -> None:
+    after = change_table(asia(), "dysp", 0.12, np.random.default_rng(2)).network
+    found = run(DriftStream(asia(), after, Gradual(AT * ROWS, 5 * ROWS), seed=seed), AT + 9)
+    assert len(alarms(found)) > 1
+    assert {report.decision.episode for report in found} == {None, 0}
+
+
 def test_what_comes_back_is_recognised() -> None:
     stream = DriftStream(asia(), removed().network, Recurring(5 * ROWS, 5 * ROWS), seed=1)
     found = run(stream, 20)
@@ -220,6 +228,20 @@ def test_bursty_rows_are_no_drift(bursts: Sessions | Repeats) -> None:
     assert len(alarms(run(stream, 30, n_rows=2500))) <= 2
     naive = MonitorConfig(window=2500, decision=DecisionConfig(dependent_rows=False))
     assert len(alarms(run(stream, 30, naive, n_rows=2500))) >= 8
+
+
+def test_rows_that_become_burstier_are_no_drift() -> None:
+    """Each row follows the network as before; only neighbours are more alike."""
+    rises = ((None, Sessions(5)), (Sessions(2), Sessions(10)), (None, Repeats(3)))
+    found = []
+    for before, after in rises:
+        for seed in SEEDS:
+            monitor = DriftMonitor(window=5000)
+            calm = frames(DriftStream(asia(), bursts=before, seed=seed), 8, 5000)
+            bursty = frames(DriftStream(asia(), bursts=after, seed=10 + seed), 8, 5000)
+            found += [report for part in (*calm, *bursty) for report in monitor.update(part)]
+    assert max(report.decision.design_effect for report in found) > 10.0
+    assert len(alarms(found)) <= 3  # of 144 windows
 
 
 def test_a_strong_change_is_seen_in_bursty_rows() -> None:

@@ -275,7 +275,13 @@ def test_a_node_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
             continue
         given_set, statistics = compared.plan.given(v), compared.node_statistics[v]
         expected, effect = corrected_p(compared, given_set, v, statistics)
-        assert compared.node_p_value(v)[0] == pytest.approx(max(p, expected), rel=1e-6, abs=1e-300)
+        found = compared.node_p_value(v)[0]
+        n_tests = compared.plan.n_nodes
+        if max(found, expected) * n_tests < 1.0:  # above, it need not be exact
+            assert found == pytest.approx(max(p, expected), rel=1e-6, abs=1e-300)
+        assert min(1.0, found * n_tests) == pytest.approx(
+            min(1.0, max(p, expected) * n_tests), rel=0.2, abs=1e-300
+        )
         assert compared.node_p_value(v)[1] == pytest.approx(effect, rel=1e-6)
 
 
@@ -303,7 +309,10 @@ def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         expected = max(interaction, min(1.0, 2.0 * min(p_ends)))
         if interaction * compared.plan.n_ties >= 1.0:  # the ends are not looked at any more
             expected = interaction
-        assert found[0] == pytest.approx(expected, rel=1e-6)
+        if expected * compared.plan.n_ties < 1.0:
+            assert found[0] == pytest.approx(expected, rel=1e-6)
+        else:
+            assert found[0] * compared.plan.n_ties >= 0.8
         assert found[1] == pytest.approx(effect.effect, rel=1e-6)
 
 

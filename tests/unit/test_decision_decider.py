@@ -88,18 +88,46 @@ def levels(decisions: list[DriftDecision]) -> str:
 
 
 def test_a_change_is_learned_alarmed_settled_and_over() -> None:
-    decisions = play(CountDecider(DecisionConfig(), LEARNER), [BEFORE] * 5 + [AFTER] * 4, 1)
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), [BEFORE] * 5 + [AFTER] * 6, 1)
     assert [decision.level for decision in decisions] == [
         DriftLevel.LEARNING,
         *[DriftLevel.STABLE] * 4,
         DriftLevel.DRIFT,
         DriftLevel.SETTLING,
-        *[DriftLevel.STABLE] * 2,
+        *[DriftLevel.STABLE] * 4,
     ]
-    assert [decision.regime for decision in decisions] == [0] * 6 + [1] * 3
-    assert [decision.reference_windows for decision in decisions] == [0, 1, 2, 3, 4, 5, 5, 1, 2]
+    assert [decision.regime for decision in decisions] == [0] * 6 + [1] * 5
+    sizes = [decision.reference_windows for decision in decisions]
+    assert sizes == [0, 1, 2, 3, 4, 5, 5, 1, 2, 3, 4]
     assert decisions[5].scale == 1
-    assert decisions[8].episode_event is EpisodeEvent.ENDED
+    assert decisions[10].episode_event is EpisodeEvent.ENDED
+
+
+@pytest.mark.parametrize("n_away", [4, 5])
+def test_a_return_within_an_episode_is_another_one(n_away: int) -> None:
+    """It names the same edge, but things are as they were before."""
+    stretches = [BEFORE] * 5 + [AFTER] * n_away + [BEFORE] * 2
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), stretches, 6)
+    begun = [i for i, d in enumerate(decisions) if d.episode_event is EpisodeEvent.STARTED]
+    assert begun == [5, 5 + n_away]
+    assert EpisodeEvent.ENDED not in [d.episode_event for d in decisions]
+
+
+def test_a_change_elsewhere_within_an_episode_is_another_one() -> None:
+    further = change_table(AFTER, "xray", 0.05, np.random.default_rng(1)).network
+    stretches = [BEFORE] * 5 + [AFTER] * 4 + [further] * 2
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), stretches, 1)
+    told = [(i, d.episode, d.since) for i, d in enumerate(decisions) if d.drift]
+    assert told == [(5, 0, 5), (9, 1, 9)]
+
+
+def test_a_further_step_of_the_same_change_goes_on_with_its_episode() -> None:
+    step = change_table(BEFORE, "xray", 0.02, np.random.default_rng(1)).network
+    further = change_table(BEFORE, "xray", 0.2, np.random.default_rng(1)).network
+    stretches = [BEFORE] * 5 + [step] * 4 + [further] * 2
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), stretches, 1)
+    told = [(i, d.episode, d.since) for i, d in enumerate(decisions) if d.drift]
+    assert told == [(5, 0, 5), (9, 0, 5)]
 
 
 def test_p_values_are_corrected_for_all_tests_families_and_scales() -> None:

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, f
 
 from driftbn.decision.dependence import (
+    BlockScores,
     Dependence,
+    DependenceOfGroups,
     block_counts,
     corrected_p_value,
     design_effects,
-    measure,
 )
 from driftbn.learning import ChiSquareTest
 from tests import reference_decision as reference
@@ -96,32 +97,144 @@ def test_blocks_hold_64_rows_of_their_window() -> None:
             assert counts.tolist() == [rows.count(cell) for cell in range(4)]
 
 
+class RowScores(BlockScores):
+    """Scores of rows ``[rows, cells]`` of some windows, added up."""
+
+    def __init__(self, windows: list[np.ndarray]) -> None:
+        expected = sum(float((u * u).sum()) for u in windows)
+        super().__init__(windows, expected, sum(len(u) for u in windows))
+        self.n_asked = 0
+
+    def _squares(self, length: int) -> float:
+        return float((self._added(length) ** 2).sum())
+
+    def scores(self, length: int) -> np.ndarray:
+        self.n_asked += 1
+        return self._added(length)
+
+    def _added(self, length: int) -> np.ndarray:
+        return np.concatenate(
+            [np.add.reduceat(u, np.arange(0, len(u), length)) for u in self.windows]
+        )
+
+
+def measure(older: list[np.ndarray], newer: list[np.ndarray]) -> Dependence:
+    measured = DependenceOfGroups(RowScores(older), RowScores(newer))
+    assert measured.effect == measured.dependence.effect
+    return measured.dependence
+
+
 @given(
-    seed=st.integers(0, 2**32 - 1), copies=st.sampled_from([1, 3, 40]), n_cells=st.integers(1, 6)
+    seed=st.integers(0, 2**32 - 1),
+    copies=st.tuples(st.sampled_from([1, 3, 40]), st.sampled_from([1, 3, 40])),
+    n_cells=st.integers(1, 6),
 )
-@settings(max_examples=25, deadline=None)
-def test_dependence_is_that_of_the_rows_added_up(seed: int, copies: int, n_cells: int) -> None:
+@settings(max_examples=40, deadline=None)
+def test_dependence_is_that_of_the_rows_added_up(
+    seed: int, copies: tuple[int, int], n_cells: int
+) -> None:
     rng = np.random.default_rng(seed)
-    sizes = rng.integers(10, 40, 3) * 20
-    rows = [np.repeat(rng.normal(size=(n, n_cells)), copies, axis=0)[:n] for n in sizes]
-    blocks = [np.add.reduceat(u, np.arange(0, len(u), 64)) for u in rows]
-    expected = reference.effect_of_blocks(rows)
-    found = measure(blocks, sum(float((u * u).sum()) for u in rows))
+    groups = [
+        [
+            np.repeat(rng.normal(size=(n, n_cells)), repeated, axis=0)[:n]
+            for n in rng.integers(10, 40, n_windows) * 20
+        ]
+        for n_windows, repeated in zip((3, 1), copies, strict=True)
+    ]
+    sizes = [sum(len(u) for u in group) for group in groups]
+    expected = reference.effect_of_groups(*groups, *sizes)
+    found = measure(*groups)
     assert (found.effect, found.concentration, found.blocks_dof) == pytest.approx(expected)
+
+
+def repeated_rows(copies: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw scores of rows whose squares add up to about 3."""
+    drawn = rng.normal(size=(n_rows // copies, 3)) / np.sqrt(n_rows)
+    return np.repeat(drawn, copies, axis=0)
+
+
+def test_burstier_new_rows_count_by_the_size_of_the_old_ones() -> None:
+    """Nine windows of independent rows say little of one in which each comes four times."""
+    rng = np.random.default_rng(9)
+    old = [repeated_rows(1, 6400, rng) for _ in range(9)]
+    new = [repeated_rows(4, 6400, rng)]
+    found = measure(old, new)
+    assert found.effect == pytest.approx(0.1 * 1.0 + 0.9 * 4.0, rel=0.2)
+    assert found.blocks_dof < 3.5 * 100
+
+
+def test_less_bursty_new_rows_are_taken_together_with_the_old_ones() -> None:
+    rng = np.random.default_rng(10)
+    old = [repeated_rows(4, 6400, rng) for _ in range(9)]
+    new = [repeated_rows(1, 6400, rng)]
+    found = measure(old, new)
+    assert found.effect == pytest.approx(0.9 * 4.0 + 0.1 * 1.0, rel=0.2)
+
+
+def test_independent_rows_are_seldom_taken_for_burstier_than_before() -> None:
+    rng = np.random.default_rng(11)
+    effects = [
+        measure(
+            [repeated_rows(1, 6400, rng) for _ in range(4)],
+            [repeated_rows(1, 6400, rng)],
+        )
+        for _ in range(200)
+    ]
+    assert np.mean([found.blocks_dof < 3.5 * 100 for found in effects]) < 0.02
+    assert np.mean([found.effect for found in effects]) < 1.05
+
+
+def test_a_group_without_spread_is_taken_together_with_the_other() -> None:
+    constant = [np.zeros((1920, 3))]
+    varied = [repeated_rows(4, 6400, np.random.default_rng(12))]
+    assert measure(constant, varied).effect == measure(varied, constant).effect > 3.0
 
 
 def test_scores_in_one_direction_are_concentrated() -> None:
     """All cells move together, so that many of them are worth one."""
     rng = np.random.default_rng(7)
-    spread = rng.normal(size=(400, 6)) / np.sqrt(400)
-    along = np.repeat(rng.normal(size=(400, 1)), 6, axis=1) / np.sqrt(400)
-    assert measure([spread], 6.0).concentration == pytest.approx(1.0, abs=0.1)
-    assert measure([along], 6.0).concentration == pytest.approx(6.0, rel=0.1)
+    nothing = [np.zeros((64, 6))]
+    spread = rng.normal(size=(400 * 64, 6)) / np.sqrt(400 * 64)
+    along = np.repeat(spread[:, :1], 6, axis=1)
+    for scores, expected in ((spread, 1.0), (along, 6.0)):
+        assert measure([scores], nothing).concentration == pytest.approx(expected, rel=0.1)
 
 
 def test_blocks_without_spread_say_nothing() -> None:
-    found = measure([np.zeros((30, 4)), np.zeros((10, 4))], 0.0)
-    assert found == Dependence(effect=1.0, concentration=1.0, blocks_dof=38)
+    groups = ([np.zeros((64 * n, 4))] for n in (30, 10))
+    assert measure(*groups) == Dependence(effect=1.0, concentration=1.0, blocks_dof=38)
+
+
+def test_concentration_is_measured_only_where_a_p_value_may_matter() -> None:
+    rng = np.random.default_rng(13)
+    groups = [RowScores([repeated_rows(4, 6400, rng)]) for _ in range(2)]
+    measured = DependenceOfGroups(*groups)
+    plain = Dependence(measured.effect, 1.0, measured.dependence.blocks_dof)
+    asked = groups[0].n_asked
+    large = measured.p_value(12.0, 3.0, 6.0, n_tests=100)
+    assert large >= 0.01
+    assert large == pytest.approx(corrected_p_value(12.0, 3.0, 6.0, plain), rel=0.2)
+    assert groups[0].n_asked == asked
+    small = measured.p_value(120.0, 3.0, 6.0, n_tests=100)
+    assert small == corrected_p_value(120.0, 3.0, 6.0, measured.dependence) < 0.01
+
+
+@given(
+    statistic=st.floats(0.5, 500.0),
+    mean=st.floats(1.0, 50.0),
+    concentration=st.floats(1.0, 20.0),
+    n_tests=st.integers(8, 20_000),
+)
+@settings(max_examples=200, deadline=None)
+def test_concentration_hides_nothing_that_was_not_hidden_before(
+    statistic: float, mean: float, concentration: float, n_tests: int
+) -> None:
+    """A p-value that is 1 when corrected for all tests without it is so with it, or nearly."""
+    without = corrected_p_value(statistic, mean, 2.0 * mean, Dependence(2.0, 1.0, 700.0 * mean))
+    dof = 700.0 * max(1.0, mean / concentration)
+    p = corrected_p_value(statistic, mean, 2.0 * mean, Dependence(2.0, concentration, dof))
+    if without * n_tests >= 1.0:
+        assert p * n_tests >= 0.5
 
 
 def test_a_corrected_p_value_is_the_tail_of_f() -> None:

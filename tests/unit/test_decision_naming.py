@@ -18,7 +18,6 @@ from driftbn.decision.naming import (
     associations,
     holm,
     name_changes,
-    node_effect,
 )
 from driftbn.decision.outcome import ChangeType, DriftKind
 from driftbn.decision.regime import Regime
@@ -108,7 +107,11 @@ def test_a_changed_table_is_named_with_its_parents() -> None:
     (node,) = naming.nodes
     assert (node.name, node.parents) == ("dysp", ("bronc", "either"))
     assert node.p_value <= NAMING_LEVEL
-    assert node.effect == naming.effect == node_effect(compared, NAMES.index("dysp"))
+    assert (
+        node.effect
+        == naming.effect
+        == compared.effect_of(compared.node_statistics[NAMES.index("dysp")])
+    )
 
 
 def test_a_changed_node_without_parents_is_a_marginal_change() -> None:
@@ -130,7 +133,7 @@ def test_associations_are_those_of_the_rows() -> None:
 
 def test_tables_that_agree_have_no_effect() -> None:
     naming, compared = named(asia())
-    effects = [node_effect(compared, v) for v in range(8)]
+    effects = [compared.effect_of(compared.node_statistics[v]) for v in range(8)]
     assert naming.effect == 0.0
     assert max(effects) < 0.003
     assert min(effects) >= 0.0

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from driftbn.decision.cells import divided
 from driftbn.decision.comparison import deviance_p_values
-from driftbn.decision.states import LARGE_EFFECT, MIN_BACKING, StateRows, check_states, divided
+from driftbn.decision.states import LARGE_EFFECT, MIN_BACKING, StateRows, check_states
 from tests import reference_decision as reference
 
 Cells = tuple[int, list[int]]  # configuration, and the states that count as one
 Groups = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+N_TESTS = 1  # so few that every p-value is given to its last digit
 LOGS = np.arange(1 << 15) * np.log(np.maximum(np.arange(1 << 15), 1.0))
 
 
@@ -32,15 +34,21 @@ def effect_of(windows: list[list[np.ndarray]], cells: list[Cells]) -> reference.
     for group, table in zip(windows, tables, strict=True):
         share = divided(table, table @ same)
         weight = np.sqrt(np.maximum(tables[0] + tables[1], 1.0))
-        scores += [(w - (w @ same) * share) / weight for w in group]
-    if sum(float((u * u).sum()) for u in scores) < 1e-9:
-        n_blocks = sum(math.ceil(len(u) / 64) for u in scores)
+        scores.append([(w - (w @ same) * share) / weight for w in group])
+    if sum(float((u * u).sum()) for group in scores for u in group) < 1e-9:
+        n_blocks = sum(math.ceil(len(u) / 64) for group in scores for u in group)
         return reference.Effect(1.0, 1.0, max(n_blocks - 2, 1))
-    return reference.effect_of_blocks(scores)
+    return reference.effect_of_groups(*scores, *(int(table.sum()) for table in tables))
 
 
-def backing_of(windows: list[list[np.ndarray]], cells: list[Cells]) -> list[float]:
-    """Return how many blocks with a cell the smaller group is expected to have."""
+def are_rare(
+    windows: list[list[np.ndarray]], cells: list[Cells], least: float, largest: float
+) -> list[bool]:
+    """Return which cells few blocks of the smaller group are expected to have.
+
+    Or few blocks of the newer group have a rare state, fewer rows than expected, and few bursts
+    are expected there.
+    """
     n_a, n_b = (
         [
             sum(w[:, i].sum() for w in group for i, c in enumerate(cells) if c[0] == s)
@@ -48,16 +56,28 @@ def backing_of(windows: list[list[np.ndarray]], cells: list[Cells]) -> list[floa
         ]
         for group in windows
     )
-    blocks = [w[i : i + 64] for group in windows for w in group for i in range(0, len(w), 64)]
-    seen = np.sum([block.any(axis=0) for block in blocks], axis=0)
-    return [
-        n * min(x, y) / (x + y) if x + y else 0.0 for n, x, y in zip(seen, n_a, n_b, strict=True)
+    seen = [
+        np.sum([w[i : i + 64].any(axis=0) for w in group for i in range(0, len(w), 64)], axis=0)
+        for group in windows
     ]
+    rows = sum(w.sum(axis=0) for group in windows for w in group)
+    rare = []
+    for cell in range(len(cells)):
+        x, y = n_a[cell], n_b[cell]
+        backing = (seen[0][cell] + seen[1][cell]) * min(x, y) / max(x + y, 1)
+        expected = rows[cell] * y / max(x + y, 1)
+        n_new = sum(w[:, cell].sum() for w in windows[1])
+        hidden = seen[1][cell] < MIN_BACKING and expected / largest < MIN_BACKING
+        hidden = hidden and n_new < expected and rows[cell] < 0.5 * (x + y)
+        rare.append(bool(backing < least or hidden))
+    return rare
 
 
-def well_backed(groups: Groups, cells: list[Cells], n_states: int) -> list[Cells]:
+def well_backed(
+    groups: Groups, cells: list[Cells], n_states: int, limits: tuple[float, float]
+) -> list[Cells]:
     windows = [[marked(rows, cells, n_states) for rows in group] for group in groups]
-    rare = np.array(backing_of(windows, cells)) < MIN_BACKING
+    rare = are_rare(windows, cells, *limits)
     pooled: list[Cells] = []
     for s in dict.fromkeys(s for s, _ in cells):
         own = [(cell, bad) for cell, bad in zip(cells, rare, strict=True) if cell[0] == s]
@@ -65,8 +85,8 @@ def well_backed(groups: Groups, cells: list[Cells], n_states: int) -> list[Cells
         rest = [j for cell, bad in own if bad for j in cell[1]]
         pooled += [(s, rest)] if rest else []
     windows = [[marked(rows, pooled, n_states) for rows in group] for group in groups]
-    backing = backing_of(windows, pooled)
-    kept = [cell for cell, n in zip(pooled, backing, strict=True) if n >= MIN_BACKING]
+    rare = are_rare(windows, pooled, *limits)
+    kept = [cell for cell, bad in zip(pooled, rare, strict=True) if not bad]
     return [cell for cell in kept if sum(other[0] == cell[0] for other in kept) > 1]
 
 
@@ -79,7 +99,9 @@ def compared(windows: list[list[np.ndarray]], cells: list[Cells]) -> reference.D
     return reference.Difference(*total.tolist())
 
 
-def naive_check(groups: Groups, n_configurations: int, n_states: int) -> tuple[float, float]:
+def naive_check(
+    groups: Groups, n_configurations: int, n_states: int, largest: float = 1.0
+) -> tuple[float, float]:
     """Do as ``check_states`` does, row by row."""
     shape = n_configurations, n_states
     tables = [
@@ -94,8 +116,9 @@ def naive_check(groups: Groups, n_configurations: int, n_states: int) -> tuple[f
     windows = [[marked(rows, cells, n_states) for rows in group] for group in groups]
     effect = effect_of(windows, cells)
     first = effect.effect
-    if first > LARGE_EFFECT:
-        cells = well_backed(groups, cells, n_states)
+    if max(first, largest) > LARGE_EFFECT:
+        least = MIN_BACKING if first > LARGE_EFFECT else 0.0
+        cells = well_backed(groups, cells, n_states, (least, largest))
         if not cells:
             return 1.0, first
         windows = [[marked(rows, cells, n_states) for rows in group] for group in groups]
@@ -106,34 +129,39 @@ def naive_check(groups: Groups, n_configurations: int, n_states: int) -> tuple[f
     return effect.p_value(*found[:3]), effect.effect
 
 
-def library_check(groups: Groups, n_configurations: int, n_states: int) -> tuple[float, float]:
+def library_check(
+    groups: Groups, n_configurations: int, n_states: int, largest: float = 1.0
+) -> tuple[float, float]:
     shape = n_configurations, n_states
     a, b = (
         np.bincount(np.concatenate(list(g)), minlength=math.prod(shape)).reshape(shape)
         for g in groups
     )
     statistics = np.array(reference.difference(a, b))
-    return check_states(StateRows(groups, *shape), statistics, LOGS)
+    return check_states(StateRows(groups, *shape, largest), statistics, LOGS, N_TESTS)
 
 
-def draw_groups(seed: int, copies: int) -> tuple[Groups, int, int]:
+def draw_groups(seed: int, copies: int, copies_before: int) -> tuple[Groups, int, int]:
     rng = np.random.default_rng(seed)
     n_configurations, n_states = int(rng.integers(1, 4)), int(rng.integers(2, 5))
     groups = []
-    for n_windows in (3, 1):
+    for n_windows, repeated in ((3, copies_before), (1, copies)):
         weights = rng.dirichlet(np.full(n_configurations * n_states, 0.6))
         sizes = rng.integers(300, 500, n_windows)
-        drawn = [rng.choice(weights.size, n // copies, p=weights) for n in sizes]
-        groups.append([np.repeat(cells, copies) for cells in drawn])
+        drawn = [rng.choice(weights.size, n // repeated, p=weights) for n in sizes]
+        groups.append([np.repeat(cells, repeated) for cells in drawn])
     return (groups[0], groups[1]), n_configurations, n_states
 
 
-@pytest.mark.parametrize("copies", [1, 2, 6])
+@pytest.mark.parametrize(("copies", "copies_before"), [(1, 1), (2, 2), (6, 6), (6, 1), (1, 6)])
+@pytest.mark.parametrize("largest", [1.0, 3.0])
 @pytest.mark.parametrize("seed", range(8))
-def test_states_are_checked_as_row_by_row(seed: int, copies: int) -> None:
-    drawn = draw_groups(seed, copies)
-    p, effect = library_check(*drawn)
-    expected_p, expected_effect = naive_check(*drawn)
+def test_states_are_checked_as_row_by_row(
+    seed: int, largest: float, copies: int, copies_before: int
+) -> None:
+    drawn = draw_groups(seed, copies, copies_before)
+    p, effect = library_check(*drawn, largest)
+    expected_p, expected_effect = naive_check(*drawn, largest)
     assert effect == pytest.approx(expected_effect, rel=1e-6)
     assert p == pytest.approx(expected_p, rel=1e-5, abs=1e-250)
 
@@ -190,6 +218,52 @@ def test_bursts_of_both_states_are_rejected_as_often_as_the_level_says() -> None
     assert 0.02 < np.mean(np.array(found) < 0.05) < 0.09
 
 
-def test_dividing_by_nothing_gives_nothing() -> None:
-    assert divided(np.array([1.0, 4.0]), np.array([0.0, 2.0])).tolist() == [0.0, 2.0]
-    assert divided(np.array([[6], [3]]), np.array([3, 0])).tolist() == [[2.0, 0.0], [1.0, 0.0]]
+@pytest.mark.parametrize(("before", "after"), [(1, 5), (5, 1)])
+def test_rows_that_become_more_or_less_bursty_are_seldom_rejected(before: int, after: int) -> None:
+    rng = np.random.default_rng(5)
+    found = [
+        library_check(
+            ([bursts(2000, before, rng) for _ in range(6)], [bursts(2000, after, rng)]), 1, 2
+        )[0]
+        for _ in range(300)
+    ]
+    assert np.mean(np.array(found) < 0.05) < 0.08
+
+
+def test_a_change_is_seen_in_rows_that_become_burstier() -> None:
+    rng = np.random.default_rng(6)
+    old, new = [bursts(2000, 1, rng) for _ in range(4)], [bursts(2000, 4, rng)]
+    turned = np.repeat(rng.random(500) < 0.5, 4)
+    new[0][turned] = 1
+    p, effect = library_check((old, new), 1, 2)
+    assert effect > 2.0
+    assert p < 1e-6
+
+
+def test_a_rare_state_that_bursty_rows_do_not_have_is_no_change() -> None:
+    """Two bursts of ten rows were to be expected, and none came."""
+    rng = np.random.default_rng(7)
+    old = [(rng.random(2000) < 0.01).astype(np.int64) for _ in range(8)]
+    new = [np.zeros(2000, np.int64)]
+    assert library_check((old, new), 1, 2)[0] < 1e-6
+    assert library_check((old, new), 1, 2, 10.0)[0] == 1.0
+    assert library_check((old, new), 1, 2, 2.0)[0] < 1e-6
+
+
+def test_a_state_that_many_blocks_have_is_compared_however_bursty_other_fields_are() -> None:
+    rng = np.random.default_rng(8)
+    old, new = (
+        [(rng.random(2000) < share).astype(np.int64) for _ in range(n)]
+        for share, n in ((0.01, 8), (0.03, 1))
+    )
+    assert library_check((old, new), 1, 2, 50.0) == pytest.approx(library_check((old, new), 1, 2))
+
+
+def test_what_was_certain_and_is_not_is_a_change_however_bursty_the_rows() -> None:
+    """In one configuration, in one row of fifty, the second state always came; now the first."""
+    rng = np.random.default_rng(10)
+    old, new = ([(rng.random(2500) < 0.02).astype(np.int64) for _ in range(n)] for n in (8, 1))
+    changed = [cells * 3 for cells in old], [cells * 2 for cells in new]
+    assert library_check(changed, 2, 2, 20.0)[0] < 1e-6
+    same = [cells * 3 for cells in old], [cells * 3 for cells in new]
+    assert library_check(same, 2, 2, 20.0)[0] == 1.0
