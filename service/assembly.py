@@ -131,8 +131,16 @@ class Assembly:
             )
             self._server.start()
 
-    def apply(self, settings: Settings) -> None:
-        """Have exactly these outlets and streams running; what has not changed goes on."""
+    def apply(self, settings: Settings, give_up: Callable[[], bool] = lambda: False) -> None:
+        """Have exactly these outlets and streams running; what has not changed goes on.
+
+        Parameters
+        ----------
+        settings
+            What to have.
+        give_up
+            Is asked before each stream whether to start no more.
+        """
         self.settings = settings
         self._drop_outlets(settings.outlets)
         for outlet in settings.outlets:
@@ -140,6 +148,8 @@ class Assembly:
                 self._outlets[outlet.name] = self._start_outlet(outlet)
         self._drop_streams(settings.monitors)
         for stream in settings.monitors:
+            if give_up():
+                return
             if stream.name not in self._streams:
                 self._streams[stream.name] = self._start_stream(stream)
 

@@ -89,8 +89,13 @@ class Daemon:
             self._assembly.store.forget_monitor(name)
             logger.warning("monitor begins anew", extra={"monitor": name})
 
-    def startup(self) -> None:
+    def startup(self, give_up: Callable[[], bool] = lambda: False) -> None:
         """Open the endpoint, load or compile the kernels, then start outlets and streams.
+
+        Parameters
+        ----------
+        give_up
+            Is asked before each stream whether to start no more.
 
         Raises
         ------
@@ -100,7 +105,7 @@ class Daemon:
         self._assembly.start_endpoint(self.view)
         warm_up_monitor()
         warm_up_decoding()
-        self._assembly.apply(self.settings)
+        self._assembly.apply(self.settings, give_up)
         logger.info(
             "started",
             extra={"streams": len(self.settings.monitors), "address": self.address or "none"},
@@ -156,7 +161,7 @@ class Daemon:
         """Start, go on until a signal or the end of all streams, stop; return the exit code."""
         with Signals() as signals:
             try:
-                self.startup()
+                self.startup(lambda: signals.n_stops > 0)
                 while not signals.n_stops and self.tick():
                     signals.wait(TICK_SECONDS)
                     if signals.take_reload():

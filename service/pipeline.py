@@ -296,7 +296,8 @@ class StreamPipeline:
             return
         decoder = self._decoders[chunk.lane]
         decoded = decoder.decode(chunk)
-        work = _Work(chunk.lane, decoded, chunk.position, decoder.state(), chunk.n_behind)
+        n_behind = _records_behind(chunk, decoded)
+        work = _Work(chunk.lane, decoded, chunk.position, decoder.state(), n_behind)
         self._put(work, _size(chunk))
 
     def _put(self, item: _Work | _CloseLane | _End, cost: int) -> None:
@@ -380,6 +381,7 @@ class StreamPipeline:
         self._commit(lane)
         lane.close()
         self._lanes = {name: other for name, other in self._lanes.items() if name != item.lane}
+        self.parts.observer.behind(self.name, item.lane, 0)
         item.done.set()
         logger.info("lane is let go", extra={"monitor": self.name, "lane": item.lane or "main"})
 
@@ -400,6 +402,14 @@ class StreamPipeline:
         self.error = reason
         logger.error("stream has failed: %s", reason, extra={"monitor": self.name})
         self._become(StreamState.FAILED)
+
+
+def _records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
+    """Return how many records wait in the source, about, where it may count them in bytes."""
+    if chunk.n_behind is None or not chunk.behind_in_bytes:
+        return chunk.n_behind
+    n_records = decoded.n_rows + len(decoded.rejected)
+    return round(chunk.n_behind * n_records / max(1, _size(chunk)))
 
 
 def _size(chunk: Chunk) -> int:

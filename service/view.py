@@ -58,8 +58,9 @@ class DaemonView:
             for stream in streams
             if not stream.ready
         ]
-        if not streams:
-            reasons.append("streams are not started yet")
+        n_missing = len(self._assembly.settings.monitors) - len(streams)
+        if n_missing > 0:
+            reasons.append(f"{n_missing} streams are not started yet")
         return Readiness(not reasons, tuple(reasons))
 
     def streams(self) -> tuple[StreamInfo, ...]:

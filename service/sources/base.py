@@ -51,7 +51,9 @@ class Chunk:
         Says where a record stands, for people, from its number in the chunk and the byte it
         starts at; for CSV bytes are counted without the header.
     n_behind
-        About how many records or bytes wait behind this chunk; ``None`` if that is not known.
+        About how many records wait behind this chunk; ``None`` if that is not known.
+    behind_in_bytes
+        Whether these are bytes, because the source does not know records.
     """
 
     lane: str
@@ -60,6 +62,7 @@ class Chunk:
     position: Position
     place: Callable[[int, int], str] = field(repr=False, compare=False)
     n_behind: int | None = None
+    behind_in_bytes: bool = False
 
 
 class LaneListener(Protocol):

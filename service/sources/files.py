@@ -214,6 +214,7 @@ class FilesSource:
             self._catalog.position(),
             lambda record, byte: f"{path}, {where(record, byte)}",
             max(0, self._n_waiting),
+            behind_in_bytes=True,
         )
 
     def _read(self, file: TrackedFile, *, ended: bool) -> Part | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import select
 import sys
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
@@ -96,6 +98,10 @@ class StdinSource:
             raise SourceError(self.name, problem, fatal=True)
         self._resume(listener.opened(""))
         self._descriptor = file.fileno()
+        with suppress(OSError):  # a file or a terminal has no such buffer
+            # A pipe holds 64 KiB unless asked: sixteen reads for a chunk, each of which would wait
+            # for its turn beside the thread that learns.
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
 
     def poll(self, timeout: float) -> Chunk | None:
         """Return the lines that are there, or ``None`` if none came within ``timeout`` seconds.
@@ -162,7 +168,7 @@ class StdinSource:
     def _fill(self, timeout: float) -> bool:
         """Read what is there, up to about a chunk; ``False`` if nothing came in time."""
         n_read = 0
-        new = []  # joined at once: a pipe gives 64 KiB at a time
+        new = []  # joined at once: a pipe gives what it holds
         while n_read < CHUNK_BYTES and not self._ended:
             found, _, _ = select.select([self._descriptor], [], [], 0 if n_read else timeout)
             data = self._read(CHUNK_BYTES - n_read) if found else None

@@ -1,0 +1,1 @@
+"""Grafana dashboards as code; ``python -m tests.dashboards.build`` writes configs/grafana."""

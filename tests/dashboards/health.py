@@ -1,0 +1,218 @@
+"""The daemon: does it keep up, does it write, does it deliver."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+
+from tests.dashboards.parts import (
+    GREEN,
+    HEALTH,
+    ORANGE,
+    RED,
+    Query,
+    bars,
+    columns,
+    graph,
+    label_variable,
+    levels,
+    make_dashboard,
+    number,
+    page_link,
+    plain_colors,
+    rows,
+)
+
+RATE = "[$__rate_interval]"
+MINE = 'instance="$instance",monitor=~"$monitor"'
+ITS = 'job="driftbn",instance="$instance"'
+
+
+def make_health() -> Dashboard:
+    """Return the dashboard."""
+    found = make_dashboard(HEALTH, "driftbn: the daemon", "Does it keep up, write and deliver?")
+    found.with_variable(
+        label_variable("instance", "Daemon", "label_values(driftbn_build_info, instance)")
+    )
+    streams = 'label_values(driftbn_build_info{instance="$instance"}, monitor)'
+    choice = label_variable("monitor", "Streams", streams).multi(True).include_all(True)
+    found.with_variable(choice.all_value(".*"))
+    found.link(page_link("Open the page", "http://${instance}/"))
+    _add_numbers(found)
+    found.with_row(Row("Records"))
+    _add_records(found)
+    found.with_row(Row("Work"))
+    _add_work(found)
+    found.with_row(Row("State and process"))
+    _add_state(found)
+    return found
+
+
+def _add_numbers(found: Dashboard) -> None:
+    up = number("Up", "Whether the daemon answers.", Query(f"sum(up{{{ITS}}})"))
+    found.with_panel(up.thresholds(levels(RED, (1, GREEN))))
+    for title, text, expr, unit in (
+        (
+            "Oldest checkpoint",
+            "After a crash, as much is read again; only streams that have one.",
+            f"max(time() - (driftbn_checkpoint_timestamp_seconds{{{MINE}}} > 0))",
+            "s",
+        ),
+        (
+            "Waiting in sources",
+            "What has not been read yet.",
+            f"sum(driftbn_source_lag_records{{{MINE}}})",
+            "short",
+        ),
+        (
+            "Monitors in memory",
+            "A stream with a key has one for each of its values.",
+            f'sum(driftbn_monitors{{{MINE},place="memory"}})',
+            "short",
+        ),
+    ):
+        found.with_panel(plain_colors(number(title, text, Query(expr), unit)))
+    for title, text, expr in (
+        (
+            "Writes that failed",
+            "Checkpoints and history that could not be written, in the time shown.",
+            f"sum(increase(driftbn_checkpoint_failures_total{{{MINE}}}[$__range]))",
+        ),
+        (
+            "Stopped searches",
+            "Windows whose search was stopped by a limit, in the time shown.",
+            f"sum(increase(driftbn_windows_degraded_total{{{MINE}}}[$__range]))",
+        ),
+    ):
+        panel = number(title, text, Query(expr)).decimals(0)
+        found.with_panel(panel.thresholds(levels(GREEN, (1, ORANGE))))
+
+
+def _add_records(found: Dashboard) -> None:
+    found.with_panel(
+        graph(
+            "Throughput",
+            "Records a second by what became of them.",
+            Query(
+                f"sum by (monitor, outcome) (rate(driftbn_records_total{{{MINE}}}{RATE}))",
+                "{{monitor}}, {{outcome}}",
+            ),
+            unit="reqps",
+        ).min(0)
+    )
+    found.with_panel(
+        graph(
+            "Waiting in the source",
+            "It should go back to 0; if it grows, the daemon does not keep up.",
+            Query(f"sum by (monitor) (driftbn_source_lag_records{{{MINE}}})", "{{monitor}}"),
+        ).min(0)
+    )
+    found.with_panel(
+        bars(
+            "Rejected records",
+            "Records a second that were set aside, by reason.",
+            Query(
+                f"sum by (reason) (rate(driftbn_records_rejected_total{{{MINE}}}{RATE}))",
+                "{{reason}}",
+            ),
+            unit="reqps",
+        )
+    )
+    found.with_panel(
+        graph(
+            "Waiting for their window",
+            "Records of windows that are not full yet.",
+            Query(f"sum by (monitor) (driftbn_buffer_records{{{MINE}}})", "{{monitor}}"),
+        ).min(0)
+    )
+
+
+def _add_work(found: Dashboard) -> None:
+    bucket = f"rate(driftbn_relearn_duration_seconds_bucket{{{MINE}}}{RATE})"
+    found.with_panel(
+        graph(
+            "Time to relearn",
+            "Half of the windows, and 95 in 100, took at most so long. Gaps: no window came.",
+            Query(f"histogram_quantile(0.5, sum by (phase, le) ({bucket}))", "{{phase}}, half"),
+            Query(f"histogram_quantile(0.95, sum by (phase, le) ({bucket}))", "{{phase}}, 95 %"),
+            unit="s",
+        ).min(0)
+    )
+    found.with_panel(
+        bars(
+            "Windows",
+            "Windows a second by what they were called.",
+            Query(f"sum by (outcome) (rate(driftbn_windows_total{{{MINE}}}{RATE}))", "{{outcome}}"),
+        )
+    )
+    found.with_panel(
+        bars(
+            "Deliveries",
+            "Events a second by outlet and outcome; 0 if there is no outlet.",
+            Query(
+                f"sum by (sink, outcome) (rate(driftbn_notify_total{{{MINE}}}{RATE}))"
+                " or on() vector(0)",
+                "{{sink}} {{outcome}}",
+            ),
+        )
+    )
+    found.with_panel(
+        rows(
+            "What streams do",
+            "Running is well; drained is at its end; waiting and failed need a look.",
+            Query(f"max by (monitor, state) (driftbn_stream_state{{{MINE}}} == 1)"),
+        ).with_transformation(columns({"monitor": "stream", "state": "state"}, ["Time", "Value"]))
+    )
+
+
+def _add_state(found: Dashboard) -> None:
+    found.with_panel(
+        graph(
+            "Age of the checkpoint",
+            "It grows while nothing is new, and must not while records come.",
+            Query(
+                f"max by (monitor) (time() - (driftbn_checkpoint_timestamp_seconds{{{MINE}}} > 0))",
+                "{{monitor}}",
+            ),
+            unit="s",
+        ).min(0)
+    )
+    found.with_panel(
+        graph(
+            "Time to write a checkpoint",
+            "How long the last one took.",
+            Query(
+                f"max by (monitor) (driftbn_checkpoint_duration_seconds{{{MINE}}})", "{{monitor}}"
+            ),
+            unit="s",
+        ).min(0)
+    )
+    found.with_panel(
+        graph(
+            "Memory",
+            "What the process holds.",
+            Query(f"process_resident_memory_bytes{{{ITS}}}", "{{instance}}"),
+            unit="bytes",
+        ).min(0)
+    )
+    found.with_panel(
+        graph(
+            "Processor",
+            "Processors in use; 1 is one whole core.",
+            Query(f"rate(process_cpu_seconds_total{{{ITS}}}{RATE})", "{{instance}}"),
+        ).min(0)
+    )
+    found.with_panel(
+        graph(
+            "Scrapes",
+            "How long it takes to read all metrics.",
+            Query(f"scrape_duration_seconds{{{ITS}}}", "{{instance}}"),
+            unit="s",
+        ).min(0)
+    )
+    found.with_panel(
+        graph(
+            "Series",
+            "How many metrics there are; each stream has a bound of its own.",
+            Query(f"scrape_samples_scraped{{{ITS}}}", "{{instance}}"),
+        ).min(0)
+    )
