@@ -22,6 +22,8 @@ from service.warmup import warm_up_monitor
 logger = logging.getLogger(f"driftbn.{__name__}")
 
 TICK_SECONDS: Final = 0.5
+DRAINING_TICK_SECONDS: Final = 0.05
+"""Where somebody waits for the end."""
 PRUNE_SECONDS: Final = 60.0
 _ENDED: Final = (StreamState.DRAINED, StreamState.FAILED, StreamState.STOPPED)
 
@@ -162,8 +164,11 @@ class Daemon:
         with Signals() as signals:
             try:
                 self.startup(lambda: signals.n_stops > 0)
+                pause = TICK_SECONDS
+                if self.settings.service.exit_when_drained:
+                    pause = DRAINING_TICK_SECONDS
                 while not signals.n_stops and self.tick():
-                    signals.wait(TICK_SECONDS)
+                    signals.wait(pause)
                     if signals.take_reload():
                         self.reload()
                 n_stops = signals.n_stops

@@ -169,7 +169,9 @@ class Comparison:
         value, dof = self.tie_statistics
         if self._bursty:
             value = value / self._tie_discounts
-        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), int(dof.max(initial=1.0)))
+        # A power of two: so that one list of critical values serves many windows.
+        most_dof = 1 << int(dof.max(initial=1.0)).bit_length()
+        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
         p = np.ones(len(dof))
         suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
         p[suspects] = chi_square_p(value[suspects], dof[suspects])

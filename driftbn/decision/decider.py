@@ -31,6 +31,7 @@ RETURN_LEVEL = 0.05
 # Of the false alarms allowed. The tests of nodes keep their level, those of ties stay far below
 # theirs; a changed mechanism is seen with a margin that no share takes away.
 MECHANISM_SHARE = 0.25
+CORRECTED_P = 0.1  # above, a p-value corrected for all tests is no sign of anything as it is
 MAX_CORRECTED = 32  # tests of one family and scale whose dependence between rows is measured
 
 
@@ -182,13 +183,16 @@ class CountDecider:
         n_scales = len(self.config.scales)
         grown = len(regime.windows) >= GROWN_REFERENCE
         n_mechanisms = n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
-        v, p, effect = smallest(comparison.node_p_values, comparison.node_p_value)
-        p = min(1.0, p * n_mechanisms * n_scales / MECHANISM_SHARE)
+        n_all = n_mechanisms * n_scales / MECHANISM_SHARE
+        most = max(CORRECTED_P, self.config.level)
+        v, p, effect = smallest(comparison.node_p_values, comparison.node_p_value, most / n_all)
+        p = min(1.0, p * n_all)
         names = (plan.names[v],)
         found = [FamilyResult(Family.MECHANISM, p, names, scale, n_mechanisms, effect)]
         if n_ties:
-            tie, p, effect = smallest(comparison.tie_p_values, comparison.tie_p_value)
-            p = min(1.0, p * n_ties * n_scales / (1.0 - MECHANISM_SHARE))
+            n_all = n_ties * n_scales / (1.0 - MECHANISM_SHARE)
+            tie, p, effect = smallest(comparison.tie_p_values, comparison.tie_p_value, most / n_all)
+            p = min(1.0, p * n_all)
             fields = tuple(plan.names[i] for i in plan.tie(tie))
             found.append(FamilyResult(Family.ASSOCIATION, p, fields, scale, n_ties, effect))
         return tuple(found)
@@ -266,19 +270,20 @@ class CountDecider:
 
 
 def smallest(
-    p_values: Floats, corrected: Callable[[int], tuple[float, float]]
+    p_values: Floats, corrected: Callable[[int], tuple[float, float]], most: float = 1.0
 ) -> tuple[int, float, float]:
     """Return index, p-value and design effect of the test that rejects most when corrected.
 
     A correction only raises a p-value, so tests are corrected in rising order until the next one
-    is larger already. Where bursty rows make very many tests reject, only the first are corrected.
+    is larger already. Where bursty rows make very many tests reject, only the first are corrected;
+    one above ``most``, which is far from rejecting as it is, stands as it is.
     """
     order = np.flatnonzero(p_values < 1.0)
     best, best_p, best_effect = 0, 1.0, 1.0
     for index in order[np.lexsort((order, p_values[order]))][:MAX_CORRECTED].tolist():
         if p_values[index] >= best_p:
             break
-        p, effect = corrected(index)
+        p, effect = corrected(index) if p_values[index] <= most else (float(p_values[index]), 1.0)
         if p < best_p:
             best, best_p, best_effect = index, p, effect
     return best, best_p, best_effect

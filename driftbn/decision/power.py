@@ -27,7 +27,9 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
     array([10.5])
     """
     largest = int(dof.max(initial=1.0))
-    critical = critical_values(level, max(largest, 1))[np.maximum(dof, 1.0).astype(np.int64)]
+    critical = critical_values(level, 1 << max(largest, 1).bit_length())[
+        np.maximum(dof, 1.0).astype(np.int64)
+    ]
     k = (np.maximum(dof, 1.0) - 1.0) / 2.0
     shift: Floats = (np.sqrt(np.maximum(critical - k, 0.0)) + _NINE_OF_TEN) ** 2 - k
     return np.where(dof >= 1.0, shift, np.inf)

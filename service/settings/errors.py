@@ -18,7 +18,7 @@ from service.settings.secrets import SECRETS, SecretFileError, without_password
 from service.settings.structure import Place, field_at, keys_at, place_of
 from service.text import printable
 
-MAX_VALUE: Final = 80
+MAX_VALUE: Final = 200
 """Characters of a value that are shown."""
 
 _Context: TypeAlias = Mapping[str, Any]
