@@ -166,7 +166,7 @@ def test_every_mistake_is_told_at_once_with_its_path(write: Write) -> None:
             {"source": {"kind": "kafka", "brokers": ["b"], "topic": "t", "partitions": "each"}},
             "monitors[0].source.partitions = 'each' is not allowed: it must be 'merged' where",
         ),
-        ({"name": "x" * 100}, "…"),
+        ({"name": "x" * 300}, "…"),
     ],
 )
 def test_a_bad_monitor_is_told_with_path_value_and_what_is_allowed(
