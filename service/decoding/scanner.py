@@ -13,6 +13,7 @@ from driftbn.errors import DataError
 from driftbn.records import encode
 from driftbn.schema import MissingPolicy, Schema, Variable, VariableKind
 from service.decoding.json_records import Record, split_wide
+from service.decoding.kernels import count_newlines
 from service.decoding.scan_kernel import (
     HASH_FACTOR,
     HASH_MASK,
@@ -31,7 +32,6 @@ _MAX_TEXT_BYTES: Final = 1 << 22
 _MAX_ASKED: Final = 64
 """Values asked about in one text; each costs about as much as a record read the slow way."""
 _MAX_REFUSED: Final = 4096
-_NEWLINE: Final = ord("\n")
 _MAX_PASSES: Final = 4
 
 
@@ -89,7 +89,7 @@ class Scanner:
             Whether all of it is known to be UTF-8.
         """
         array = np.frombuffer(data, np.uint8)
-        n_most = int(np.count_nonzero(array == _NEWLINE)) + 1  # bytes.count takes six times as long
+        n_most = int(count_newlines(array)) + 1
         found = Found(
             np.empty((len(self.schema), n_most), np.uint8),
             np.empty(n_most, np.int64),

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from driftbn.errors import FormatError
+from service.decoding.kernels import count_newlines
 from service.tables import TableFormat
 
 CHUNK_BYTES: Final = 1 << 20
@@ -43,7 +44,7 @@ class Mark:
 
     def after(self, data: bytes, *, with_crc: bool) -> Mark:
         """Return the mark behind more bytes."""
-        n_lines = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
+        n_lines = int(count_newlines(np.frombuffer(data, np.uint8)))
         crc = zlib.crc32(data, self.crc) if with_crc else 0
         return Mark(self.n_bytes + len(data), self.n_lines + n_lines, crc)
 

@@ -1,12 +1,19 @@
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from driftbn.errors import FormatError
 from driftbn.schema import Schema, Variable, VariableKind
 from service.decoding import Decoder, RejectReason, decoder, warm_up
-from service.decoding.kernels import count_names, find_csv_records, find_lines, items_as_lines
+from service.decoding.kernels import (
+    count_names,
+    count_newlines,
+    find_csv_records,
+    find_lines,
+    items_as_lines,
+)
 from service.decoding.scan_kernel import scan
 from service.tables import TableFormat
 from tests.decoding import chunk, decode, rows_of
@@ -252,3 +259,8 @@ def test_nothing_is_compiled_after_warming_up():
     used.decode(chunk(b'[{"a":"x"}]', TableFormat.JSON))
     used.decode(chunk(b"a\n1\n", TableFormat.CSV))
     assert [len(kernel.signatures) for kernel in kernels_used] == before
+
+
+def test_line_breaks_are_counted_as_python_does() -> None:
+    for text in (b"", b"\n", b"a\n\nb", bytes(range(256)) * 5, b"x" * 1000):
+        assert count_newlines(np.frombuffer(text, np.uint8)) == text.count(b"\n")
