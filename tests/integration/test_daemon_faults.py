@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -76,6 +77,31 @@ def test_a_full_disk_stops_reading_and_loses_nothing(
     wait_for(daemon.probe, "it is ready again", 60)
     finish(daemon)
     assert read_history(tmp_path, small_disk / "state") == expected
+
+
+def test_a_second_signal_ends_a_daemon_that_waits_for_room(
+    records: Records, tmp_path: Path, small_disk: Path
+) -> None:
+    feeder = FileFeeder(tmp_path / "records.ndjson")
+    feeder.send(records[: 10 * WINDOW])
+    daemon = file_daemon(tmp_path, follow=True, state_dir=small_disk / "state")
+    daemon.start()
+    wait_for(lambda: count_windows(daemon.history) >= 10, "ten windows")
+    fill(small_disk / "filler")
+    feeder.send(records[10 * WINDOW : 20 * WINDOW])
+    wait_for(lambda: daemon.readiness()[0] == 503, "it is not ready any more")
+    daemon.signal(signal.SIGTERM)
+    wait_for(lambda: daemon.readiness()[0] != 0, "it still answers")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.wait(20) == 1
+    assert "nothing is lost" in daemon.log_tail()
+    (small_disk / "filler").unlink()
+    daemon.start()
+    wait_for(lambda: count_windows(daemon.history) >= 20, "all windows")
+    assert daemon.end() == 0, daemon.log_tail()
+    windows = read_history(tmp_path, small_disk / "state").windows
+    assert sorted(windows) == list(range(20))
+    assert windows[19]["last_record"] == 20 * WINDOW - 1
 
 
 def test_redis_killed_and_started_again(

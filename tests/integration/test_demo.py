@@ -1,0 +1,25 @@
+"""The demonstration, as a newcomer runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.services.daemon import ROOT
+
+
+def test_every_drift_is_found_and_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "service", "demo"],
+        capture_output=True, text=True, timeout=300, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    for headline in (
+        "Drift in demo: the dependency between 'MINVOLSET' and 'VENTMACH' vanished.",
+        "Drift in demo: a dependency appeared between 'MINVOLSET' and 'VENTMACH'.",
+        "Drift in demo: a dependency appeared between 'KINKEDTUBE' and 'BP'.",
+        "Drift in demo: 'HRBP' now comes out differently",
+    ):
+        assert headline in done.stdout
+    assert "http://127.0.0.1:" in done.stdout
+    assert "Traceback" not in done.stderr
