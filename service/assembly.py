@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Final
 
+from service.checkpoint import lane_directory
 from service.committing import Committer, History
 from service.delivery import Deliverer
 from service.endpoint.app import make_app
@@ -114,7 +115,7 @@ class Assembly:
 
     def lanes_path(self, name: str) -> Path:
         """Return where the lanes of a stream have their checkpoints."""
-        return self.settings.service.state_dir / "lanes" / name
+        return lane_directory(self.settings.service.state_dir, name, "").parent
 
     def start_endpoint(self, view: ServiceView) -> None:
         """Listen, if the settings want it.
@@ -207,7 +208,7 @@ class Assembly:
         parts = StreamParts(
             settings=settings,
             source=make_source(settings, journal),
-            directory=self.lanes_path(settings.name),
+            state_dir=state_dir,
             committer=committer,
             quarantine=quarantine,
             observer=self.metrics,

@@ -148,7 +148,7 @@ class MonitorSet:
             If they were made with others.
         """
         for key in self._states.keys():  # noqa: SIM118 - it is no mapping
-            self._read(key)
+            self._fetch(key)  # it stays in memory: mostly it is the only one, and soon needed
             return
 
     def drop(self, key: str) -> None:

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, Final
 
 from driftbn.errors import DriftbnError
-from service.checkpoint import CheckpointDirectory, LockedError
+from service.checkpoint import CheckpointDirectory, LockedError, lane_directory
 from service.committing import Committer
 from service.decoding import Decoded, Decoder
 from service.lanes import Lane
@@ -57,8 +57,8 @@ class StreamParts:
         Of the stream.
     source
         Where its records come from.
-    directory
-        Where its lanes have their checkpoints.
+    state_dir
+        Under which its lanes have their checkpoints.
     committer
         Writes checkpoints and publishes.
     quarantine
@@ -73,7 +73,7 @@ class StreamParts:
 
     settings: StreamSettings
     source: RecordSource
-    directory: Path
+    state_dir: Path
     committer: Committer
     quarantine: Quarantine
     observer: Observer
@@ -197,7 +197,8 @@ class StreamPipeline:
 
     def opened(self, lane: str) -> Position | None:
         """Take over a lane: load its checkpoint and publish what that had to publish."""
-        directory = CheckpointDirectory(self._lane_path(lane), keep=self.parts.keep)
+        path = lane_directory(self.parts.state_dir, self.name, lane)
+        directory = CheckpointDirectory(path, keep=self.parts.keep)
         meta = self._open_directory(directory)
         try:
             taken = Lane(self.parts.settings, lane, directory, meta)
@@ -227,9 +228,6 @@ class StreamPipeline:
             pass
         self._decoders.pop(lane, None)
         self._releases.pop(lane, None)
-
-    def _lane_path(self, lane: str) -> Path:
-        return self.parts.directory / (lane or "main")
 
     def _open_directory(self, directory: CheckpointDirectory) -> Mapping[str, Any] | None:
         """Open a lane's directory; where another process may hold it for good reason, wait."""

@@ -12,6 +12,8 @@ KEY: Final = Parameter(
     "key", "Which monitor of a keyed stream; left out for a stream without a key.", default=""
 )
 WINDOW: Final = Parameter("window", "Number of the window; the newest unless given.", int)
+CURSOR: Final = Parameter("cursor", "Where to go on: `next` of the page before.", int)
+"""For pages of what is numbered."""
 DEFAULT_PAGE: Final = 100
 """Items of a page unless the client says otherwise."""
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,8 +27,9 @@ from tests.integration.histories import (
 from tests.services.daemon import DaemonService
 from tests.services.feeders import FileFeeder, KafkaFeeder, RedisFeeder
 from tests.services.kafka import KafkaService
-from tests.services.process import HOST, free_port, missing, wait_for
+from tests.services.process import HOST, free_port, wait_for
 from tests.services.redis import RedisService
+from tests.small_disk import small_disk_at
 
 Records = list[dict[str, Any]]
 HALF = N_WINDOWS // 2 * WINDOW
@@ -44,13 +43,8 @@ def finish(daemon: DaemonService) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with little room."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    if os.geteuid() != 0:
-        missing("only root can mount a small file system")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(path)], check=True)
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
+    with small_disk_at(tmp_path / "disk", "24m") as path:
+        yield path
 
 
 def fill(path: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 from service.checkpoint import CheckpointDirectory, CheckpointError, LockedError, files, segments
 from service.checkpoint.manifest import Place
 from service.checkpoint.verification import read_manifest
+from tests.small_disk import small_disk_at
 
 N_KILLS = 40
 ROOT = Path(__file__).parents[2]
@@ -313,21 +314,8 @@ def test_everything_named_is_on_disk_before_its_name_and_old_files_go_last(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        reason = f"no file system can be mounted here: {done.stderr.strip()}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with small_disk_at(tmp_path / "disk", "1m") as path:
+        yield path
 
 
 def test_a_full_disk_loses_nothing_and_work_goes_on_when_there_is_room(small_disk: Path) -> None:

@@ -24,6 +24,7 @@ from driftbn.report import WindowReport
 from service.cloud_events import EventState, publication_of
 from service.events import Publication
 from service.store import Store, StoreError, database
+from tests.small_disk import small_disk_at
 
 N_KILLS = 40
 ROOT = Path(__file__).parents[2]
@@ -184,21 +185,8 @@ def test_a_process_killed_again_and_again_leaves_the_same_history(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        reason = f"no file system can be mounted here: {done.stderr.strip()}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with small_disk_at(tmp_path / "disk", "1m") as path:
+        yield path
 
 
 def test_a_full_disk_is_told_and_work_goes_on_when_there_is_room(

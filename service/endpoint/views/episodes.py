@@ -7,7 +7,7 @@ from starlette.responses import Response
 from service.endpoint.documents import episode_document
 from service.endpoint.limits import Limits
 from service.endpoint.operations import Call, Operation, Parameter, Place, Reply, json_response
-from service.endpoint.parameters import KEY, MONITOR, limit
+from service.endpoint.parameters import CURSOR, KEY, MONITOR, limit
 from service.endpoint.problems import PROBLEM_TYPE, not_found
 from service.endpoint.schemas import PROBLEM, WHOLE, optional, page, record, ref
 from service.endpoint.views.finding import find_monitor
@@ -34,7 +34,7 @@ def operations(limits: Limits) -> tuple[Operation, ...]:
             parameters=(
                 MONITOR,
                 KEY,
-                Parameter("cursor", "Where to go on: `next` of the page before.", int),
+                CURSOR,
                 limit(limits),
             ),
         ),

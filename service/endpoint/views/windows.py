@@ -7,7 +7,7 @@ from starlette.responses import Response
 from service.endpoint.documents import edge_document, series_document, window_document
 from service.endpoint.limits import Limits
 from service.endpoint.operations import Call, Operation, Parameter, Place, Reply, json_response
-from service.endpoint.parameters import KEY, MONITOR, limit
+from service.endpoint.parameters import CURSOR, KEY, MONITOR, limit
 from service.endpoint.problems import PROBLEM_TYPE, bad_value
 from service.endpoint.schemas import PROBLEM, array, page, record, ref
 from service.endpoint.views.finding import find_monitor, find_window
@@ -40,7 +40,7 @@ def operations(limits: Limits) -> tuple[Operation, ...]:
                 Parameter(
                     "drift", "Whether to leave out windows without drift.", bool, default=False
                 ),
-                Parameter("cursor", "Where to go on: `next` of the page before.", int),
+                CURSOR,
                 limit(limits),
             ),
         ),
