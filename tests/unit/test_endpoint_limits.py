@@ -112,7 +112,9 @@ def test_a_bomb_is_cut_off(codec: str, pack: object) -> None:
     assert "endpoint.max_decoded_bytes" in caught.value.detail
 
 
-@pytest.mark.parametrize("body", [b"no gzip at all", gzip.compress(b"x" * 99)[:-9]])
+@pytest.mark.parametrize(
+    "body", [b"no gzip at all", gzip.compress(b"x" * 99, mtime=0)[:-9]], ids=["other", "cut off"]
+)
 def test_a_body_that_is_not_in_its_compression_is_refused(body: bytes) -> None:
     problem = problem_of(request_of([body], {"Content-Encoding": "gzip"}))
 
