@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,6 +56,14 @@ class Verdict:
     scale: int
     families: tuple[FamilyResult, ...]
     comparison: Comparison
+
+
+class Judged(NamedTuple):
+    """A window judged by a regime."""
+
+    regime: Regime
+    group: Group
+    verdict: Verdict
 
 
 class CountDecider:
@@ -138,20 +147,32 @@ class CountDecider:
         if self.left is not None:
             return self._settle(self.left, window)
         group = regime.read(window)
-        verdict = self.judge(regime, group, fresh=fresh)
-        if verdict.p_value <= self.config.level:
-            naming = self._name(regime, verdict.comparison, window)
-            is_large = naming.effect >= self.config.min_effect
-            level = DriftLevel.DRIFT if is_large else DriftLevel.NEGLIGIBLE
-            decision = _named(self._decision(level, regime, verdict), naming)
-            if is_large:
-                return self._alarm(index, window, replace(decision, scale=verdict.scale))
-            return self._stay(decision, regime, group, fresh=fresh)
-        if not verdict.comparison.has_tests:
-            return self.episodes.go_on(self._decision(DriftLevel.UNDECIDED, regime, verdict))
+        judged = Judged(regime, group, self.judge(regime, group, fresh=fresh))
+        if judged.verdict.p_value <= self.config.level:
+            return self._reject(index, judged, window, fresh=fresh)
+        if not judged.verdict.comparison.has_tests:
+            return self.episodes.go_on(self._decision(DriftLevel.UNDECIDED, regime, judged.verdict))
         self._look_at_shadow(index, regime, group)
-        decision = self._decision(DriftLevel.STABLE, regime, verdict)
-        return self._stay(decision, regime, group, fresh=fresh)
+        decision = self._decision(DriftLevel.STABLE, regime, judged.verdict)
+        return self._stay(decision, judged, fresh=fresh)
+
+    def _reject(
+        self, index: int, judged: Judged, window: WindowEvidence, *, fresh: bool
+    ) -> DriftDecision:
+        """Name what changed, unless it is smaller than wanted or a known regime come back."""
+        if self.config.quiet_returns and judged.verdict.scale == 1:
+            judged = self._nearest(judged, window)
+        regime, verdict = judged.regime, judged.verdict
+        if verdict.p_value > self.config.level:
+            decision = self._decision(DriftLevel.STABLE, regime, verdict)
+            return self._stay(replace(decision, recurring=True), judged, fresh=fresh)
+        naming = self._name(regime, verdict.comparison, window)
+        is_large = naming.effect >= self.config.min_effect
+        level = DriftLevel.DRIFT if is_large else DriftLevel.NEGLIGIBLE
+        decision = _named(self._decision(level, regime, verdict), naming)
+        if is_large:
+            return self._alarm(index, window, replace(decision, scale=verdict.scale))
+        return self._stay(decision, judged, fresh=fresh)
 
     def _look_at_shadow(self, index: int, regime: Regime, group: Group) -> None:
         if not self.shadow.is_due(index, regime):
@@ -197,12 +218,10 @@ class CountDecider:
             found.append(FamilyResult(Family.ASSOCIATION, p, fields, scale, n_ties, effect))
         return tuple(found)
 
-    def _stay(
-        self, decision: DriftDecision, regime: Regime, group: Group, *, fresh: bool
-    ) -> DriftDecision:
+    def _stay(self, decision: DriftDecision, judged: Judged, *, fresh: bool) -> DriftDecision:
         if not fresh:
             return self.episodes.go_on(decision)
-        regime.join(group)
+        judged.regime.join(judged.group)
         return self.episodes.quiet(decision)
 
     def _alarm(self, index: int, window: WindowEvidence, decision: DriftDecision) -> DriftDecision:
@@ -234,6 +253,30 @@ class CountDecider:
         regime.trim(ARCHIVED_WINDOWS)
         self.archive.append(regime)
         del self.archive[: -self.config.archived_regimes or None]
+
+    def _nearest(self, judged: Judged, window: WindowEvidence) -> Judged:
+        """Go on from the regime that a window differs from least: the present, or an archived one.
+
+        That is one whose tests do not reject, or else the one from which fewest changes lead here.
+        """
+        known = [judged, *(self._look_back(earlier, window) for earlier in reversed(self.archive))]
+        nearest = max(known, key=lambda one: one.verdict.p_value)
+        if nearest.verdict.p_value <= self.config.level:
+            named = [self._name(one.regime, one.verdict.comparison, window) for one in known]
+            sizes = [len(naming.edges) + len(naming.nodes) or len(window.names) for naming in named]
+            nearest = known[sizes.index(min(sizes))]
+        if nearest is not judged:
+            self.archive.remove(nearest.regime)
+            self._archive(judged.regime)
+            self.regime = nearest.regime
+        return nearest
+
+    def _look_back(self, regime: Regime, window: WindowEvidence) -> Judged:
+        group = regime.read(window)
+        comparison = regime.compare(group)
+        families = self._families(regime, comparison, 1)
+        p = smallest_of(families) if comparison.has_tests else 0.0
+        return Judged(regime, group, Verdict(p, 1, families, comparison))
 
     def _returned(self, window: WindowEvidence) -> tuple[Regime, Group] | None:
         """Return the archived regime that explains a window best, if one does."""

@@ -32,6 +32,9 @@ class DecisionConfig:
         Windows of a full reference.
     archived_regimes
         Earlier regimes that are remembered.
+    quiet_returns
+        Whether a window that a remembered regime explains is no alarm: the stream goes on from
+        there. For streams with day and night, with windows that begin and end where these do.
     reference_alpha
         Level of the independence tests on the windows of the reference taken together.
     dependent_rows
@@ -57,6 +60,7 @@ class DecisionConfig:
     scales: tuple[int, ...] = ()
     reference_windows: int = 8
     archived_regimes: int = 4
+    quiet_returns: bool = False
     reference_alpha: float = 0.001
     dependent_rows: bool = True
     shadow_share: float = 0.05

@@ -107,6 +107,8 @@ def _headline(report: WindowReport) -> str:
             return f"{window}: a change too small for an alarm; {summary_of(decision)}."
         case DriftLevel.SETTLING:
             return f"{window}, after a drift: {_settled(decision)}."
+        case DriftLevel.STABLE if decision.recurring:
+            return f"{window}: the relations are back to an earlier state, which is no alarm."
         case DriftLevel.STABLE:
             return f"{window}: no sign of a change in the relations between the fields."
         case DriftLevel.LEARNING:

@@ -65,6 +65,11 @@ def _add_decision_options(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="smaller changes are told and raise no alarm (%(default)s)",
     )
+    group.add_argument(
+        "--quiet-returns",
+        action="store_true",
+        help="what was so before may come back without an alarm, as day and night do",
+    )
     group.add_argument("--target", metavar="COLUMN", help="say whether changes touch it")
     group.add_argument(
         "--rule",
@@ -103,7 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _base_config(arguments: argparse.Namespace) -> MonitorConfig:
     return MonitorConfig(
-        decision=DecisionConfig(min_effect=arguments.min_effect),
+        decision=DecisionConfig(
+            min_effect=arguments.min_effect, quiet_returns=arguments.quiet_returns
+        ),
         target=arguments.target,
         rule=DecisionRule(arguments.rule),
         threshold=arguments.threshold,

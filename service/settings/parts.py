@@ -129,6 +129,9 @@ class DecisionSettings(Section):
     """Windows of a full reference."""
     archived_regimes: Annotated[int, _integer(0, 64)] = 4
     """Earlier regimes that are remembered."""
+    quiet_returns: Flag = False
+    """Whether a window that a remembered regime explains is no alarm: for streams with day and
+    night, with windows that begin and end where these do."""
     reference_alpha: Level = 0.001
     """Level of the independence tests on the windows of the reference taken together."""
     dependent_rows: Flag = True

@@ -17,6 +17,7 @@ from driftbn import (
     DriftMonitor,
     LearnerConfig,
     MonitorConfig,
+    WindowConfig,
     WindowReport,
 )
 from driftbn.datasets import (
@@ -34,6 +35,7 @@ from driftbn.datasets import (
     random_network,
     remove_edge,
     reverse_edge,
+    sample,
 )
 from driftbn.decision.outcome import EpisodeEvent
 
@@ -207,6 +209,33 @@ def test_what_comes_back_is_recognised() -> None:
     assert [d.episode for d in settled] == [0, 1, 2]
     returned = found[10].decision.edges[0]
     assert (returned.pair, returned.change) == (("bronc", "smoke"), ChangeType.ADDED)
+
+
+def test_day_and_night_alarm_once_where_returns_are_quiet() -> None:
+    """Windows as long as a quarter of a day, by event time, and a change in the last night."""
+    night = removed().network
+    worse = remove_edge(night, "either", "dysp").network
+    config = MonitorConfig(
+        window=WindowConfig(seconds=6 * 3600),
+        decision=DecisionConfig(quiet_returns=True),
+        time_column="at",
+    )
+    monitor, found, seed = DriftMonitor(config), [], 0
+    nights = [night] * 5 + [worse]
+    for day, other in enumerate(nights):
+        for half, network in enumerate((asia(), other)):
+            for quarter in range(2):
+                seed += 1
+                rows = sample(network, ROWS, seed)
+                start = day * 86_400 + half * 43_200 + quarter * 21_600
+                rows["at"] = start + np.linspace(0.0, 21_599.0, ROWS)
+                found += monitor.update(rows)
+    found += monitor.finish()
+    assert len(found) == 4 * len(nights)
+    assert alarms(found) == [2, 22]
+    assert [edge.pair for edge in found[22].decision.edges] == [("dysp", "either")]
+    back = [report.index for report in found if report.decision.recurring]
+    assert back == list(range(4, 22, 2))
 
 
 @each_seed

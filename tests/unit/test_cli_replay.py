@@ -226,6 +226,14 @@ def test_settings_reach_the_monitor(run: Run, table: Path) -> None:
     assert run("replay", table, *SIZE, "--columns", "smoke,bronc").levels[N_BEFORE] == "drift"
 
 
+def test_what_comes_back_is_quiet_if_asked(run: Run, frame: pd.DataFrame, tmp_path: Path) -> None:
+    there = frame[: N_WINDOWS * WINDOW]
+    path = tmp_path / "back.csv"
+    pd.concat([there, there[: 2 * WINDOW]]).to_csv(path, index=False)
+    assert run("replay", path, *SIZE).levels[N_WINDOWS] == "drift"
+    assert run("replay", path, *SIZE, "--quiet-returns").levels[N_WINDOWS] == "stable"
+
+
 def test_a_rule_on_raw_distances_decides_if_asked(run: Run, table: Path) -> None:
     words = ["--rule", "threshold", "--threshold"]
     assert set(run("replay", table, *SIZE, *words, 100).levels) == {"stable"}

@@ -212,6 +212,33 @@ def test_a_regime_that_was_forgotten_is_a_new_one() -> None:
     assert [(d.regime, d.recurring) for d in settled] == [(1, False), (2, False)]
 
 
+def test_a_regime_known_before_may_come_back_without_an_alarm() -> None:
+    """Day and night: the first night is a change, later ones and days are not."""
+    config = DecisionConfig(quiet_returns=True)
+    decider = CountDecider(config, LEARNER)
+    decisions = play(decider, [BEFORE] * 5 + [AFTER] * 6 + [BEFORE] * 4 + [AFTER] * 4, 6)
+    assert [index for index, found in enumerate(decisions) if found.drift] == [5]
+    back = [index for index, found in enumerate(decisions) if found.recurring]
+    assert back == [11, 15]
+    assert [decisions[index].regime for index in back] == [0, 1]
+    assert [decisions[index].episode for index in back] == [None, None]
+    assert [regime.number for regime in decider.archive] == [0]
+    assert decider.regime is not None
+    assert len(decider.regime.windows) == 4 + 4  # what was kept of the first night, and the second
+
+
+def test_a_change_is_named_from_the_nearest_regime_where_returns_are_quiet() -> None:
+    """The second night another dependency is gone: that of every night is not told again."""
+    worse = remove_edge(AFTER, "either", "dysp").network
+    stretches = [BEFORE] * 5 + [AFTER] * 6 + [BEFORE] * 4 + [worse] * 2
+    quiet = play(CountDecider(DecisionConfig(quiet_returns=True), LEARNER), stretches, 6)
+    assert [edge.pair for edge in quiet[15].edges] == [("dysp", "either")]
+    assert quiet[15].regime == 1
+    loud = play(CountDecider(DecisionConfig(), LEARNER), stretches, 6)
+    named = {edge.pair for edge in loud[15].edges}
+    assert {("bronc", "smoke"), ("dysp", "either")} <= named
+
+
 def test_a_false_alarm_is_taken_back_by_the_next_window() -> None:
     """The change lasts for one window only."""
     decisions = play(

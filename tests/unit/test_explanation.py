@@ -266,6 +266,12 @@ def test_recurring_names_the_regime() -> None:
     assert "regime" not in said(DRIFT)
 
 
+def test_a_quiet_return_is_no_alarm_and_names_the_regime() -> None:
+    text = said(replace(STABLE, recurring=True, regime=3))
+    assert "back to an earlier state, which is no alarm" in text
+    assert "The relations are back to what they were in regime 3" in text
+
+
 def test_undecided_window_advises_larger_ones() -> None:
     explanation = make_report(DriftDecision(DriftLevel.UNDECIDED, 0.01)).explain()
     assert "too few records for any test" in explanation.headline
