@@ -1,8 +1,6 @@
 """``python -m service`` is ``driftbn``."""
 
-import sys
-
-from service.cli import main
+from service.cli import run_program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -91,6 +93,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         note("interrupted")
         return ExitCode.INTERRUPTED
+
+
+def run_program() -> NoReturn:
+    """Run the command of the process and end it.
+
+    The interpreter is not taken down: a thread of Arrow that still lets go of what it has read
+    would find it gone, and abort a program that has done all it had to.
+    """
+    code = main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = ExitCode.BROKEN_PIPE
+    sys.stderr.flush()
+    logging.shutdown()
+    os._exit(code)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -162,14 +162,16 @@ def test_checkpoints_deleted_meanwhile_are_left_out(
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = set()
-    for _ in range(100):
-        for one in survey(lane_of(state), checksums=True):
-            assert one.problem is None
-            seen.add(one.number)
-    stopped.set()
-    writer.join()
-    assert len(seen) > 10
+    seen: set[int] = set()
+    try:
+        while len(seen) < 100 and writer.is_alive():
+            for one in survey(lane_of(state), checksums=True):
+                assert one.problem is None
+                seen.add(one.number)
+    finally:
+        stopped.set()
+        writer.join()
+    assert len(seen) >= 100
 
 
 def test_nothing_is_changed(run: Run, state: Path) -> None:
