@@ -23,7 +23,7 @@ from service.sources.kafka_sight import Sight
 from service.sources.kafka_topic import Topic, reason_of
 from service.tables import TableFormat
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 BATCH_MESSAGES: Final = 4096
 CHECK_SECONDS: Final = 60.0

@@ -6,7 +6,7 @@ import logging
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 
 class GroupOffsets:

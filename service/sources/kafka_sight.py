@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from service.settings import KafkaSourceSettings
 from service.sources.base import SourceError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 
 class Sight:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from service.settings import KafkaSourceSettings, Start
 from service.sources.base import SourceError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 ANSWER_SECONDS: Final = 2.0
 """How long a broker may take to answer a question; short, since reading waits for it."""

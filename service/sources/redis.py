@@ -16,7 +16,7 @@ from service.sources.redis_ids import GivenIds, entry_id, ids_since
 from service.sources.redis_records import as_block, n_together
 from service.sources.redis_stream import Entry, StreamClient, code_of
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 BATCH_ENTRIES: Final = 2000
 """So many entries are fetched at once at most."""

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import logging
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import service
 from driftbn.errors import ConfigError
 from service.logs import ServiceHandler, configure_logging
 from service.settings import LogFormat, LogLevel, LogSettings
@@ -199,6 +202,24 @@ def test_another_stream_is_not_taken_for_the_journal(stream: io.StringIO, journa
     configure_logging(LogSettings(), stream, environ={"JOURNAL_STREAM": journal})
     LOG.info("i")
     assert not stream.getvalue().startswith("<")
+
+
+def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
+    names = [
+        found.name
+        for found in pkgutil.walk_packages(service.__path__, "service.")
+        if not found.name.endswith("__main__")
+    ]
+    modules = [importlib.import_module(name) for name in names]
+    loggers = {
+        f"{module.__name__}.{name}": value.name
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, logging.Logger)
+    }
+    assert loggers
+    strange = {place: name for place, name in loggers.items() if not name.startswith("driftbn.")}
+    assert strange == {}
 
 
 def test_standard_error_is_where_logs_go_first() -> None:
