@@ -48,7 +48,8 @@ class Partitions(StrEnum):
     """How the partitions of a topic are read."""
 
     MERGED = "merged"
-    """As one stream, in an order that does not change when it is read again."""
+    """As one stream: in the order of each partition, while the order between partitions may differ
+    when they are read again."""
     EACH = "each"
     """Each by itself; needs a stream with a key, whose values must not change partition."""
 
