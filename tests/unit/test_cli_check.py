@@ -15,8 +15,8 @@ import pytest
 from driftbn.errors import MissingExtraError
 from service.commands import check
 from service.errors import UsageError
+from tests.settings_files import CONFIGS
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 SETTINGS = """
 [service]
 state_dir = "state"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,17 +36,8 @@ from service.settings import outlets as outlet_tables
 from service.settings.base import Section
 from service.settings.printing import toml
 from service.settings.structure import fields_of
+from tests.settings_files import CONFIGS, EXAMPLES, MINIMAL, Write, stream, writer
 
-CONFIGS = Path(__file__).parents[2] / "configs"
-EXAMPLES = sorted(CONFIGS.glob("*.toml"))
-MINIMAL = """
-[service]
-state_dir = "state"
-[[monitors]]
-name = "orders"
-[monitors.source]
-kind = "stdin"
-"""
 PARTS: list[tuple[type[Any], type[Section]]] = [
     (MonitorConfig, StreamSettings),
     (WindowConfig, WindowSettings),
@@ -56,21 +47,10 @@ PARTS: list[tuple[type[Any], type[Section]]] = [
     (Knowledge, KnowledgeSettings),
 ]
 
-Write = Callable[[str], Path]
-
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def call(text: str) -> Path:
-        path = tmp_path / "driftbn.toml"
-        path.write_text(text)
-        return path
-
-    return call
-
-
-def stream(**settings: Any) -> StreamSettings:
-    return StreamSettings.model_validate({"name": "orders", "source": {"kind": "stdin"}} | settings)
+    return writer(tmp_path)
 
 
 # The settings mirror the library

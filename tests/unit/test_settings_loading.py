@@ -5,7 +5,7 @@ import itertools
 import json
 import stat
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from driftbn.errors import ConfigError
 from driftbn.schema import Schema, Variable, VariableKind
 from service.settings import (
     SettingsError,
-    StreamSettings,
     WebhookOutletSettings,
     load_settings,
     read_settings,
@@ -26,28 +25,12 @@ from service.settings import (
     settings_path,
     settings_toml,
 )
-
-CONFIGS = Path(__file__).parents[2] / "configs"
-EXAMPLES = sorted(CONFIGS.glob("*.toml"))
-MINIMAL = """
-[service]
-state_dir = "state"
-[[monitors]]
-name = "orders"
-[monitors.source]
-kind = "stdin"
-"""
-Write = Callable[[str], Path]
+from tests.settings_files import CONFIGS, EXAMPLES, MINIMAL, Write, stream, writer
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def call(text: str) -> Path:
-        path = tmp_path / "driftbn.toml"
-        path.write_text(text)
-        return path
-
-    return call
+    return writer(tmp_path)
 
 
 def lines_of(path: Path | None, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -56,10 +39,6 @@ def lines_of(path: Path | None, environ: Mapping[str, str] | None = None) -> tup
         load_settings(path, environ or {})
     directory = "" if path is None else f"{path.parent}/"
     return tuple(line.replace(directory, "") for line in caught.value.lines)
-
-
-def stream(**settings: Any) -> StreamSettings:
-    return StreamSettings.model_validate({"name": "orders", "source": {"kind": "stdin"}} | settings)
 
 
 # What is refused

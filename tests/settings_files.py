@@ -1,0 +1,38 @@
+"""Settings in files, for tests of what is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from service.settings import StreamSettings
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+EXAMPLES = sorted(CONFIGS.glob("*.toml"))
+MINIMAL = """
+[service]
+state_dir = "state"
+[[monitors]]
+name = "orders"
+[monitors.source]
+kind = "stdin"
+"""
+
+Write = Callable[[str], Path]
+
+
+def writer(directory: Path) -> Write:
+    """Return what writes a text as the settings of a directory."""
+
+    def write(text: str) -> Path:
+        path = directory / "driftbn.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def stream(**settings: Any) -> StreamSettings:
+    """Return a stream whose settings are the usual ones but for some."""
+    return StreamSettings.model_validate({"name": "orders", "source": {"kind": "stdin"}} | settings)
