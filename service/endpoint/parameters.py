@@ -12,10 +12,13 @@ KEY: Final = Parameter(
     "key", "Which monitor of a keyed stream; left out for a stream without a key.", default=""
 )
 WINDOW: Final = Parameter("window", "Number of the window; the newest unless given.", int)
-CURSOR: Final = Parameter("cursor", "Where to go on: `next` of the page before.", int)
-"""For pages of what is numbered."""
 DEFAULT_PAGE: Final = 100
 """Items of a page unless the client says otherwise."""
+
+
+def numbered_pages(limits: Limits) -> tuple[Parameter, ...]:
+    """Return the parameters of pages of what is numbered."""
+    return Parameter("cursor", "Where to go on: `next` of the page before.", int), limit(limits)
 
 
 def limit(limits: Limits, default: int = DEFAULT_PAGE) -> Parameter:

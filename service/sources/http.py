@@ -42,6 +42,7 @@ class HttpSource:
     """
 
     name = "HTTP ingest"
+    drained: Final = False  # somebody may always send more
 
     def __init__(self, settings: HttpSourceSettings, journal: Journal) -> None:
         self._settings = settings
@@ -50,11 +51,6 @@ class HttpSource:
         self._waiting: list[Body] = []
         self._is_open = False
         self._ready = False
-
-    @property
-    def drained(self) -> bool:
-        """Never: somebody may always send more."""
-        return False
 
     @property
     def ready(self) -> bool:
@@ -143,8 +139,3 @@ def _place(bodies: Sequence[Body]) -> Callable[[int, int], str]:
         return f"body {sequences[i]}, record {record - firsts[i] + 1}"
 
     return place
-
-
-def _is_of(body: Body, schema: pa.Schema) -> bool:
-    """Whether a body has these columns and was made of records, or was not, as those were."""
-    return bool(body.table.schema.equals(schema, check_metadata=True))

@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from driftbn.errors import ConfigError
-from service.settings import KafkaSourceSettings, Partitions, StreamSettings
-from service.sources.base import Chunk, LaneListener, Position, RecordSource, SourceError
+from service.settings import KafkaSourceSettings, Partitions
+from service.sources.base import Chunk, LaneListener, Position, SourceError
 from service.sources.kafka_client import client_options, is_incremental
 from service.sources.kafka_commits import GroupOffsets
 from service.sources.kafka_lane import LaneMessages
@@ -22,6 +22,10 @@ from service.sources.kafka_lanes import Lanes, offsets_of
 from service.sources.kafka_sight import Sight
 from service.sources.kafka_topic import Topic, reason_of
 from service.tables import TableFormat
+
+if TYPE_CHECKING:
+    from service.journal import Journal
+    from service.settings import StreamSettings
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
@@ -36,12 +40,10 @@ CLOSE_SECONDS: Final = 2.0
 """How long the last commit may take."""
 
 
-def make(stream: StreamSettings, journal: object) -> RecordSource:
-    """Return the source that a stream's settings describe; it needs no journal."""
-    settings = stream.source
-    if not isinstance(settings, KafkaSourceSettings):
-        raise ConfigError("source.kind", settings.kind, "'kafka'")
-    return KafkaSource(settings)
+def make(stream: StreamSettings, journal: Journal | None = None) -> KafkaSource:
+    """Return the source of a stream that is a topic."""
+    assert isinstance(stream.source, KafkaSourceSettings)  # the factory chose by its kind
+    return KafkaSource(stream.source)
 
 
 class KafkaSource:
@@ -68,6 +70,8 @@ class KafkaSource:
         If the format or an option does not go with Kafka.
     """
 
+    drained: Final = False  # more may come
+
     def __init__(
         self, settings: KafkaSourceSettings, *, clock: Callable[[], float] = monotonic
     ) -> None:
@@ -92,11 +96,6 @@ class KafkaSource:
         self._sight = Sight(self.settings)
         self._broken = False
         self._looked_at = -CHECK_SECONDS
-
-    @property
-    def drained(self) -> bool:
-        """Never: more may come."""
-        return False
 
     @property
     def ready(self) -> bool:

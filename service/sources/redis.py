@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import redis
 
-from driftbn.errors import ConfigError
-from service.settings import RedisSourceSettings, Start, StreamSettings
-from service.sources.base import Chunk, LaneListener, Position, RecordSource, SourceError
+from service.settings import RedisSourceSettings, Start
+from service.sources.base import Chunk, LaneListener, Position, SourceError
 from service.sources.redis_ids import GivenIds, entry_id, ids_since
 from service.sources.redis_records import as_block, n_together
 from service.sources.redis_stream import Entry, StreamClient, code_of
+
+if TYPE_CHECKING:
+    from service.journal import Journal
+    from service.settings import StreamSettings
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
@@ -30,12 +33,10 @@ BEHIND_SECONDS: Final = 2.0
 """How often to ask how many entries wait."""
 
 
-def make(stream: StreamSettings, journal: object) -> RecordSource:
-    """Return the source that a stream's settings describe; it needs no journal."""
-    settings = stream.source
-    if not isinstance(settings, RedisSourceSettings):
-        raise ConfigError("source.kind", settings.kind, "'redis'")
-    return RedisSource(settings)
+def make(stream: StreamSettings, journal: Journal | None = None) -> RedisSource:
+    """Return the source of a stream that is in Redis."""
+    assert isinstance(stream.source, RedisSourceSettings)  # the factory chose by its kind
+    return RedisSource(stream.source)
 
 
 class RedisSource:
@@ -57,6 +58,8 @@ class RedisSource:
         Seconds that only go forward.
     """
 
+    drained: Final = False  # more may come
+
     def __init__(
         self, settings: RedisSourceSettings, *, clock: Callable[[], float] = monotonic
     ) -> None:
@@ -77,11 +80,6 @@ class RedisSource:
         self._count = BATCH_ENTRIES
         self._n_behind: int | None = None
         self._behind_at = self._claim_at = 0.0
-
-    @property
-    def drained(self) -> bool:
-        """Never: more may come."""
-        return False
 
     @property
     def ready(self) -> bool:

@@ -7,10 +7,11 @@ from starlette.responses import Response
 from service.endpoint.documents import episode_document
 from service.endpoint.limits import Limits
 from service.endpoint.operations import Call, Operation, Parameter, Place, Reply, json_response
-from service.endpoint.parameters import CURSOR, KEY, MONITOR, limit
+from service.endpoint.parameters import KEY, MONITOR, numbered_pages
 from service.endpoint.problems import PROBLEM_TYPE, not_found
 from service.endpoint.schemas import PROBLEM, WHOLE, optional, page, record, ref
 from service.endpoint.views.finding import find_monitor
+from service.endpoint.views.paging import numbered_page
 from service.store import EpisodeRow
 
 _BASE = "/api/v1/monitors/{name}/episodes"
@@ -31,12 +32,7 @@ def operations(limits: Limits) -> tuple[Operation, ...]:
             "Episodes, the newest first.",
             episodes,
             {200: Reply("A page of episodes.", page(ref("Episode"))), 404: unknown},
-            parameters=(
-                MONITOR,
-                KEY,
-                CURSOR,
-                limit(limits),
-            ),
+            parameters=(MONITOR, KEY, *numbered_pages(limits)),
         ),
         Operation(
             f"{_BASE}/{{number}}",
@@ -63,8 +59,7 @@ def episodes(call: Call) -> Response:
         before=call.optional_number("cursor"),
         limit=most + 1,
     )
-    more = str(found[most - 1].episode) if len(found) > most else None
-    return json_response({"items": [episode_document(row) for row in found[:most]], "next": more})
+    return numbered_page([(row.episode, episode_document(row)) for row in found], most)
 
 
 def episode(call: Call) -> Response:

@@ -7,10 +7,11 @@ from starlette.responses import Response
 from service.endpoint.documents import edge_document, series_document, window_document
 from service.endpoint.limits import Limits
 from service.endpoint.operations import Call, Operation, Parameter, Place, Reply, json_response
-from service.endpoint.parameters import CURSOR, KEY, MONITOR, limit
+from service.endpoint.parameters import KEY, MONITOR, limit, numbered_pages
 from service.endpoint.problems import PROBLEM_TYPE, bad_value
 from service.endpoint.schemas import PROBLEM, array, page, record, ref
 from service.endpoint.views.finding import find_monitor, find_window
+from service.endpoint.views.paging import numbered_page
 
 MAX_SERIES = 10_000
 """Windows of a time line; as columns even so many are small."""
@@ -40,8 +41,7 @@ def operations(limits: Limits) -> tuple[Operation, ...]:
                 Parameter(
                     "drift", "Whether to leave out windows without drift.", bool, default=False
                 ),
-                CURSOR,
-                limit(limits),
+                *numbered_pages(limits),
             ),
         ),
         Operation(
@@ -106,9 +106,7 @@ def windows(call: Call) -> Response:
         limit=most + 1,
         drift_only=bool(call.flag("drift")),
     )
-    more = str(found[most - 1].window_index) if len(found) > most else None
-    items = [window_document(row) for row in found[:most]]
-    return json_response({"items": items, "next": more})
+    return numbered_page([(row.window_index, window_document(row)) for row in found], most)
 
 
 def window(call: Call) -> Response:
