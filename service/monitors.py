@@ -8,17 +8,24 @@ import struct
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Final, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from driftbn import DriftMonitor, MonitorConfig, WindowReport
 from driftbn.errors import DriftbnError
+from driftbn.reporting.words import counted, shortened
 from driftbn.schema import Schema
 from service.cloud_events import EventState
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
 _HEAD: Final = struct.Struct("<I")
 """Length of the JSON before the snapshot."""
+_TABLES: Final = frozenset({"window", "learner", "decision", "schema", "knowledge"})
+_MAX_SHOWN: Final = 80  # characters of a value in a message
 
 
 class States(Protocol):
@@ -36,6 +43,17 @@ class States(Protocol):
     def __contains__(self, key: object) -> bool: ...
 
 
+class ChangedSetting(NamedTuple):
+    """A setting that is another now."""
+
+    name: str
+    before: object
+    now: object
+
+    def __str__(self) -> str:
+        return f"{self.name} was {_shown(self.before)} and is {_shown(self.now)}"
+
+
 class ChangedSettingsError(DriftbnError):
     """A monitor was kept with other settings than it is to go on with.
 
@@ -43,17 +61,18 @@ class ChangedSettingsError(DriftbnError):
     ----------
     monitor
         Its name.
-    names
+    changes
         The settings that differ.
     """
 
-    def __init__(self, monitor: str, names: tuple[str, ...]) -> None:
+    def __init__(self, monitor: str, changes: tuple[ChangedSetting, ...]) -> None:
         self.monitor = monitor
-        self.names = names
+        self.changes = changes
         super().__init__(
-            f"the settings of monitor {monitor!r} differ from those of its checkpoint in "
-            f"{', '.join(names)}: put them back, give the monitor another name, or start it anew "
-            f"with 'driftbn run --reset {monitor}'"
+            f"the settings of monitor {monitor!r} differ from those of its checkpoint: "
+            f"{', '.join(str(change) for change in changes)}; put them back, give the monitor "
+            "another name, or start it anew, without its checkpoint and history, with "
+            f"'driftbn run --reset {monitor}'"
         )
 
 
@@ -205,10 +224,34 @@ class MonitorSet:
         events = json.loads(data[_HEAD.size : _HEAD.size + length])
         monitor = DriftMonitor.restore(data[_HEAD.size + length :])
         if monitor.config != self.config:
-            raise ChangedSettingsError(self.name, _differences(monitor.config, self.config))
+            raise ChangedSettingsError(self.name, _changed(monitor.config, self.config))
         return KeyedMonitor(monitor, EventState.from_dict(events))
 
 
-def _differences(kept: MonitorConfig, wanted: MonitorConfig) -> tuple[str, ...]:
-    names = (item.name for item in fields(kept))
-    return tuple(name for name in names if getattr(kept, name) != getattr(wanted, name))
+def _changed(kept: MonitorConfig, wanted: MonitorConfig) -> tuple[ChangedSetting, ...]:
+    found = tuple(_changes(kept, wanted))
+    short = {f"decision.{change.name}" for change in found}  # a short form stands for both
+    return tuple(change for change in found if change.name not in short)
+
+
+def _changes(
+    kept: DataclassInstance, wanted: DataclassInstance, table: str = ""
+) -> Iterator[ChangedSetting]:
+    """Iterate over the settings that differ, those in tables with the name of the table before."""
+    for item in fields(kept):
+        name, before, now = item.name, getattr(kept, item.name), getattr(wanted, item.name)
+        if before == now:
+            continue
+        if name in _TABLES:
+            yield from _changes(before, now, f"{name}.")
+        else:
+            yield ChangedSetting(f"{table}{name}", before, now)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, Schema):
+        return f"a schema of {counted(len(value.variables), 'field')}"
+    word = value.value if isinstance(value, Enum) else value
+    return shortened(json.dumps(word, ensure_ascii=False), _MAX_SHOWN)

@@ -159,6 +159,7 @@ def test_changed_settings_need_a_reset(records: Records, tmp_path: Path) -> None
     )
     refused = run(daemon.config)
     assert refused.returncode == 1
+    assert f"window.size was {WINDOW} and is {2 * WINDOW}" in refused.stderr
     assert f"--reset {STREAM}" in refused.stderr
     assert run(daemon.config, "--reset", STREAM).returncode == 0
     assert sorted(read_history(tmp_path).windows) == [0, 1]

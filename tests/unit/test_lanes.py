@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from driftbn import datasets
+from driftbn.schema import Schema, Variable, VariableKind
 from service.checkpoint import CheckpointDirectory
 from service.lanes import Lane
 from service.monitors import ChangedSettingsError
@@ -28,6 +30,14 @@ def open_lane(path: Path, settings: StreamSettings) -> Lane:
     except ChangedSettingsError:
         directory.close()
         raise
+
+
+def keep_one_batch(path: Path) -> None:
+    """Have a checkpoint of a stream with the usual settings."""
+    lane = open_lane(path, stream())
+    lane.take([[{"x": "a"}, {"x": "b"}]], {}, {})
+    lane.commit()
+    lane.close()
 
 
 def keyed_rows(n_keys: int, n_rows: int, seed: int = 1) -> pa.Table:
@@ -134,13 +144,41 @@ def test_a_monitor_that_fails_takes_no_other_with_it(
 
 
 def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
-    lane = open_lane(tmp_path, stream())
-    lane.take([[{"x": "a"}, {"x": "b"}]], {}, {})
-    lane.commit()
-    lane.close()
+    keep_one_batch(tmp_path)
     with pytest.raises(ChangedSettingsError, match=r"window.*--reset orders"):
         open_lane(tmp_path, stream(window=300))
     open_lane(tmp_path, stream()).close()
+
+
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"window": 300}, "window.size was 200 and is 300"),
+    ({"target": "x"}, 'target was not set and is "x"'),
+    ({"hysteresis": True}, "hysteresis was false and is true"),
+    ({"learner": {"algorithm": "pc"}}, 'learner.algorithm was "ssbn" and is "pc"'),
+    ({"decision": {"alpha": 0.5}}, "decision.alpha was not set and is 0.5"),
+    ({"alpha": 0.5}, ": alpha was not set and is 0.5"),
+    ({"knowledge": {"forbidden": [["x", "y"]]}}, 'was [] and is [["x", "y"]]'),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), CHANGES)
+def test_each_changed_setting_is_told_with_its_old_and_new_value(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    keep_one_batch(tmp_path)
+    with pytest.raises(ChangedSettingsError) as caught:
+        open_lane(tmp_path, stream(**settings))
+    assert words in str(caught.value)
+    assert str(caught.value).count(" was ") == 1
+
+
+def test_another_schema_is_told_in_short(tmp_path: Path) -> None:
+    keep_one_batch(tmp_path)
+    path = tmp_path / "schema.json"
+    schema = Schema([Variable("x", VariableKind.CATEGORICAL, ("a", "b"))])
+    path.write_text(json.dumps(schema.to_dict()))
+    with pytest.raises(ChangedSettingsError, match="variables was not set and is a schema of 1 f"):
+        open_lane(tmp_path, stream(variables=str(path)))
 
 
 def test_only_what_every_checkpoint_has_passed_is_released(tmp_path: Path) -> None:
