@@ -12,6 +12,7 @@ from driftbn.reporting.changes import change_sentences
 from driftbn.reporting.timeline import Moment
 from driftbn.reporting.words import counted, moment
 from service.event_words import monitor_name, summary
+from service.naming import naming_window
 from service.reports.choosing import Request, find_episode, find_key, find_window
 from service.reports.errors import NotInHistoryError
 from service.reports.reading import report_from_dict
@@ -20,7 +21,6 @@ from service.store import EpisodeRow, Store, WindowDetail, WindowRow
 MAX_EPISODES: Final = 10
 """Episodes that are listed; the others are counted."""
 _MAX_NAMING: Final = 4  # windows of one episode whose words are told
-_MAX_EPISODE_WINDOWS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -200,18 +200,7 @@ def _once(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _naming_windows(store: Store, episode: EpisodeRow) -> list[_Told]:
     """Return the windows that name the changes of an episode, as far as they are still there."""
-    wanted = {edge.window_index for edge in episode.edges}
-    if not wanted:
-        rows = store.windows(
-            episode.monitor,
-            episode.key,
-            after=episode.started_window - 1,
-            before=episode.last_window + 1,
-            limit=_MAX_EPISODE_WINDOWS,
-        )
-        named = (row.window_index for row in rows if row.kind is not None)
-        newest = rows[0].window_index if rows else episode.last_window
-        wanted = {next(named, newest)}
+    wanted = {edge.window_index for edge in episode.edges} or {naming_window(store, episode)}
     details = [
         store.window(episode.monitor, episode.key, index) for index in sorted(wanted)[-_MAX_NAMING:]
     ]

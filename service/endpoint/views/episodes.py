@@ -12,7 +12,7 @@ from service.endpoint.problems import PROBLEM_TYPE, not_found
 from service.endpoint.schemas import PROBLEM, WHOLE, optional, page, record, ref
 from service.endpoint.views.finding import find_monitor
 from service.endpoint.views.paging import numbered_page
-from service.store import EpisodeRow
+from service.naming import naming_window
 
 _BASE = "/api/v1/monitors/{name}/episodes"
 
@@ -71,23 +71,11 @@ def episode(call: Call) -> Response:
     if found is None:
         detail = f"number = {number} is no episode in the history of monitor {name!r}"
         raise not_found("episode", number, detail)
-    told = store.window(name, key, naming_window(found))
+    told = store.window(name, key, naming_window(store, found))
     return json_response(
         {
             "episode": episode_document(found),
             "explanation": None if told is None else told.explanation,
             "explained_window": None if told is None else told.row.window_index,
         }
-    )
-
-
-def naming_window(episode: EpisodeRow, until: int | None = None) -> int:
-    """Return the window that names the change of an episode best, up to a window.
-
-    That is the last one that names edges; it is the one that began the episode if none does.
-    """
-    named = [edge.window_index for edge in episode.edges]
-    return max(
-        (window for window in named if until is None or window <= until),
-        default=episode.started_window,
     )

@@ -25,8 +25,8 @@ from service.endpoint.schemas import (
     record,
     ref,
 )
-from service.endpoint.views.episodes import naming_window
 from service.endpoint.views.finding import find_window
+from service.naming import naming_window
 from service.store import WindowDetail
 
 _BASE = "/api/v1/monitors/{name}/graph"
@@ -127,7 +127,7 @@ def _confirming(call: Call, found: WindowDetail) -> tuple[int | None, Mapping[st
     episode = None if row.episode is None else store.episode(row.monitor, row.key, row.episode)
     if episode is None:
         return None, decision
-    earlier = store.window(row.monitor, row.key, naming_window(episode, row.window_index))
+    earlier = store.window(row.monitor, row.key, naming_window(store, episode, row.window_index))
     if earlier is None:
         return None, decision
     return earlier.row.window_index, earlier.report["decision"]

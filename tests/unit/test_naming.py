@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from driftbn.decision.outcome import (
+    Association,
+    ChangeType,
+    DriftDecision,
+    DriftKind,
+    DriftLevel,
+    EdgeChange,
+    EpisodeEvent,
+    NodeChange,
+)
+from driftbn.diff import compare
+from driftbn.graph import Dag
+from driftbn.learning import SearchCost
+from driftbn.report import WindowReport
+from service.cloud_events import EventState, publication_of
+from service.endpoint.app import make_app
+from service.naming import naming_window
+from service.reports.choosing import Request
+from service.reports.story import story_of
+from service.settings import EndpointSettings
+from tests.endpoint_service import FakeService
+from tests.http_client import Client
+
+ALARM, SETTLING, CALM = 1, 2, 3
+EPISODE = "/api/v1/monitors/orders/episodes/0"
+DAG = Dag("abcd", [("a", "b")])
+EDGE = EdgeChange(
+    "a", "b", ChangeType.ADDED, 1e-6, Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
+)
+RULE = NodeChange("b", ("a",), 1e-5, 0.2)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[FakeService]:
+    with FakeService(tmp_path) as service:
+        yield service
+
+
+def made_report(index: int, decision: DriftDecision) -> WindowReport:
+    diff, first, cost = compare(DAG, DAG), 100 * index, SearchCost((6, 2))
+    return WindowReport(index, 100, first, first + 99, DAG.cpdag(), DAG, diff, diff, decision, cost)
+
+
+def of_episode(
+    level: DriftLevel,
+    kind: DriftKind | None = None,
+    edges: Sequence[EdgeChange] = (),
+    event: EpisodeEvent | None = None,
+) -> DriftDecision:
+    """Return a decision in an episode that begins in the second window."""
+    nodes = (RULE,) if kind is not None and not edges else ()
+    return DriftDecision(
+        level,
+        0.01,
+        0.4 if level is DriftLevel.STABLE else 0.0001,
+        kind=kind,
+        edges=tuple(edges),
+        node_changes=nodes,
+        episode=0,
+        episode_event=event,
+        since=ALARM,
+    )
+
+
+def alarm(kind: DriftKind | None = None, *edges: EdgeChange) -> DriftDecision:
+    return of_episode(DriftLevel.DRIFT, kind, edges, EpisodeEvent.STARTED)
+
+
+def settling(kind: DriftKind | None = None, *edges: EdgeChange) -> DriftDecision:
+    return of_episode(DriftLevel.SETTLING, kind, edges, EpisodeEvent.UPDATED)
+
+
+def negligible() -> DriftDecision:
+    return of_episode(DriftLevel.NEGLIGIBLE, DriftKind.MECHANISM)
+
+
+def publish(service: FakeService, *decisions: DriftDecision) -> None:
+    """Publish a window before the episode, and those of it."""
+    state, found = EventState(), []
+    before = DriftDecision(DriftLevel.STABLE, 0.01, 0.4)
+    for index, decision in enumerate((before, *decisions)):
+        report = made_report(index, decision)
+        state, publication = publication_of("orders", "", "", report, state)
+        found.append(publication)
+    service.publish(found)
+
+
+CASES = [
+    pytest.param(
+        alarm(DriftKind.STRUCTURAL, EDGE), settling(DriftKind.STRUCTURAL, EDGE), SETTLING,
+        id="both name edges",
+    ),
+    pytest.param(
+        alarm(DriftKind.STRUCTURAL, EDGE), settling(DriftKind.MECHANISM), ALARM,
+        id="only the alarm names edges",
+    ),
+    pytest.param(
+        alarm(DriftKind.MECHANISM), settling(DriftKind.MECHANISM), SETTLING,
+        id="both name fields",
+    ),
+    pytest.param(alarm(DriftKind.MECHANISM), settling(), ALARM, id="only the alarm names fields"),
+    pytest.param(alarm(), settling(DriftKind.MECHANISM), SETTLING, id="only what follows names"),
+    pytest.param(alarm(DriftKind.MECHANISM), negligible(), ALARM, id="too small to name anything"),
+    pytest.param(alarm(), settling(), ALARM, id="nothing is named"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), CASES)
+def test_page_and_report_tell_an_episode_by_the_same_window(
+    service: FakeService, first: DriftDecision, second: DriftDecision, expected: int
+) -> None:
+    publish(service, first, second, of_episode(DriftLevel.STABLE))
+    client = Client(make_app(service, EndpointSettings()))
+    told = client.get(EPISODE).json()
+    report = story_of(service.store, Request("orders", episode=0)).report
+    graph = client.get(f"/api/v1/monitors/orders/graph?window={CALM}").json()
+    assert told["explained_window"] == report.index == graph["confirmed_window"] == expected
+
+
+def test_windows_that_come_later_do_not_name_an_earlier_one(service: FakeService) -> None:
+    publish(service, alarm(DriftKind.MECHANISM), settling(DriftKind.MECHANISM))
+    episode = service.store.episode("orders", "", 0)
+    assert episode is not None
+    assert naming_window(service.store, episode, ALARM) == ALARM
+    assert naming_window(service.store, episode, SETTLING) == SETTLING
