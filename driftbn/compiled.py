@@ -1,9 +1,15 @@
-"""How kernels are compiled, and how the results kept on disk stay true to their source."""
+"""How kernels are compiled, and how the results kept on disk stay true to their source.
+
+Kernels of the library call each other as they like. One of another place calls those of its own
+file and of the library: an edit of any other file would not be seen.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +18,7 @@ from numba.core import event
 
 _log = logging.getLogger("driftbn")
 _F = TypeVar("_F", bound=Callable[..., object])
+_MODULES: set[str] = set()  # that have kernels
 
 
 class _FirstCompilation(event.Listener):
@@ -19,7 +26,7 @@ class _FirstCompilation(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Look whether it is one of our kernels that is compiled."""
-        if event.data["dispatcher"].__module__.startswith(__package__):
+        if event.data["dispatcher"].__module__ in _MODULES:
             stop_listening()
             _log.warning("compiling kernels, once after installation: about half a minute")
 
@@ -37,23 +44,24 @@ def stop_listening() -> None:
     _EVENTS.unregister("numba:compile", _LISTENER)
 
 
-def _source_stamp() -> tuple[tuple[str, float, int], ...]:
-    """Return name, time and size of every kernel file."""
-    stats = ((path.name, path.stat()) for path in sorted(Path(__file__).parent.glob("*.py")))
+@cache
+def _source_stamp(file: str) -> tuple[tuple[str, float, int], ...]:
+    """Return name, time and size of every file that a kernel in ``file`` holds code of."""
+    own = Path(__file__)
+    paths = {own, Path(file), *(own.parent / "_kernels").glob("*.py")}
+    stats = ((path.name, path.stat()) for path in sorted(paths))
     return tuple((name, stat.st_mtime, stat.st_size) for name, stat in stats)
-
-
-_STAMP = _source_stamp()
 
 
 def _compile(function: _F, **options: bool) -> _F:
     jit: Any = numba.njit
-    compiled = jit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
+    _MODULES.add(function.__module__)
+    compiled: _F = jit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
     # Numba looks only at the file of the function itself, but a kernel holds the code of all that
     # it calls: without this, an edit of one file leaves old code in the kernels of the others.
     cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None:
-        cache_file._source_stamp = _STAMP
+        cache_file._source_stamp = _source_stamp(inspect.getfile(function))
     return compiled
 
 

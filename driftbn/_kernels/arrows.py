@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import kernel
 from driftbn._kernels.evidence import Floats, Ints
+from driftbn.compiled import kernel
 
 Mask = npt.NDArray[np.bool_]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import config, types
 from numba.extending import intrinsic
 
-from driftbn._kernels.compiled import inlined
+from driftbn.compiled import inlined
 
 Words = npt.NDArray[np.uint64]
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn._kernels.tables import Counts
+from driftbn.compiled import inlined, kernel
 
 
 class PairShares(NamedTuple):

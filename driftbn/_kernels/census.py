@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.search import BEGIN, END, FINISHED, READY, WIDTH, Mask, Question
 from driftbn._kernels.subsets import Subsets, begin_subsets, next_subset
+from driftbn.compiled import inlined, open_kernel
 
 Small = npt.NDArray[np.int32]
 

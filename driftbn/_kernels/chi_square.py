@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.bits import count_three, count_two
-from driftbn._kernels.compiled import inlined, kernel, open_kernel
 from driftbn._kernels.contingency import complete_stratum, count_by_rows, n_levels_met
 from driftbn._kernels.evidence import Evidence, Ints, Workspace
 from driftbn._kernels.statistic import table_statistic
@@ -23,6 +22,7 @@ from driftbn._kernels.strata import (
     make_next_stratum,
     number_rows,
 )
+from driftbn.compiled import inlined, kernel, open_kernel
 
 DEPENDENT = 0
 INDEPENDENT = 1

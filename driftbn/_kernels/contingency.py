@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.bits import count_two
-from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Evidence, Ints
+from driftbn.compiled import inlined, kernel
 
 BLOCK_WORDS = 256  # of all level sets at once: 400 such blocks stay in a second-level cache
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn._kernels.tables import Counts, Tables
+from driftbn.compiled import inlined, kernel
 
 MIN_ROWS = 5  # of each group in a configuration; below, nothing is compared there
 MIN_BOTH = 8  # of the two groups together

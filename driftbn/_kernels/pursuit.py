@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from driftbn._kernels.census import Census, ask_census, tell_census, withdraw
-from driftbn._kernels.compiled import kernel
 from driftbn._kernels.evidence import Evidence, Workspace
 from driftbn._kernels.search import BEGIN, END, READY, WIDTH, Search, ask, tell
 from driftbn._kernels.verdict import MUTE, SEPARATED, judge
+from driftbn.compiled import kernel
 
 PAUSED = 3  # the allotted number of tests is used up; call again to go on
 

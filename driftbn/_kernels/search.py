@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.subsets import Subsets, begin_subsets, has_room, next_subset
+from driftbn.compiled import inlined, open_kernel
 
 Mask = npt.NDArray[np.bool_]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn._kernels.compiled import inlined
 from driftbn._kernels.evidence import Floats, Ints
+from driftbn.compiled import inlined
 
 
 @inlined

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from driftbn._kernels.bits import intersect
-from driftbn._kernels.compiled import inlined
 from driftbn._kernels.evidence import (
     CODES_PER_SET,
     MASKS_PER_SET,
@@ -20,6 +19,7 @@ from driftbn._kernels.evidence import (
     Ints,
     Workspace,
 )
+from driftbn.compiled import inlined
 
 # Places in entry_place: number of members; whether rows are sorted; first mask, room for masks,
 # masks made, next stratum to make; slot of codes or sorted rows; whether the codes are written.

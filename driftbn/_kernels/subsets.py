@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.evidence import Ints
+from driftbn.compiled import inlined, open_kernel
 
 FRESH = -1  # no subset was given yet
 DONE = -2

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.bits import count_two, intersect
-from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Evidence, Ints
+from driftbn.compiled import inlined, kernel
 
 MASKS_MAX = 256  # of one child and set; they stay in the second cache
 # A mask costs 27 ns to count against at 5000 rows, a pass over these rows 5 us.

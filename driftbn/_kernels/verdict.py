@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from driftbn._kernels.chi_square import DEPENDENT, UNDECIDED, test_conditional
-from driftbn._kernels.compiled import inlined, open_kernel
 from driftbn._kernels.contingency import n_levels_met
 from driftbn._kernels.evidence import Evidence, Ints, Workspace
 from driftbn._kernels.strata import count_strata, same_stratum, sort_rows_by
+from driftbn.compiled import inlined, open_kernel
 
 CONNECTED, SEPARATED, MUTE = range(3)
 

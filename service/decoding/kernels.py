@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from service.decoding.compiled import kernel
+from driftbn.compiled import kernel
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]

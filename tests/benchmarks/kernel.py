@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.bits import count_two
-from driftbn._kernels.compiled import kernel
 from driftbn._kernels.contingency import count_pairs
+from driftbn.compiled import kernel
 from driftbn.config import Knowledge, LearnerConfig
 from driftbn.learning import ChiSquareTest, StructureLearner
 from driftbn.learning.knowledge import apply_knowledge

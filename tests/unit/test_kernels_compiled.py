@@ -3,11 +3,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from driftbn._kernels import compiled
+from driftbn import compiled
+from driftbn._kernels.arrows import list_apart
+from service.decoding import kernels as decoding
 
 ROOT = Path(__file__).parents[2]
 CALL = """
@@ -37,14 +41,20 @@ def test_compiling_is_told_once_and_loading_is_not(tmp_path: Path) -> None:
 def test_an_edit_of_any_kernel_file_changes_the_stamp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a.py", "b.py"):
+    names = ("compiled.py", "_kernels/a.py", "_kernels/b.py", "elsewhere.py")
+    (tmp_path / "_kernels").mkdir()
+    for name in names:
         (tmp_path / name).write_text("x = 1")
-    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "a.py"))
-    before = compiled._source_stamp()
-    (tmp_path / "b.py").write_text("x = 22")
-    assert compiled._source_stamp() != before
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    stamp = partial(compiled._source_stamp.__wrapped__, str(tmp_path / "elsewhere.py"))
+    for name in names:
+        before = stamp()
+        (tmp_path / name).write_text("x = 22")
+        assert stamp() != before, name
 
 
-def test_kernels_carry_the_stamp_of_all_files() -> None:
-    kernel = compiled.kernel(lambda x: x)
-    assert kernel._cache._cache_file._source_stamp == compiled._STAMP  # type: ignore[attr-defined]
+@pytest.mark.parametrize("kernel", [list_apart, decoding.find_lines])
+def test_kernels_carry_the_stamp_of_their_own_file_and_of_the_library(kernel: Any) -> None:
+    names = [name for name, _, _ in kernel._cache._cache_file._source_stamp]
+    own = Path(kernel.py_func.__code__.co_filename).name
+    assert {own, "compiled.py", "arrows.py", "bits.py"} <= set(names)
