@@ -80,13 +80,13 @@ class Assembly:
 
     @property
     def streams(self) -> tuple[StreamPipeline, ...]:
-        """The streams, in the order of the settings."""
-        return tuple(stream.pipeline for stream in self._streams.values())
+        """The streams, in the order of the settings; further ones may be started meanwhile."""
+        return tuple(stream.pipeline for stream in tuple(self._streams.values()))
 
     @property
     def deliverers(self) -> tuple[Deliverer, ...]:
         """Those who bring events to their outlets."""
-        return tuple(outlet.deliverer for outlet in self._outlets.values())
+        return tuple(outlet.deliverer for outlet in tuple(self._outlets.values()))
 
     @property
     def address(self) -> str | None:
