@@ -110,7 +110,7 @@ class Daemon:
         self._assembly.apply(self.settings, give_up)
         logger.info(
             "started",
-            extra={"streams": len(self.settings.monitors), "address": self.address or "none"},
+            extra={"streams": len(self._assembly.streams), "address": self.address or "none"},
         )
 
     def tick(self) -> bool:
