@@ -173,6 +173,19 @@ class ValueBlock(Block):
                 self._starts.clear()  # names of fields that are gone
             self._changed()
 
+    def _written(self) -> tuple[bytes, bytes]:
+        if self._exemplars:
+            return super()._written()
+        # Half the time of the general way, for what changes between any two scrapes.
+        name, starts = self.family.sample_name, self._starts
+        lines = [
+            f"{starts.get((name, labels)) or self._start(_Row(name, labels, value))}"
+            f"{_number(value)}\n"
+            for labels, value in self._values.items()
+        ]
+        text = "".join(lines).encode()
+        return text, text
+
     def _rows(self) -> Iterator[_Row]:
         name, exemplars = self.family.sample_name, self._exemplars
         for labels, value in self._values.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 
@@ -44,12 +45,12 @@ class Family:
     text: str
     labels: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def full_name(self) -> str:
         """The name of the family, as OpenMetrics has it."""
         return f"driftbn_{self.name}"
 
-    @property
+    @cached_property
     def sample_name(self) -> str:
         """The name that stands in queries."""
         return f"{self.full_name}_total" if self.kind is Kind.COUNTER else self.full_name

@@ -151,5 +151,6 @@ class Metrics:
         """
         encoder, content_type = choose_encoder(accept)
         # The names of all metrics are plain, so no kind of escaping that may be asked for matters.
-        body = self._table.text(open_metrics=content_type.startswith("application/openmetrics"))
-        return body + encoder(self._process), content_type
+        rich = content_type.startswith("application/openmetrics")
+        texts = self._table.texts(open_metrics=rich)
+        return b"".join((*texts, encoder(self._process))), content_type

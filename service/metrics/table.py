@@ -42,9 +42,9 @@ class SeriesTable(Collector):
             metric.samples = column.samples()
             yield metric
 
-    def text(self, *, open_metrics: bool) -> bytes:
-        """Return all families as text, without an end mark."""
-        return b"".join(column.text(open_metrics=open_metrics) for column in self._columns)
+    def texts(self, *, open_metrics: bool) -> list[bytes]:
+        """Return each family as text, without an end mark; megabytes are put together once."""
+        return [column.text(open_metrics=open_metrics) for column in self._columns]
 
 
 class _Column:
@@ -53,6 +53,7 @@ class _Column:
     def __init__(self, family: Family) -> None:
         self.family = family
         self._blocks: dict[str, Block] = {}
+        self._order: tuple[dict[str, Block], list[Block]] = self._blocks, []
         self._texts: dict[bool, bytes] = {}
 
     def put(self, stream: str, block: Block) -> None:
@@ -72,16 +73,20 @@ class _Column:
         return Metric(self.family.full_name, self.family.text, self.family.kind.value)
 
     def samples(self) -> list[Sample]:
-        return [sample for block in self._sorted() for sample in block.samples()]
+        return [sample for block in self._in_order() for sample in block.samples()]
 
     def text(self, *, open_metrics: bool) -> bytes:
         texts = self._texts
         if open_metrics not in texts:
             parts = [self.family.header(open_metrics=open_metrics).encode()]
-            parts += [block.text(open_metrics=open_metrics) for block in self._sorted()]
+            parts += [block.text(open_metrics=open_metrics) for block in self._in_order()]
             # A change since then has put another dict in the place of this one.
             texts[open_metrics] = b"".join(parts)
         return texts[open_metrics]
 
-    def _sorted(self) -> list[Block]:
-        return [block for _, block in sorted(self._blocks.items())]
+    def _in_order(self) -> list[Block]:
+        """Return the blocks by name, sorted anew only after streams have come or gone."""
+        blocks, order = self._blocks, self._order
+        if order[0] is not blocks:
+            order = self._order = blocks, [blocks[name] for name in sorted(blocks)]
+        return order[1]
