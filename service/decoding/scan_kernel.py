@@ -36,7 +36,21 @@ NEAR = 2e-15  # a product of rounded parts is nearer to the truth than this shar
 MAX_PLAIN_DIGITS = 15  # of a whole number whose text is surely its own
 
 SKIPPED = -1  # a field that is no variable
-UNFIT = -1  # a place that is none
+UNFIT = -1  # a place, field, text or number that is none
+ENDED = -2  # no further field
+
+WORD_BYTES = 8
+LINK_BYTES = 64  # of what stands between two values; more is read byte by byte
+# A word is eight bytes of text, the first one lowest.
+ALL_BITS = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+LOW_BITS = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
+QUOTES = np.uint64(0x2222_2222_2222_2222)
+FIRST_BITS = np.uint64(0x0101_0101_0101_0101)
+BYTE_SUM = np.uint64(255)  # a word modulo it is the sum of its bytes, if that is small
+FIRST_MARK, ONE, HALF_WORD = np.uint64(0x80), np.uint64(1), np.uint64(32)
+HALF_BITS = np.uint64(0xFFFF_FFFF)
+MIX_LOW, MIX_HIGH = np.uint64(0x9E37_79B1), np.uint64(0x85EB_CA77)  # primes
+SLOT_SHIFT = np.uint64(33)  # the upper bits of a product depend on all of its factors
 
 
 class Fields(NamedTuple):
@@ -47,20 +61,22 @@ class Fields(NamedTuple):
     variables: Integers  # [fields]: row of the codes, or SKIPPED
     slots: Integers  # [power of two]: field by hash, or -1
     followers: Integers  # [fields + 1]: what came after it last, after the last one what came first
+    links: Bytes  # [(fields + 1) * LINK_BYTES]: all that stood between their values then
+    link_sizes: Integers  # [fields + 1]: bytes of it, or 0 if it is not known
     seen: Integers  # [fields]: the last row that had it; scratch
 
 
 class Tokens(NamedTuple):
     """Values with a known code, by the bytes that stand for them."""
 
-    text: Bytes
+    text: Bytes  # each from the start of a word, with zeros up to the next
     starts: Integers  # [tokens]
     stops: Integers  # [tokens]
     codes: Bytes  # [tokens]
     slots: Integers  # token by hash, or -1; a part for each variable
+    word_slots: Integers  # the same for texts, by the hash of their words
     first_slots: Integers  # [variables]
     masks: Integers  # [variables]: slots of its part, less one
-    recent: Integers  # [variables, 2]: the values that came last, or -1
 
 
 class Variables(NamedTuple):
@@ -94,7 +110,10 @@ def scan(
     variables: Variables,
     found: Found,
 ) -> int:
-    """Write the codes of every line that fits, and return the number of lines."""
+    """Write the codes of every line that fits, and return the number of lines.
+
+    That is ``UNFIT`` if there are more than there is room for.
+    """
     size, n_lines, i = data.size, 0, 0
     fields.seen[:] = -1
     while i < size:
@@ -104,6 +123,8 @@ def scan(
         if i >= size or data[i] == NEWLINE:
             i += 1
             continue
+        if n_lines == found.fits.size:
+            return UNFIT
         start = i
         found.odd[n_lines, 0] = -1
         stop = _scan_line(data, i, n_lines, is_unicode, fields, tokens, variables, found)
@@ -135,45 +156,118 @@ def _scan_line(
     found: Found,
 ) -> int:
     """Write the codes of one line and return where its object ends."""
-    size, n_seen = data.size, 0
-    previous = fields.variables.size
-    if data[i] != OPEN_OBJECT:
-        return UNFIT
-    i = _after_space(data, i + 1, size)
-    more = i < size and data[i] != CLOSE_OBJECT
-    while more:
-        field, i = _name(data, i, previous, fields)
-        if field < 0 or fields.seen[field] == row:
+    n_seen, previous = 0, fields.variables.size
+    while True:
+        field, value = _linked_field(data, i, previous, fields)
+        if field == UNFIT:
+            field, value = _next_field(data, i, previous, fields)
+        if field == ENDED:
+            i = value
+            break
+        if field == UNFIT or fields.seen[field] == row:
             return UNFIT
         fields.seen[field] = row
         previous = field
-        i = _after_space(data, i, size)
-        if i >= size or data[i] != COLON:
-            return UNFIT
-        i = _after_space(data, i + 1, size)
         variable = fields.variables[field]
         if variable == SKIPPED:
-            i = _skip_value(data, i, is_unicode)
+            i = _skip_value(data, value, is_unicode)
         else:
-            i = _code_value(data, i, row, variable, is_unicode, tokens, variables, found)
+            i = _code_value(data, value, row, variable, is_unicode, tokens, variables, found)
             n_seen += 1
         if i == UNFIT:
             return UNFIT
-        i = _after_space(data, i, size)
-        if i >= size or (data[i] != COMMA and data[i] != CLOSE_OBJECT):
-            return UNFIT
-        more = data[i] == COMMA
-        if more:
-            i = _after_space(data, i + 1, size)
-    if i >= size:
-        return UNFIT
     if n_seen < variables.fields.size:
         for variable in range(variables.fields.size):
             if fields.seen[variables.fields[variable]] != row:
                 if variables.missing[variable] < 0:
                     return UNFIT
                 found.codes[variable, row] = variables.missing[variable]
-    return i + 1
+    return i
+
+
+@inlined
+def _linked_field(data: Bytes, i: int, previous: int, fields: Fields) -> tuple[int, int]:
+    """Return the field that came next last time and the place of its value, if all is as then."""
+    left = fields.link_sizes[previous]
+    if left == 0 or i + LINK_BYTES > data.size:
+        return UNFIT, i
+    k = previous * LINK_BYTES
+    while left > WORD_BYTES:
+        if _word(data, i) != _word(fields.links, k):
+            return UNFIT, i
+        i += WORD_BYTES
+        k += WORD_BYTES
+        left -= WORD_BYTES
+    if (_word(data, i) & _first_bytes(left)) != _word(fields.links, k):
+        return UNFIT, i
+    return fields.followers[previous], i + left
+
+
+@inlined
+def _next_field(data: Bytes, i: int, previous: int, fields: Fields) -> tuple[int, int]:
+    """Return the field that follows a value, or the start of a line, and the place of its value.
+
+    At the end of the object that is ``ENDED`` and the place after it. What stands in between is
+    kept, to be known by its bytes the next time.
+    """
+    size, after, first = data.size, i, previous == fields.variables.size
+    i = _after_space(data, i, size)
+    if i < size and data[i] == CLOSE_OBJECT and not first:
+        return ENDED, i + 1
+    if i >= size or data[i] != (OPEN_OBJECT if first else COMMA):
+        return UNFIT, i
+    i = _after_space(data, i + 1, size)
+    if first and i < size and data[i] == CLOSE_OBJECT:
+        return ENDED, i + 1
+    field, i = _name(data, i, fields)
+    i = _after_space(data, i, size)
+    if field == UNFIT or i >= size or data[i] != COLON:
+        return UNFIT, i
+    i = _after_space(data, i + 1, size)
+    fields.link_sizes[previous] = 0
+    if i - after <= LINK_BYTES:
+        link = previous * LINK_BYTES
+        for k in range(LINK_BYTES):
+            fields.links[link + k] = data[after + k] if k < i - after else 0
+        fields.link_sizes[previous] = i - after
+        fields.followers[previous] = field
+    return field, i
+
+
+@inlined
+def _word(data: Bytes, i: int) -> np.uint64:
+    """Return the word that starts here; the compiler makes one instruction of it."""
+    at = np.uint64(i)
+    return (
+        np.uint64(data[at])
+        | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[at + np.uint64(7)]) << np.uint64(56)
+    )
+
+
+@inlined
+def _first_bytes(n_bytes: int) -> np.uint64:
+    """Return a word of which the first bytes, from 1 to 8, are set."""
+    return ALL_BITS >> np.uint64(8 * (WORD_BYTES - n_bytes))
+
+
+@inlined
+def _quotes(word: np.uint64) -> np.uint64:
+    """Return a word with the highest bit of every byte set that is a quote."""
+    other = word ^ QUOTES
+    return ~(((other & LOW_BITS) + LOW_BITS) | other | LOW_BITS)
+
+
+@inlined
+def _mixed(code: np.uint64, word: np.uint64) -> np.uint64:
+    """Return the hash of words and one more; no product is larger than a word."""
+    other = code ^ word
+    return ((other & HALF_BITS) * MIX_LOW) ^ ((other >> HALF_WORD) * MIX_HIGH)
 
 
 @inlined
@@ -184,24 +278,16 @@ def _after_space(data: Bytes, i: int, size: int) -> int:
 
 
 @inlined
-def _name(data: Bytes, i: int, previous: int, fields: Fields) -> tuple[int, int]:
-    """Return the field whose quoted name stands here, or -1, and the place after it."""
+def _name(data: Bytes, i: int, fields: Fields) -> tuple[int, int]:
+    """Return the field whose quoted name stands here, and the place after it."""
     size = data.size
     if i >= size or data[i] != QUOTE:
-        return -1, i
+        return UNFIT, i
     i += 1
-    field = fields.followers[previous]
-    first, length = fields.starts[field], fields.starts[field + 1] - fields.starts[field]
-    if i + length < size and data[i + length] == QUOTE:
-        k = 0
-        while k < length and data[i + k] == fields.text[first + k]:
-            k += 1
-        if k == length:
-            return field, i + length + 1
     start, code = i, HASH_START
     while i < size and data[i] != QUOTE:
         if data[i] < FIRST_VISIBLE or data[i] == BACKSLASH:
-            return -1, i
+            return UNFIT, i
         code = ((code ^ np.int64(data[i])) * HASH_FACTOR) & HASH_MASK
         i += 1
     mask = fields.slots.size - 1
@@ -209,10 +295,9 @@ def _name(data: Bytes, i: int, previous: int, fields: Fields) -> tuple[int, int]
     while fields.slots[slot] >= 0:
         field = fields.slots[slot]
         if _same(data, start, i, fields.text, fields.starts[field], fields.starts[field + 1]):
-            fields.followers[previous] = field
             return field, i + 1
         slot = (slot + 1) & mask
-    return -1, i
+    return UNFIT, i
 
 
 @inlined
@@ -226,16 +311,47 @@ def _same(data: Bytes, start: int, stop: int, text: Bytes, first: int, last: int
 
 
 @inlined
-def _starts_with(data: Bytes, i: int, tokens: Tokens, token: int) -> bool:
-    """Whether a text stands here; it ends with its quote, so nothing can follow."""
-    first = tokens.starts[token]
-    length = tokens.stops[token] - first
-    if i + length > data.size:
+def _known_text(data: Bytes, start: int, variable: int, tokens: Tokens) -> tuple[int, int]:
+    """Return the token that stands here from a quote to the next one, and the place after it."""
+    i, code = start, np.uint64(0)
+    while i + WORD_BYTES <= data.size:
+        word = _word(data, i)
+        marks = _quotes(word)
+        if i == start:
+            marks ^= FIRST_MARK
+        if marks:
+            until_quote = marks ^ (marks - ONE)
+            word &= until_quote
+            # Not by way of the token, so that the next field need not wait for it.
+            stop = i + np.int64((until_quote & FIRST_BITS) % BYTE_SUM)
+            code = _mixed(code, word)
+            mask, first = tokens.masks[variable], tokens.first_slots[variable]
+            slot = np.int64(code >> SLOT_SHIFT) & mask
+            while tokens.word_slots[first + slot] >= 0:
+                token = tokens.word_slots[first + slot]
+                if _same_words(data, start, i, word, tokens, token):
+                    return token, stop
+                slot = (slot + 1) & mask
+            return UNFIT, stop
+        code = _mixed(code, word)
+        i += WORD_BYTES
+    return UNFIT, i
+
+
+@inlined
+def _same_words(
+    data: Bytes, start: int, last: int, last_word: np.uint64, tokens: Tokens, token: int
+) -> bool:
+    """Whether the words of a token are those of a text, the last one being given."""
+    k = tokens.starts[token]
+    if k + last - start >= tokens.stops[token]:
         return False
-    for k in range(1, length):
-        if data[i + k] != tokens.text[first + k]:
+    while start < last:
+        if _word(data, start) != _word(tokens.text, k):
             return False
-    return True
+        start += WORD_BYTES
+        k += WORD_BYTES
+    return last_word == _word(tokens.text, k)
 
 
 @inlined
@@ -256,12 +372,10 @@ def _code_value(
         return UNFIT
     is_text = data[i] == QUOTE
     if is_text:
-        # Most values are one of the last two; comparing takes a third of the time of hashing.
-        for guess in range(2):
-            token = tokens.recent[variable, guess]
-            if token >= 0 and _starts_with(data, i, tokens, token):
-                found.codes[variable, row] = tokens.codes[token]
-                return i + tokens.stops[token] - tokens.starts[token]
+        token, stop = _known_text(data, i, variable, tokens)
+        if token >= 0:
+            found.codes[variable, row] = tokens.codes[token]
+            return stop
     if is_text:
         i += 1
         while i < size and data[i] != QUOTE:
@@ -300,9 +414,6 @@ def _code_value(
         token = tokens.slots[first + slot]
         if _same(data, start, i, tokens.text, tokens.starts[token], tokens.stops[token]):
             found.codes[variable, row] = tokens.codes[token]
-            if is_text:
-                tokens.recent[variable, 1] = tokens.recent[variable, 0]
-                tokens.recent[variable, 0] = token
             return i
         slot = (slot + 1) & mask
     if plain and variables.others[variable] >= 0:

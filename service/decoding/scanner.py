@@ -18,7 +18,13 @@ from service.decoding.scan_kernel import (
     HASH_FACTOR,
     HASH_MASK,
     HASH_START,
+    LINK_BYTES,
+    MIX_HIGH,
+    MIX_LOW,
     SKIPPED,
+    SLOT_SHIFT,
+    UNFIT,
+    WORD_BYTES,
     Fields,
     Found,
     Tokens,
@@ -33,6 +39,8 @@ _MAX_ASKED: Final = 64
 """Values asked about in one text; each costs about as much as a record read the slow way."""
 _MAX_REFUSED: Final = 4096
 _MAX_PASSES: Final = 4
+_SPARE: Final = 1.25
+"""Room for lines, by those of the text before: seldom too little, and then they are counted."""
 
 
 class Scanned(NamedTuple):
@@ -74,6 +82,7 @@ class Scanner:
         self._n_tokens = self._n_bytes = 0
         self._of_variable = [0] * len(schema)
         self._refused: set[tuple[int, bytes]] = set()
+        self._lines_a_byte = 0.0
         for row, variable in enumerate(schema.variables):
             for token in _likely_tokens(variable):
                 self._learn(row, token)
@@ -89,25 +98,20 @@ class Scanner:
             Whether all of it is known to be UTF-8.
         """
         array = np.frombuffer(data, np.uint8)
-        n_most = int(count_newlines(array)) + 1
-        found = Found(
-            np.empty((len(self.schema), n_most), np.uint8),
-            np.empty(n_most, np.int64),
-            np.empty(n_most, np.int64),
-            np.empty(n_most, np.bool_),
-            np.empty((n_most, 3), np.int64),
-        )
+        found = self._room(round(len(data) * self._lines_a_byte) + 1)
         n_left = _MAX_ASKED
         for _ in range(_MAX_PASSES):
-            n_lines = scan(array, is_unicode, self._fields, self._tokens, self._variables, found)
+            n_lines = self._run(array, is_unicode, found)
+            if n_lines == UNFIT:
+                found = self._room(int(count_newlines(array)) + 1)
+                n_lines = self._run(array, is_unicode, found)
             odd = found.odd[:n_lines][~found.fits[:n_lines]]
             n_asked, learned = self._learn_odd(data, odd, n_left)
             n_left -= n_asked
             if not learned:
                 break
-        codes = found.codes
-        if n_lines < n_most:
-            codes = np.ascontiguousarray(codes[:, :n_lines])
+        self._lines_a_byte = _SPARE * n_lines / max(1, len(data))
+        codes = np.ascontiguousarray(found.codes[:, :n_lines])
         starts, stops, fits = found.starts[:n_lines], found.stops[:n_lines], found.fits[:n_lines]
         return Scanned(codes, starts, stops, fits)
 
@@ -127,6 +131,18 @@ class Scanner:
                 return None
             parts.append(table.codes)
         return np.hstack(parts) if parts else np.zeros((len(self.schema), 0), np.uint8)
+
+    def _room(self, n_lines: int) -> Found:
+        return Found(
+            np.empty((len(self.schema), n_lines), np.uint8),
+            np.empty(n_lines, np.int64),
+            np.empty(n_lines, np.int64),
+            np.empty(n_lines, np.bool_),
+            np.empty((n_lines, 3), np.int64),
+        )
+
+    def _run(self, array: NDArray[np.uint8], is_unicode: bool, found: Found) -> int:
+        return scan(array, is_unicode, self._fields, self._tokens, self._variables, found)
 
     def _learn_odd(self, data: bytes, odd: NDArray[np.int64], n_most: int) -> tuple[int, bool]:
         """Ask about values without a code; return how many, and whether some have one now."""
@@ -167,10 +183,11 @@ class Scanner:
     def _add(self, row: int, token: bytes, code: int) -> bool:
         tokens, number = self._tokens, self._n_tokens
         stop = self._n_bytes + len(token)
-        if self._of_variable[row] == self._limits[row] or stop > _MAX_TEXT_BYTES:
+        end = stop + -stop % WORD_BYTES
+        if self._of_variable[row] == self._limits[row] or end > _MAX_TEXT_BYTES:
             return False
-        if stop > tokens.text.size:
-            larger = np.zeros(2 * stop, np.uint8)
+        if end > tokens.text.size:
+            larger = np.zeros(2 * end, np.uint8)
             larger[: self._n_bytes] = tokens.text[: self._n_bytes]
             self._tokens = tokens = tokens._replace(text=larger)
         tokens.text[self._n_bytes : stop] = np.frombuffer(token, np.uint8)
@@ -178,7 +195,9 @@ class Scanner:
         tokens.codes[number] = code
         first, mask = int(tokens.first_slots[row]), int(tokens.masks[row])
         _put(tokens.slots[first : first + mask + 1], _hash(_hashed(token)), number)
-        self._n_bytes, self._n_tokens = stop, number + 1
+        if token.startswith(b'"') and token.count(b'"') == 2:
+            _put(tokens.word_slots[first : first + mask + 1], _hash_of_words(token), number)
+        self._n_bytes, self._n_tokens = end, number + 1
         self._of_variable[row] += 1
         return True
 
@@ -199,7 +218,9 @@ def _fields(schema: Schema) -> Fields:
         starts.astype(np.int64),
         np.array(rows, np.int64),
         slots,
-        np.append(np.arange(1, len(names)), [0, 0]).astype(np.int64),
+        np.zeros(len(names) + 1, np.int64),
+        np.zeros((len(names) + 1) * LINK_BYTES, np.uint8),
+        np.zeros(len(names) + 1, np.int64),
         np.full(len(names), -1, np.int64),
     )
 
@@ -232,9 +253,9 @@ def _tokens(schema: Schema) -> tuple[Tokens, list[int]]:
         np.zeros(n_tokens, np.int64),
         np.zeros(n_tokens, np.uint8),
         np.full(sum(sizes), -1, np.int64),
+        np.full(sum(sizes), -1, np.int64),
         firsts,
         np.array(sizes, np.int64) - 1,
-        np.full((len(sizes), 2), -1, np.int64),
     )
     return tokens, limits
 
@@ -282,6 +303,17 @@ def _hash(text: bytes) -> int:
     for byte in text:
         code = ((code ^ byte) * HASH_FACTOR) & HASH_MASK
     return code
+
+
+def _hash_of_words(token: bytes) -> int:
+    """Return the hash that the kernel makes of a text with its quotes."""
+    code = 0
+    for start in range(0, len(token), WORD_BYTES):
+        high, low = divmod(
+            code ^ int.from_bytes(token[start : start + WORD_BYTES], "little"), 2**32
+        )
+        code = (low * int(MIX_LOW)) ^ (high * int(MIX_HIGH))
+    return code >> int(SLOT_SHIFT)
 
 
 def _power_of_two(least: int) -> int:

@@ -176,6 +176,68 @@ def test_many_values_do_not_make_it_grow():
     assert scan(b'{"whole": 2}')["whole"] == 2
 
 
+WORDS = ["", "x", "seven b", "eight by", "nine byte", "a" * 14, "a" * 15, "a" * 14 + "b", "Zoë" * 9]
+LAYOUTS = ['{"word":"%s"}', '{"word": "%s"}', '{ "word" :\t"%s" }', '{"word":' + " " * 80 + '"%s"}']
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_texts_of_any_length_are_known_wherever_they_stand(layout):
+    found = Scanner(Schema([Variable("word", CATEGORICAL, tuple(WORDS))]))
+    for end in ("\n" * 100, "\n", ""):
+        data = "\n".join(layout % word for word in WORDS * 3) + end
+        scanned = found.scan(data.encode(), True)
+        assert scanned.fits.all()
+        assert scanned.codes.tolist() == [list(range(len(WORDS))) * 3]
+
+
+@pytest.mark.parametrize("value", ["eight b", "eight by!", "nine bytE", "a" * 13, "a" * 16, 'x\\"'])
+def test_texts_that_begin_like_known_ones_do_not_fit(value):
+    found = Scanner(Schema([Variable("word", CATEGORICAL, tuple(WORDS))]))
+    words = ["x", value, *["x"] * 9]
+    data = "".join(f'{{"word":"{word}"}}\n' for word in words)
+    assert found.scan(data.encode(), True).fits.tolist() == [True, False] + [True] * 9
+
+
+def test_records_may_be_laid_out_differently_from_one_to_the_next():
+    layouts = [
+        b'{"colour":"red","city":"bern","size":0.2,"id":7}',
+        b'{"colour":"red", "city":"bern","size":0.2}',
+        b'{"colour" :"red","size":0.2,"city":"bern"}',
+        b'{"size":0.2,"colour":"red","city":"bern"}',
+    ]
+    found = Scanner(SCHEMA).scan(b"\n".join(layouts * 5), True)
+    assert found.fits.all()
+    assert set(map(tuple, found.codes.T.tolist())) == {(1, 1, 2, 4)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"colour":"red","city" "bern"}',
+        b'{"colour":"red";"city":"bern"}',
+        b'{"colour":"red","citY":"bern"}',
+        b'{"colour":"red","city":"bern"',
+        b'{"colour":"red","city":"bern","city":"bern"}',
+        b'["colour":"red","city":"bern"}',
+    ],
+)
+def test_a_line_that_is_nearly_like_those_before_does_not_fit(line):
+    good = b'{"colour":"red","city":"bern"}'
+    found = Scanner(SCHEMA).scan(b"\n".join([good, good, line, good, good, good]), True)
+    assert found.fits.tolist() == [True, True, False, True, True, True]
+
+
+def test_a_text_may_have_many_more_lines_than_the_one_before():
+    found = Scanner(SCHEMA)
+    long = b'{"id":"%s","colour":"red"}\n' % (b"x" * 200)
+    for n_long, n_short in ((9, 0), (0, 500), (9, 1), (1, 300)):
+        data = long * n_long + b"\n" + b'{"colour":"red"}\n' * n_short
+        scanned = found.scan(data, True)
+        assert scanned.codes.shape[1] == len(scanned.fits) == n_long + n_short
+        assert scanned.fits.all()
+        assert scanned.codes.flags.c_contiguous
+
+
 class TestDecoder:
     @pytest.fixture
     def decoder(self):
