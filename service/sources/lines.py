@@ -258,16 +258,21 @@ class RecordCutter:
         self._limit = max_record_bytes
         self._with_crc = with_crc
         self._text = b""
+        self._rest = b""  # what came after the last line end: apart, so that lines are copied once
         self._long: Piece | None = None  # what is kept of a record that is too long
 
     @property
     def n_held(self) -> int:
         """How many bytes wait for the end of their record."""
-        return len(self._text)
+        return len(self._text) + len(self._rest)
 
     def push(self, data: bytes) -> None:
         """Add what came next."""
-        self._text = self._text + data if self._text else data
+        end = data.rfind(b"\n") + 1
+        if end:
+            self._text = b"".join((self._text, self._rest, memoryview(data)[:end]))
+            self._rest = b""
+        self._rest += data[end:]
 
     def take(self, *, ended: bool = False) -> Piece | None:
         """Return the next records, or ``None`` until more is pushed.
@@ -284,11 +289,14 @@ class RecordCutter:
         """
         if not self.begun and not self._begin(ended=ended):
             return None
+        if self._long is not None or not self.grammar.by_line:
+            self._join()
         if self._long is not None:
             return self._pass_over(ended=ended)
         end = self._whole()
         if end:
             return self._cut(end)
+        self._join()
         if len(self._text) > self._limit:
             # In one line: of a row that never closes its quotes the next ones follow once more.
             kept = self._text[: self._limit + 1].replace(b"\n", b" ")
@@ -296,7 +304,12 @@ class RecordCutter:
             return self._pass_over(ended=ended, first=True)
         return self._cut(self.grammar.last(self._text)) if ended and self._text else None
 
+    def _join(self) -> None:
+        """Put all together: there may be the end of a record without one of a line."""
+        self._text, self._rest = self._text + self._rest, b""
+
     def _begin(self, *, ended: bool) -> bool:
+        self._join()
         n_bytes = self.grammar.prefix(self._text, ended=ended)
         if n_bytes is not None:
             self.begun = True
