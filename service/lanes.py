@@ -15,6 +15,7 @@ from service.cloud_events import publication_of
 from service.events import Publication
 from service.keys import part_by_key
 from service.monitors import MonitorSet
+from service.plain_json import encoded
 from service.settings import StreamSettings
 from service.sources.base import Position
 
@@ -157,6 +158,7 @@ class Lane:
             If the disk is full or broken. Nothing is lost; call it again.
         """
         self._monitors.save()
+        outbox = encoded([publication.to_dict() for publication in self._outbox])
         self.directory.commit(
             {
                 "version": _VERSION,
@@ -165,8 +167,8 @@ class Lane:
                 "position": self.position,
                 "decoder": self.decoder_state,
                 "failed": self._failed,
-                "outbox": [publication.to_dict() for publication in self._outbox],
-            }
+            },
+            {"outbox": outbox},
         )
         published, self._outbox = tuple(self._outbox), []
         self._n_uncommitted = 0

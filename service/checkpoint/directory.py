@@ -50,7 +50,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What must be known of a checkpoint that is kept."""
+    """What must be known of a checkpoint that is kept; ``meta`` without what came as JSON."""
 
     number: int
     meta: str
@@ -170,7 +170,10 @@ class CheckpointDirectory:
 
     @property
     def oldest(self) -> dict[str, Any] | None:
-        """What the oldest checkpoint that is kept was given; nothing ever goes back behind it."""
+        """What the oldest checkpoint that is kept was given; nothing ever goes back behind it.
+
+        Values that ``commit`` was given as JSON need not be in it.
+        """
         return dict(json.loads(self._kept[0].meta)) if self._kept else None
 
     def keys(self) -> Iterator[str]:
@@ -211,13 +214,15 @@ class CheckpointDirectory:
         """Remove a state, if there is one; checkpoints that have it keep it."""
         self._table.remove(key)
 
-    def commit(self, meta: Mapping[str, Any]) -> None:
+    def commit(self, meta: Mapping[str, Any], encoded: Mapping[str, bytes] | None = None) -> None:
         """Make a checkpoint of all states; on return it is there for good.
 
         Parameters
         ----------
         meta
             What belongs to them, as values that JSON has.
+        encoded
+            More of that, by other names, as JSON: for what is large.
 
         Raises
         ------
@@ -225,7 +230,7 @@ class CheckpointDirectory:
             If it cannot be written. Earlier checkpoints stay good and nothing that was put is
             lost; try again later.
         """
-        text = meta_text(meta)
+        text = meta_text(meta, encoded)
         self._rescue()
         self._compact()
         self._segments.sync()
@@ -233,7 +238,7 @@ class CheckpointDirectory:
         manifest = manifest_bytes(number, self._clock(), text, self._table.rows)
         replace_file(manifest_path(self.path, number), manifest)
         self._last_number = number
-        self._kept.append(_Kept(number, text, frozenset(self._table.live)))
+        self._kept.append(_Kept(number, meta_text(meta), frozenset(self._table.live)))
         self._n_bytes_put = 0
         self._prune()
 

@@ -102,15 +102,24 @@ def row_of(key: str, place: Place) -> bytes:
     return _json([key, *place]).encode()
 
 
-def meta_text(meta: Mapping[str, Any]) -> str:
+def meta_text(meta: Mapping[str, Any], encoded: Mapping[str, bytes] | None = None) -> str:
     """Return what belongs to a checkpoint as JSON; every number is read back as it was.
+
+    Parameters
+    ----------
+    meta
+        Values by name.
+    encoded
+        Further ones that are JSON already.
 
     Raises
     ------
     TypeError, ValueError
         If there are other things in it than text, numbers, booleans, ``None``, dicts and lists.
     """
-    return _json(meta)
+    text = _json(meta)
+    further = [f"{_json(name)}:{value.decode()}" for name, value in (encoded or {}).items()]
+    return f"{{{','.join([text[1:-1], *further] if meta else further)}}}"
 
 
 def _json(value: object) -> str:

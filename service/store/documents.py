@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from service.events import Event, Publication
+from service.plain_json import encoded
 
 _DIGEST_BYTES: Final = 16
 _FAMILIES: Final = ("mechanism", "association")
@@ -23,7 +24,7 @@ def compressed(document: Mapping[str, Any]) -> bytes:
     >>> decompressed(compressed({"a": [0.1, None]}))
     {'a': [0.1, None]}
     """
-    return zlib.compress(as_json(document).encode())
+    return zlib.compress(encoded(document))
 
 
 def decompressed(data: bytes) -> dict[str, Any]:
@@ -38,10 +39,15 @@ def as_json(value: object) -> str:
 
 def digest_of(publication: Publication) -> bytes:
     """Return what tells two publications of one window apart; how long it took is no part of it."""
-    parts = publication.to_dict()
-    del parts["timings"]
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
+    return _digest(encoded(_lasting_parts(publication), sort_keys=True))
+
+
+def has_digest(publication: Publication, digest: bytes) -> bool:
+    """Return whether a digest is that of a publication, by this driftbn or an earlier one."""
+    if digest == digest_of(publication):
+        return True
+    text = json.dumps(_lasting_parts(publication), sort_keys=True, separators=(",", ":"))
+    return digest == _digest(text.encode())
 
 
 def window_values(publication: Publication, now: float) -> dict[str, Any]:
@@ -126,6 +132,16 @@ def event_values(event: Event, lane: str, now: float) -> dict[str, Any]:
         "stored": now,
         "document": as_json(document),
     }
+
+
+def _lasting_parts(publication: Publication) -> dict[str, Any]:
+    parts = publication.to_dict()
+    del parts["timings"]
+    return parts
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
 
 
 def _family_p(decision: Mapping[str, Any], family: str) -> float | None:

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 from service.events import Event, Publication
 from service.store.documents import (
     compressed,
-    digest_of,
     edge_values,
     event_values,
+    has_digest,
     window_values,
 )
 from service.store.episodes import bring_forward
@@ -94,7 +94,7 @@ class PublicationWriter:
         ).fetchone()
         if found is None:
             return False
-        if found[0] is not None and found[0] != digest_of(publication):
+        if found[0] is not None and not has_digest(publication, found[0]):
             self.n_conflicts += 1
             logger.error(
                 "window %d is in the history with another content, which stays",

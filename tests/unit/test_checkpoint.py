@@ -113,6 +113,14 @@ def test_no_number_changes(opened: CheckpointDirectory) -> None:
     assert [repr(value) for value in found] == [repr(value) for value in meta["floats"]]
 
 
+@pytest.mark.parametrize("meta", [{}, {"n": 1}])
+def test_what_is_json_already_is_read_back_like_the_rest(
+    opened: CheckpointDirectory, meta: dict[str, int]
+) -> None:
+    opened.commit(meta, {"more": '[{"a":"ü"}]'.encode(), "other": b"null"})
+    assert reopened(opened).meta == {**meta, "more": [{"a": "ü"}], "other": None}
+
+
 def test_what_json_has_not_is_refused_and_changes_nothing(opened: CheckpointDirectory) -> None:
     opened.commit({"n": 1})
     opened.put("a", b"x")

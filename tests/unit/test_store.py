@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import sqlite3
@@ -151,6 +152,32 @@ def test_how_long_it_took_is_no_difference(history: Store, published: list[Publi
     history.publish([replace(published[0], timings={"learn": 99.0, "decide": 1.0})])
     assert history.n_conflicts == 0
     assert history.windows("orders", "", before=1)[0].learn_seconds != 99.0
+
+
+def test_a_window_that_was_digested_in_another_form_of_json_is_the_same(
+    history: Store, published: list[Publication]
+) -> None:
+    history.publish(published[:1])
+    parts = {name: value for name, value in published[0].to_dict().items() if name != "timings"}
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    former = hashlib.blake2b(text.encode(), digest_size=16).digest()
+    with sqlite3.connect(history.path) as connection:
+        assert connection.execute("UPDATE windows SET digest = ?", (former,)).rowcount == 1
+    connection.close()
+    assert history.publish(published[:1]) == 0
+    assert history.n_conflicts == 0
+    history.publish([replace(published[0], report=published[0].report | {"rows": 7})])
+    assert history.n_conflicts == 1
+
+
+def test_names_that_utf8_has_not_are_kept(history: Store, published: list[Publication]) -> None:
+    odd = replace(published[0], explanation=published[0].explanation | {"advice": ["\ud800 ü"]})
+    history.publish([odd])
+    history.publish([odd])
+    found = history.window("orders", "", 0)
+    assert found is not None
+    assert found.explanation == odd.explanation
+    assert history.n_conflicts == 0
 
 
 def test_another_content_is_told_and_ignored(
