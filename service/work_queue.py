@@ -12,6 +12,9 @@ Item = TypeVar("Item")
 class WorkQueue(Generic[Item]):
     """First in, first out; ``put`` waits while there is no room.
 
+    Once it waits it does so until half of all is taken out: to wake a thread takes those that work
+    longer than to hand over an item.
+
     Parameters
     ----------
     max_cost
@@ -30,7 +33,9 @@ class WorkQueue(Generic[Item]):
         self.max_cost = max_cost
         self._items: deque[tuple[Item, int]] = deque()
         self._cost = 0
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._added = threading.Condition(lock)
+        self._emptied = threading.Condition(lock)
 
     @property
     def cost(self) -> int:
@@ -39,30 +44,31 @@ class WorkQueue(Generic[Item]):
 
     def put(self, item: Item, cost: int, timeout: float | None = None) -> bool:
         """Add an item; ``False`` if there was no room within ``timeout`` seconds."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._has_room(cost), timeout):
+        with self._emptied:
+            if not self._emptied.wait_for(lambda: self._has_room(cost), timeout):
                 return False
             self._items.append((item, cost))
             self._cost += cost
-            self._changed.notify_all()
+            self._added.notify()
             return True
 
     def get(self, timeout: float | None = None) -> Item | None:
         """Take the oldest item out; ``None`` if there was none within ``timeout`` seconds."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._items, timeout):
+        with self._added:
+            if not self._added.wait_for(lambda: self._items, timeout):
                 return None
             item, cost = self._items.popleft()
             self._cost -= cost
-            self._changed.notify_all()
+            if 2 * self._cost <= self.max_cost:
+                self._emptied.notify_all()
             return item
 
     def clear(self) -> None:
         """Throw away what waits."""
-        with self._changed:
+        with self._emptied:
             self._items.clear()
             self._cost = 0
-            self._changed.notify_all()
+            self._emptied.notify_all()
 
     def _has_room(self, cost: int) -> bool:
         return not self._items or self._cost + cost <= self.max_cost

@@ -1,4 +1,5 @@
 import threading
+import time
 
 from service.work_queue import WorkQueue
 
@@ -27,6 +28,23 @@ def test_an_item_without_room_waits_until_there_is() -> None:
     assert done.wait(5)
     thread.join()
     assert queue.get(0) == "second"
+
+
+def test_who_waits_for_room_is_woken_when_half_of_it_is_there() -> None:
+    queue: WorkQueue[int] = WorkQueue(10)
+    for number in range(10):
+        queue.put(number, 1)
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: queue.put(10, 1) and done.set())
+    thread.start()
+    while not queue._emptied._waiters:  # type: ignore[attr-defined]
+        time.sleep(0.001)
+    assert [queue.get() for _ in range(4)] == [0, 1, 2, 3]
+    assert not done.wait(0.1)
+    assert queue.get() == 4
+    assert done.wait(5)
+    thread.join()
+    assert [queue.get(0) for _ in range(7)] == [5, 6, 7, 8, 9, 10, None]
 
 
 def test_an_item_larger_than_the_queue_is_let_in_alone() -> None:
