@@ -13,6 +13,8 @@ from service.events import Event, Publication
 from service.plain_json import encoded
 
 _DIGEST_BYTES: Final = 16
+_LEVEL: Final = 3
+"""Of zlib: a report of Alarm takes 50 us and 1.36 kB; at level 6 87 us and 1.23 kB."""
 _FAMILIES: Final = ("mechanism", "association")
 
 
@@ -24,7 +26,7 @@ def compressed(document: Mapping[str, Any]) -> bytes:
     >>> decompressed(compressed({"a": [0.1, None]}))
     {'a': [0.1, None]}
     """
-    return zlib.compress(encoded(document))
+    return zlib.compress(encoded(document), _LEVEL)
 
 
 def decompressed(data: bytes) -> dict[str, Any]:

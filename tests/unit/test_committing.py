@@ -91,11 +91,11 @@ def test_a_full_disk_is_waited_for(
     committer = make_committer(store, Clock())
     commit, troubles = lane.directory.commit, []
 
-    def fail_twice(meta: Any) -> None:
+    def fail_twice(*meta: Any) -> None:
         troubles.append(committer.trouble)
         if len(troubles) < 3:
             raise OSError(errno.ENOSPC, "No space left on device")
-        commit(meta)
+        commit(*meta)
 
     monkeypatch.setattr(lane.directory, "commit", fail_twice)
     take(lane, WINDOW)
