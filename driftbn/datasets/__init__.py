@@ -1,26 +1,16 @@
 """Networks with known truth, rows drawn from them, and exactly known changes."""
 
 from driftbn.datasets.bundled import alarm, asia, load
-from driftbn.datasets.drift import (
-    MEDIUM,
-    STRONG,
-    WEAK,
-    Change,
-    ChangeKind,
-    EdgeStrength,
+from driftbn.datasets.changes import Change, ChangeKind
+from driftbn.datasets.edge_edits import (
     add_edge,
     add_edges,
-    change_root_marginal,
-    change_table,
-    edge_strength,
-    pick_added_edges,
-    pick_removed_edges,
     remove_edge,
     remove_edges,
     reverse_edge,
     rewire,
-    table_difference,
 )
+from driftbn.datasets.edge_picking import pick_added_edges, pick_removed_edges
 from driftbn.datasets.inference import joint
 from driftbn.datasets.random_networks import random_dag, random_network
 from driftbn.datasets.sampling import sample, sample_codes
@@ -34,6 +24,15 @@ from driftbn.datasets.streams import (
     Sessions,
     Stationary,
 )
+from driftbn.datasets.strength import (
+    MEDIUM,
+    STRONG,
+    WEAK,
+    EdgeStrength,
+    edge_strength,
+    table_difference,
+)
+from driftbn.datasets.table_changes import change_root_marginal, change_table
 
 __all__ = [
     "MEDIUM",

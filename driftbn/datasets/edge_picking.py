@@ -1,0 +1,195 @@
+"""Edges picked at random by their strength, to be removed or added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from driftbn.datasets.couplings import greedy_coupling
+from driftbn.datasets.edge_edits import by_child
+from driftbn.datasets.families import family_to_be
+from driftbn.datasets.inference import ancestors, descendants, separated
+from driftbn.datasets.information import information, normalised
+from driftbn.datasets.strength import EdgeStrength, edge_strength
+from driftbn.errors import ConfigError
+from driftbn.graph import Dag
+from driftbn.network import BayesianNetwork
+
+_STRONGEST_ADDED = 0.1  # where a strength class has no upper end, added edges stay below this
+_HEADROOM = 1.5  # a picked edge could be this much stronger: other picked edges may take some away
+
+
+def pick_removed_edges(
+    network: BayesianNetwork,
+    k: int,
+    strength: tuple[float, float],
+    rng: np.random.Generator,
+    *,
+    keep_marginals: bool = False,
+) -> tuple[EdgeStrength, ...]:
+    """Pick edges at random whose strength is in a class, each with another child.
+
+    Parameters
+    ----------
+    network
+        Where the edges are.
+    k
+        How many, at least 1.
+    strength
+        The class: smallest strength, and the one from which on it is too much.
+    rng
+        Decides among the edges.
+    keep_marginals
+        Whether to take only edges that `remove_edges` can remove without any effect on the
+        marginal distribution of any single node.
+
+    Raises
+    ------
+    ConfigError
+        If there are not that many such edges, or ``k`` or the class is not allowed.
+
+    Examples
+    --------
+    >>> from driftbn.datasets import STRONG, asia
+    >>> pick_removed_edges(asia(), 1, STRONG, np.random.default_rng(1))[0].edge
+    ('smoke', 'bronc')
+    """
+    _check_picking(k, strength)
+    picked: list[EdgeStrength] = []
+    edges = network.dag.edges
+    for parent, child in (edges[i] for i in rng.permutation(len(edges))):
+        if any(child == other.child for other in picked):
+            continue
+        found = EdgeStrength(parent, child, edge_strength(network, parent, child))
+        if not strength[0] <= found.strength < strength[1]:
+            continue
+        if keep_marginals and not _removal_keeps_marginals(network.dag, [*picked, found]):
+            continue
+        picked.append(found)
+        if len(picked) == k:
+            return tuple(sorted(picked))
+    raise ConfigError("k", k, f"at most {len(picked)} for removed edges of strength {strength}")
+
+
+def pick_added_edges(
+    network: BayesianNetwork,
+    k: int,
+    strength: tuple[float, float],
+    rng: np.random.Generator,
+    *,
+    keep_marginals: bool = False,
+) -> tuple[EdgeStrength, ...]:
+    """Pick edges at random that can be added at a strength of a class, each with another child.
+
+    Strengths are drawn log-uniformly from the class, below 0.1 nats if the class begins there.
+
+    Parameters
+    ----------
+    network
+        Where the edges shall go.
+    k
+        How many, at least 1.
+    strength
+        The class: smallest and largest strength.
+    rng
+        Decides among the edges, and on their strengths.
+    keep_marginals
+        Whether to take only edges that `add_edges` can add without any effect on the marginal
+        distribution of any single node.
+
+    Raises
+    ------
+    ConfigError
+        If there are not that many such edges, or ``k`` or the class is not allowed.
+
+    Examples
+    --------
+    >>> from driftbn.datasets import MEDIUM, add_edges, asia
+    >>> picked = pick_added_edges(asia(), 2, MEDIUM, np.random.default_rng(1))
+    >>> add_edges(asia(), picked, np.random.default_rng(1)).network
+    <BayesianNetwork: 8 nodes, 10 arcs>
+    """
+    _check_picking(k, strength)
+    picked: list[EdgeStrength] = []
+    nodes = network.nodes
+    for pair in rng.permutation(len(nodes) ** 2):
+        parent, child = nodes[pair // len(nodes)], nodes[pair % len(nodes)]
+        wanted = _drawn_strength(strength, rng)
+        candidates = [*picked, EdgeStrength(parent, child, wanted)]
+        if not _can_be_added(network.dag, candidates):
+            continue
+        if keep_marginals and not _addition_keeps_marginals(network.dag, candidates):
+            continue
+        if _greatest_strength(network, parent, child) < wanted * _HEADROOM:
+            continue
+        picked = candidates
+        if len(picked) == k:
+            return tuple(sorted(picked))
+    raise ConfigError("k", k, f"at most {len(picked)} for added edges of strength {strength}")
+
+
+def _check_picking(k: int, strength: tuple[float, float]) -> None:
+    if k < 1:
+        raise ConfigError("k", k, "1 or more")
+    if not 0 < strength[0] < strength[1]:
+        raise ConfigError("strength", strength, "positive, the smaller bound first")
+
+
+def _drawn_strength(strength: tuple[float, float], rng: np.random.Generator) -> float:
+    low, high = strength
+    top = max(low, min(high, _STRONGEST_ADDED))
+    return math.exp(rng.uniform(math.log(low), math.log(top)))
+
+
+def _greatest_strength(network: BayesianNetwork, parent: str, child: str) -> float:
+    """Return the strength that `add_edge` reaches whatever is drawn."""
+    weights, base = family_to_be(network, parent, child)
+    return information(weights, greedy_coupling(normalised(weights), base))
+
+
+def _can_be_added(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
+    if len({edge.child for edge in edges}) != len(edges):
+        return False
+    for edge in edges:
+        if edge.parent in (*dag.parents(edge.child), *dag.children(edge.child)):
+            return False
+        if edge.child in ancestors(dag, (edge.parent,)):
+            return False
+        dag = Dag(dag.nodes, (*dag.edges, edge.edge))
+    return True
+
+
+def _removal_keeps_marginals(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
+    for edge in reversed(by_child(dag, (edge.edge for edge in edges))):
+        if not _unheard_around(dag, *edge):
+            return False
+        dag = Dag(dag.nodes, (other for other in dag.edges if other != edge))
+    return True
+
+
+def _addition_keeps_marginals(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
+    whole = Dag(dag.nodes, (*dag.edges, *(edge.edge for edge in edges)))
+    for edge in by_child(whole, (edge.edge for edge in edges)):
+        if not _unheard_around(dag, *edge):
+            return False
+        dag = Dag(dag.nodes, (*dag.edges, edge))
+    return True
+
+
+def _unheard_around(dag: Dag, parent: str, child: str) -> bool:
+    """Return whether no descendant of the child hears of the parent around the child.
+
+    A descendant's marginal follows from the joint of the child and those non-descendants of the
+    child that are parents on the way. If the child's other parents separate these from the parent,
+    that joint is a matter of P(child | other parents) alone, which a change of the edge keeps.
+    """
+    below = descendants(dag, child)
+    given = set(dag.parents(child)) - {parent}
+    for node in sorted(below):
+        on_the_way = ancestors(dag, (node,)) & below
+        beside = {p for n in on_the_way for p in dag.parents(n)} - below - {child}
+        if parent in beside or not separated(dag, parent, beside, given):
+            return False
+    return True

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from driftbn.datasets import (
+    alarm,
+    asia,
+    joint,
+    random_network,
+    sample_codes,
+)
+from driftbn.datasets.inference import ancestors, descendants, separated
+from driftbn.errors import GraphError, UnknownVariableError
+from driftbn.graph import Dag
+from driftbn.network import BayesianNetwork
+from driftbn.testing import DSeparationOracle
+from tests import networks
+from tests.changed_networks import (
+    BENCHMARKS,
+    BINARY,
+    EXACT,
+    SEEDS,
+    full_joint,
+    generator,
+    marginal,
+    parents,
+    small,
+)
+
+
+class TestJoint:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_is_that_of_the_full_table(self, seed: int) -> None:
+        network = small(seed)
+        for size in (1, 2, 3):
+            for names in combinations(network.nodes, size):
+                np.testing.assert_allclose(
+                    joint(network, names), marginal(network, names), atol=EXACT
+                )
+
+    def test_axes_are_in_the_order_given(self) -> None:
+        network = small(1)
+        names = network.nodes[:3]
+        turned = joint(network, names[::-1])
+        np.testing.assert_allclose(turned.transpose(2, 1, 0), joint(network, names), atol=EXACT)
+
+    def test_of_all_nodes_is_the_product_of_the_tables(self) -> None:
+        network = small(2)
+        np.testing.assert_allclose(joint(network, network.nodes), full_joint(network), atol=EXACT)
+
+    def test_of_no_variable_is_one(self) -> None:
+        assert joint(asia(), ()).shape == ()
+        assert joint(asia(), ()) == pytest.approx(1)
+
+    @pytest.mark.parametrize("name", BENCHMARKS)
+    def test_manages_every_family_of_large_networks(self, name: str) -> None:
+        network = networks.load(name)
+        for node in network.nodes:
+            family = (*parents(network, node), node)
+            cards = [network.cards[network.index(name)] for name in family]
+            found = joint(network, family)
+            above = joint(network, family[:-1])[..., np.newaxis]
+            np.testing.assert_allclose(found, above * network.cpt(node).reshape(cards), atol=EXACT)
+
+    def test_agrees_with_a_large_sample_of_alarm(self) -> None:
+        codes = sample_codes(alarm(), 200_000, generator(1))
+        rng = generator(2)
+        for _ in range(20):
+            x, y = rng.choice(len(codes), 2, replace=False)
+            exact = joint(alarm(), (alarm().nodes[x], alarm().nodes[y]))
+            seen = np.zeros(exact.shape)
+            np.add.at(seen, (codes[x], codes[y]), 1 / codes.shape[1])
+            assert abs(seen - exact).max() < 0.006
+
+    def test_refuses_a_variable_twice(self) -> None:
+        with pytest.raises(GraphError, match="twice"):
+            joint(asia(), ("lung", "lung"))
+
+    def test_refuses_an_unknown_variable(self) -> None:
+        with pytest.raises(UnknownVariableError, match="nobody"):
+            joint(asia(), ("nobody",))
+
+    def test_refuses_tables_that_do_not_fit(self) -> None:
+        roots = [f"x{i}" for i in range(25)]
+        network = BayesianNetwork(roots, [BINARY] * 25, [()] * 25, [[[0.5, 0.5]]] * 25)
+        with pytest.raises(GraphError, match="33554432 cells"):
+            joint(network, roots)
+
+
+class TestGraphQuestions:
+    def test_ancestors_and_descendants_mirror_each_other(self) -> None:
+        dag = alarm().dag
+        for node in dag.nodes:
+            assert node in ancestors(dag, (node,))
+            assert node not in descendants(dag, node)
+            for other in descendants(dag, node):
+                assert node in ancestors(dag, (other,))
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_separation_is_that_of_the_oracle(self, seed: int) -> None:
+        dag = random_network(7, 9, seed=seed).dag
+        oracle = DSeparationOracle(dag)
+        position = {node: i for i, node in enumerate(dag.nodes)}
+        for x, y in combinations(dag.nodes, 2):
+            rest = [node for node in dag.nodes if node not in (x, y)]
+            for size in range(3):
+                for given in combinations(rest, size):
+                    numbers = [position[node] for node in given]
+                    found = oracle.first_separator(position[x], position[y], [numbers])
+                    assert separated(dag, x, [y], given) == (found == 0)
+
+    def test_a_given_node_is_separated_from_all(self) -> None:
+        assert separated(Dag("ab", [("a", "b")]), "a", ["b"], ["b"])
