@@ -1,6 +1,7 @@
 """Networks with known truth, rows drawn from them, and exactly known changes."""
 
 from driftbn.datasets.bundled import alarm, asia, load
+from driftbn.datasets.bursts import Repeats, Sessions
 from driftbn.datasets.changes import Change, ChangeKind
 from driftbn.datasets.edge_edits import (
     add_edge,
@@ -14,16 +15,8 @@ from driftbn.datasets.edge_picking import pick_added_edges, pick_removed_edges
 from driftbn.datasets.inference import joint
 from driftbn.datasets.random_networks import random_dag, random_network
 from driftbn.datasets.sampling import sample, sample_codes
-from driftbn.datasets.streams import (
-    Abrupt,
-    DriftStream,
-    Gradual,
-    Recurring,
-    Repeats,
-    Schedule,
-    Sessions,
-    Stationary,
-)
+from driftbn.datasets.schedules import Abrupt, Gradual, Recurring, Schedule, Stationary
+from driftbn.datasets.streams import DriftStream
 from driftbn.datasets.strength import (
     MEDIUM,
     STRONG,

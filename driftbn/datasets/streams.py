@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.datasets.inference import ancestors
+from driftbn.datasets.bursts import Repeats, Sessions, closed_share, first_of_burst
 from driftbn.datasets.sampling import MAX_STATES, configurations, drawn, labelled
+from driftbn.datasets.schedules import Schedule, Stationary, check_at_least
 from driftbn.errors import ConfigError, DataError
 from driftbn.network import BayesianNetwork, FloatArray
 
@@ -22,178 +22,7 @@ if TYPE_CHECKING:
 
 Codes = npt.NDArray[np.uint8]
 
-HELD_SHARE = 1 / 3
-"""Share of the variables that stay fixed within a session."""
-
-
-class Schedule(ABC):
-    """When a stream follows the changed network instead of the first one."""
-
-    @abstractmethod
-    def share_changed(self, records: npt.NDArray[np.int64]) -> FloatArray:
-        """Return for record numbers, from 0, the probability of the changed network.
-
-        Called once per batch with consecutive numbers; it must depend on nothing else.
-        """
-
-
-@dataclass(frozen=True)
-class Stationary(Schedule):
-    """Never.
-
-    Examples
-    --------
-    >>> Stationary().share_changed(np.arange(3)).tolist()
-    [0.0, 0.0, 0.0]
-    """
-
-    def share_changed(self, records: npt.NDArray[np.int64]) -> FloatArray:
-        """Return zeros."""
-        return np.zeros(len(records))
-
-
-@dataclass(frozen=True)
-class Abrupt(Schedule):
-    """From one record on.
-
-    Parameters
-    ----------
-    at
-        Number of the first record that follows the changed network; records count from 0.
-
-    Raises
-    ------
-    ConfigError
-        If it is negative.
-
-    Examples
-    --------
-    >>> Abrupt(2).share_changed(np.arange(4)).tolist()
-    [0.0, 0.0, 1.0, 1.0]
-    """
-
-    at: int
-
-    def __post_init__(self) -> None:
-        _check_at_least("at", self.at, 0)
-
-    def share_changed(self, records: npt.NDArray[np.int64]) -> FloatArray:
-        """Return 1 from the change on."""
-        return (records >= self.at).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class Gradual(Schedule):
-    """More and more often, the probability rising linearly from 0 to 1.
-
-    Parameters
-    ----------
-    start
-        Number of the last record that has probability 0.
-    n_records
-        After how many more the probability is 1; for g windows, g times the rows of a window.
-
-    Raises
-    ------
-    ConfigError
-        If ``start`` is negative or ``n_records`` not positive.
-
-    Examples
-    --------
-    >>> Gradual(1, 4).share_changed(np.arange(7)).tolist()
-    [0.0, 0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
-    """
-
-    start: int
-    n_records: int
-
-    def __post_init__(self) -> None:
-        _check_at_least("start", self.start, 0)
-        _check_at_least("n_records", self.n_records, 1)
-
-    def share_changed(self, records: npt.NDArray[np.int64]) -> FloatArray:
-        """Return a ramp."""
-        return np.clip((records - self.start) / self.n_records, 0, 1)
-
-
-@dataclass(frozen=True)
-class Recurring(Schedule):
-    """Back and forth.
-
-    Parameters
-    ----------
-    start
-        Number of the first record that follows the changed network.
-    n_records
-        For how long each of the two networks is then followed in turn.
-
-    Raises
-    ------
-    ConfigError
-        If ``start`` is negative or ``n_records`` not positive.
-
-    Examples
-    --------
-    >>> Recurring(1, 2).share_changed(np.arange(7)).tolist()
-    [0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
-    """
-
-    start: int
-    n_records: int
-
-    def __post_init__(self) -> None:
-        _check_at_least("start", self.start, 0)
-        _check_at_least("n_records", self.n_records, 1)
-
-    def share_changed(self, records: npt.NDArray[np.int64]) -> FloatArray:
-        """Return 1 in every other stretch."""
-        stretch = (records - self.start) // self.n_records
-        return np.where((records >= self.start) & (stretch % 2 == 0), 1.0, 0.0)
-
-
-@dataclass(frozen=True)
-class Sessions:
-    """Rows come in sessions, in which a third of the variables stays fixed.
-
-    The fixed variables are the same throughout a stream; with each come all its ancestors, so that
-    every single row still follows the network. Lengths are geometric.
-
-    Parameters
-    ----------
-    mean_length
-        Mean number of rows of a session, at least 1.
-
-    Raises
-    ------
-    ConfigError
-        If the mean is below 1.
-    """
-
-    mean_length: float
-
-    def __post_init__(self) -> None:
-        _check_at_least("mean_length", self.mean_length, 1)
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """Whole rows are repeated; how often a row stands there is geometric.
-
-    Parameters
-    ----------
-    mean_length
-        Mean number of times that a row stands there, at least 1.
-
-    Raises
-    ------
-    ConfigError
-        If the mean is below 1.
-    """
-
-    mean_length: float
-
-    def __post_init__(self) -> None:
-        _check_at_least("mean_length", self.mean_length, 1)
+_NEVER = Stationary()
 
 
 class _Carry(NamedTuple):
@@ -235,7 +64,7 @@ class DriftStream:
 
     Examples
     --------
-    >>> from driftbn.datasets import asia, remove_edge
+    >>> from driftbn.datasets import Abrupt, asia, remove_edge
     >>> after = remove_edge(asia(), "smoke", "bronc").network
     >>> stream = DriftStream(asia(), after, Abrupt(2500), Sessions(5), seed=1)
     >>> windows = stream.batches(1000)
@@ -247,7 +76,7 @@ class DriftStream:
 
     before: BayesianNetwork
     after: BayesianNetwork | None = None
-    schedule: Schedule = Stationary()
+    schedule: Schedule = _NEVER
     bursts: Sessions | Repeats | None = None
     seed: int = 0
 
@@ -274,7 +103,7 @@ class DriftStream:
         # A stream of its own, so that the rows' numbers do not depend on how many are drawn here.
         rng = np.random.default_rng([self.seed, 1])
         networks = [self.before] if self.after is None else [self.before, self.after]
-        return _closed_share(networks, rng)
+        return closed_share(networks, rng)
 
     def batches(self, n_rows: int) -> Iterator[Codes]:
         """Yield batches of state numbers ``[variables, n_rows]`` without end, from record 0 on.
@@ -284,7 +113,7 @@ class DriftStream:
         ConfigError
             If ``n_rows`` is not positive.
         """
-        _check_at_least("n_rows", n_rows, 1)
+        check_at_least("n_rows", n_rows, 1)
         return self._batches(n_rows)
 
     def sample(self, n_rows: int) -> pd.DataFrame:
@@ -319,13 +148,13 @@ class DriftStream:
         """Return uniform numbers ``[variables, rows]`` that repeat within bursts, and regimes."""
         uniform = np.ascontiguousarray(drawn[:, 2:].T)
         starts = drawn[:, 0] * (self.bursts.mean_length if self.bursts else 1) < 1
-        regime_uniform = drawn[_first_of_burst(starts), 1]
+        regime_uniform = drawn[first_of_burst(starts), 1]
         if carry is not None:
             regime_uniform[~np.logical_or.accumulate(starts)] = carry.regime_uniform
         changed = regime_uniform < self.schedule.share_changed(records)
         previous = np.concatenate(([carry.changed if carry else changed[0]], changed[:-1]))
         starts |= changed != previous
-        uniform[held] = uniform[held][:, _first_of_burst(starts)]
+        uniform[held] = uniform[held][:, first_of_burst(starts)]
         if carry is not None:
             going_on = ~np.logical_or.accumulate(starts)
             uniform[np.ix_(held, going_on)] = carry.uniform[held, np.newaxis]
@@ -343,49 +172,9 @@ class DriftStream:
         return codes
 
 
-def _first_of_burst(starts: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Return for each row the last row up to it that starts a burst; 0 if there is none."""
-    return np.maximum.accumulate(np.where(starts, np.arange(len(starts)), 0))
-
-
 def _forward(network: BayesianNetwork, uniform: FloatArray) -> Codes:
     """Turn uniform numbers ``[variables, rows]`` into states, parents first."""
     codes = np.zeros(uniform.shape, dtype=np.uint8)
     for i in map(network.index, network.dag.topological_order()):
         codes[i] = drawn(network.cpts[i], configurations(network, codes, i), uniform[i])
     return codes
-
-
-def _closed_share(networks: list[BayesianNetwork], rng: np.random.Generator) -> tuple[str, ...]:
-    """Draw a third of the variables, closed under ancestors in all networks.
-
-    Variables are gone through in random order, again and again, and taken with their ancestors
-    where these still fit in.
-    """
-    nodes = networks[0].nodes
-    room = max(1, round(len(nodes) * HELD_SHARE))
-    order = [nodes[i] for i in rng.permutation(len(nodes))]
-    held: set[str] = set()
-    grown = True
-    while grown and len(held) < room:
-        grown = False
-        for node in order:
-            closure = _common_ancestors(networks, node) | held
-            if node not in held and len(closure) <= room:
-                held, grown = closure, True
-    return tuple(node for node in nodes if node in held)
-
-
-def _common_ancestors(networks: list[BayesianNetwork], node: str) -> set[str]:
-    """Return the node and all above it, through the edges of any of the networks."""
-    found = {node}
-    while True:
-        more = found.union(*(ancestors(network.dag, found) for network in networks))
-        if more == found:
-            return found
-        found = more
-
-
-def _check_at_least(field: str, value: float, least: int) -> None:
-    if not least <= value < float("inf"):
-        raise ConfigError(field, value, f"{least} or more")
