@@ -1,0 +1,157 @@
+"""Files of every format, and a source that reads them under a clock moved by hand."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from service.settings.sources import FilesSourceSettings
+from service.sources import readers
+from service.sources.base import Chunk, Position
+from service.sources.files import FilesSource
+from service.tables import TableFormat
+
+N = 60
+LINES = [b'{"n": %d, "t": "%s"}\n' % (n, b"x" * (n % 7)) for n in range(N)]
+TEXT = b"".join(LINES)
+CSV = b"n,t\n" + b"".join(b'%d,"a\n""b"\n' % n for n in range(N))
+TABLE = pa.table({"n": list(range(N)), "t": pa.array(["a", "b"] * (N // 2)).dictionary_encode()})
+
+
+class Lane:
+    """A listener with one position, as it comes from a checkpoint."""
+
+    def __init__(self, position: Position | None = None) -> None:
+        self.position = None if position is None else json.loads(json.dumps(position))
+
+    def opened(self, lane: str) -> Position | None:
+        assert lane == ""
+        return self.position
+
+    def closed(self, lane: str) -> None:
+        raise AssertionError("files are not handed over")
+
+
+class Reader:
+    """A source whose time is moved by hand."""
+
+    def __init__(
+        self, path: Path | str, position: Position | None = None, limit: int = 1000, **given: Any
+    ) -> None:
+        self.now = 100.0
+        self.position = position
+        self.source = FilesSource(
+            FilesSourceSettings(path=str(path), **given),
+            max_record_bytes=limit,
+            clock=lambda: self.now,
+        )
+        self.source.open(Lane(position))
+
+    def one(self) -> Chunk | None:
+        chunk = self.source.poll(0)
+        if chunk is not None:
+            self.position = chunk.position
+        return chunk
+
+    def all(self) -> list[Chunk]:
+        """Look at the files and return all that is there."""
+        self.now += 1.0
+        found = []
+        while (chunk := self.one()) is not None:
+            found.append(chunk)
+        return found
+
+    def numbers(self) -> list[int]:
+        return numbers(self.all())
+
+    def end(self) -> Position | None:
+        self.source.close()
+        return self.position
+
+
+def numbers(chunks: list[Chunk]) -> list[int]:
+    """The numbers of the records, in order; -1 for one that cannot be read."""
+    found: list[int] = []
+    for chunk in chunks:
+        if isinstance(chunk.data, pa.Table):
+            found += chunk.data["n"].to_pylist()
+        elif chunk.kind is TableFormat.CSV:
+            assert chunk.data.startswith(b"n,t\n")
+            rows = chunk.data.removeprefix(b"n,t\n").split(b'"\n')
+            found += [int(row.partition(b",")[0]) for row in rows if row]
+        else:
+            found += [number(line) for line in chunk.data.splitlines() if line.strip()]
+    return found
+
+
+def number(line: bytes) -> int:
+    try:
+        return int(json.loads(line)["n"])
+    except ValueError:
+        return -1
+
+
+def read_all(path: Path | str, position: Position | None = None, **given: Any) -> list[Chunk]:
+    reader = Reader(path, position, **given)
+    chunks = reader.all()
+    assert reader.source.drained
+    reader.end()
+    return chunks
+
+
+def write_parquet(path: Path) -> None:
+    pa.parquet.write_table(TABLE, path, row_group_size=25)
+
+
+def write_arrow_stream(path: Path) -> None:
+    with pa.ipc.new_stream(str(path), TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=25)
+
+
+def write_arrow_file(path: Path) -> None:
+    with pa.ipc.new_file(str(path), TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=25)
+
+
+def write_zipped_stream(path: Path) -> None:
+    write_arrow_stream(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def zstd(data: bytes) -> bytes:
+    return pa.compress(data, codec="zstd", asbytes=True)
+
+
+ARRAY = json.dumps([json.loads(line) for line in LINES], indent=1).encode()
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "a.ndjson": lambda path: path.write_bytes(TEXT),
+    "a.jsonl": lambda path: path.write_bytes(TEXT.rstrip()),
+    "a.json": lambda path: path.write_bytes(ARRAY),
+    "lines.json": lambda path: path.write_bytes(TEXT),
+    "a.csv": lambda path: path.write_bytes(CSV),
+    "a.parquet": write_parquet,
+    "a.arrow": write_arrow_file,
+    "a.arrows": write_arrow_stream,
+    "a.arrows.gz": write_zipped_stream,
+    "a.ndjson.gz": lambda path: path.write_bytes(gzip.compress(TEXT)),
+    "two.ndjson.gz": lambda p: p.write_bytes(gzip.compress(TEXT[:500]) + gzip.compress(TEXT[500:])),
+    "a.ndjson.zst": lambda path: path.write_bytes(zstd(TEXT)),
+    "a.csv.zst": lambda path: path.write_bytes(zstd(CSV[:300]) + zstd(CSV[300:])),
+    "a.json.bz2": lambda path: path.write_bytes(bz2.compress(ARRAY)),
+}
+
+
+def read_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read in small pieces, so that there are many positions."""
+    monkeypatch.setattr("service.sources.inflate.CHUNK_BYTES", 64)
+    monkeypatch.setattr("service.sources.inflate._ARROW_BYTES", 64)
+    monkeypatch.setattr(readers, "ROWS", 7)
