@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from driftbn.config import check_integer
 from driftbn.errors import DataError, FormatError
-from driftbn.window_config import LatePolicy, WindowConfig, WindowMode
-
-__all__ = ["LatePolicy", "Window", "WindowBuffer", "WindowConfig", "WindowMode"]
+from driftbn.held_rows import HeldRows, Rows
+from driftbn.time_slots import cuts_between, read_clock, read_slots, settled_cuts, slots_of
+from driftbn.window_config import LatePolicy, WindowConfig
 
 _VERSION: Final = 1
-_MAX_SLOT: Final = 2.0**53
-"""Up to here a float counts without gaps."""
 _COUNTS: Final = ("n_variables", "n_records", "n_windows", "n_late", "n_overlap")
 _TIMES: Final = ("largest_time", "open_slot")
 
@@ -54,15 +52,6 @@ class Window:
     def n_rows(self) -> int:
         """The number of rows of the window."""
         return int(self.codes.shape[1])
-
-
-class _Rows(NamedTuple):
-    """Rows of the stream; the last axis of each array runs over them."""
-
-    codes: NDArray[np.uint8]  # [variables, rows]
-    times: NDArray[np.float64]  # [rows], NaN where there is none
-    slots: NDArray[np.float64]  # [rows], number of the time window; 0 in row windows
-    records: NDArray[np.int64]  # [rows]
 
 
 class WindowBuffer:
@@ -110,16 +99,11 @@ class WindowBuffer:
         check_integer("n_variables", n_variables, 0)
         self.config = config
         self.n_variables = n_variables
-        self._held = _Rows(
-            np.zeros((n_variables, config.capacity), dtype=np.uint8),
-            np.zeros(config.capacity),
-            np.zeros(config.capacity),
-            np.zeros(config.capacity, dtype=np.int64),
-        )
+        self._held = HeldRows(n_variables, config.capacity)
         self._reset()
 
     def _reset(self) -> None:
-        self._n_held = 0
+        self._held.clear()
         self._n_overlap = 0
         self._n_records = 0
         self._n_windows = 0
@@ -145,12 +129,12 @@ class WindowBuffer:
     @property
     def n_buffered(self) -> int:
         """The number of rows held for windows to come."""
-        return self._n_held
+        return self._held.n_rows
 
     @property
     def n_pending(self) -> int:
         """The number of rows held that have been in no window; fewer than held when sliding."""
-        return self._n_held - self._n_overlap
+        return self._held.n_rows - self._n_overlap
 
     def append(
         self, codes: NDArray[np.uint8], times: ArrayLike | None = None
@@ -186,16 +170,18 @@ class WindowBuffer:
         a time window closed here are late. A sliding window starts afresh, and is made here only
         if there are rows that have been in none.
         """
-        n_rows = self._n_held
+        n_rows = self._held.n_rows
         cuts = [n_rows] if self.n_pending else []
         if self.config.seconds is not None:
-            self._sort()
-            cuts = list(self._cuts(0, n_rows))
+            self._held.sort()
+            cuts = list(cuts_between(self._held.slots, 0, n_rows, self.config))
             if n_rows > (cuts[-1] if cuts else 0):
                 cuts.append(n_rows)
-            self._open_slot = max(self._open_slot, float(self._slots(self._largest_time)) + 1)
+            last = float(slots_of(self._largest_time, self.config))
+            self._open_slot = max(self._open_slot, last + 1)
         windows = self._close(cuts)
-        self._n_held = self._n_overlap = 0
+        self._held.clear()
+        self._n_overlap = 0
         return tuple(windows)
 
     def reset(self) -> None:
@@ -210,9 +196,7 @@ class WindowBuffer:
         for name in _TIMES:
             value = getattr(self, f"_{name}")
             values[name] = value if np.isfinite(value) else None
-        for name, kept in self._held._asdict().items():
-            values[name] = kept[..., : self._n_held].copy()
-        return values
+        return values | self._held.state()
 
     @classmethod
     def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> WindowBuffer:
@@ -240,24 +224,12 @@ class WindowBuffer:
             setattr(buffer, f"_{name}", count)
         for name in _TIMES:
             setattr(buffer, f"_{name}", _read_time(state, name))
-        buffer._take_state(state)
+        buffer._held.take_state(state, buffer._n_overlap)
+        if config.seconds is not None and buffer._n_oldest() >= config.row_limit:
+            raise FormatError("buffer state holds a window that should have been closed")
         return buffer
 
-    def _take_state(self, state: Mapping[str, Any]) -> None:
-        times = state.get("times")
-        n_rows = times.size if isinstance(times, np.ndarray) else 0
-        if n_rows >= self.config.capacity or n_rows < self._n_overlap:
-            raise FormatError(f"buffer state has {n_rows} rows, which do not fit the settings")
-        for name, kept in self._held._asdict().items():
-            rows, shape = state.get(name), (*kept.shape[:-1], n_rows)
-            if not isinstance(rows, np.ndarray) or (rows.dtype, rows.shape) != (kept.dtype, shape):
-                raise FormatError(f"buffer state {name!r} must be {kept.dtype} of shape {shape}")
-            kept[..., :n_rows] = rows
-        self._n_held = n_rows
-        if self.config.seconds is not None and self._n_oldest() >= self.config.row_limit:
-            raise FormatError("buffer state holds a window that should have been closed")
-
-    def _read(self, codes: NDArray[np.uint8], times: ArrayLike | None) -> _Rows:
+    def _read(self, codes: NDArray[np.uint8], times: ArrayLike | None) -> Rows:
         if not isinstance(codes, np.ndarray) or codes.dtype != np.uint8 or codes.ndim != 2:
             found = getattr(codes, "dtype", type(codes).__name__)
             raise DataError(f"codes must be a uint8 matrix [variables, rows], not {found}")
@@ -266,52 +238,47 @@ class WindowBuffer:
         n_rows = codes.shape[1]
         if times is None and self.config.seconds is not None and n_rows:
             raise DataError(f"times are needed for windows of {self.config.seconds} seconds")
-        clock = np.full(n_rows, np.nan) if times is None else _read_times(times, n_rows)
+        clock = np.full(n_rows, np.nan) if times is None else read_clock(times, n_rows)
         slots = np.zeros(n_rows)
         if self.config.seconds is not None:
-            slots = self._slots(clock)
-            far = np.flatnonzero(~(np.abs(slots) < _MAX_SLOT))
-            _refuse(far, clock, f"is too far from the origin {self.config.origin}")
+            slots = read_slots(clock, self.config)
         records = np.arange(self._n_records, self._n_records + n_rows, dtype=np.int64)
-        return _Rows(codes, clock, slots, records)
+        return Rows(codes, clock, slots, records)
 
-    def _slots(self, times: ArrayLike) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):  # what is too large is refused by its slot
-            shifted = np.subtract(times, self.config.origin, dtype=np.float64)
-            return np.asarray(np.floor(shifted / self.config.seconds))
-
-    def _append_by_rows(self, batch: _Rows) -> Iterator[Window]:
+    def _append_by_rows(self, batch: Rows) -> Iterator[Window]:
         size = self.config.row_limit
         step = size if self.config.step is None else self.config.step
         position, n_rows = 0, batch.times.size
         while position < n_rows:
-            stop = min(n_rows, position + size - self._n_held)
-            self._hold(batch, position, stop)
+            stop = min(n_rows, position + size - self._held.n_rows)
+            self._held.take(batch.part(position, stop))
             position = stop
-            if self._n_held == size:
+            if self._held.n_rows == size:
                 yield self._window(0, size)
-                self._drop(step)
+                self._held.drop(step)
                 self._n_overlap = size - step
 
-    def _append_by_time(self, batch: _Rows) -> Iterator[Window]:
+    def _append_by_time(self, batch: Rows) -> Iterator[Window]:
         batch, opens = self._admit(batch)
         moves = np.flatnonzero(opens > np.concatenate(([self._open_slot], opens[:-1])))
         position, n_rows = 0, batch.times.size
         while position < n_rows:
             stop = self._next_stop(batch.slots, moves, position)
-            self._hold(batch, position, stop)
+            self._held.take(batch.part(position, stop))
             self._open_slot = float(opens[stop - 1])
             if self._may_close():
-                yield from self._settle()
+                self._held.sort()
+                cuts = settled_cuts(self._held.slots, self._open_slot, self.config)
+                yield from self._close(cuts)
             position = stop
 
-    def _admit(self, batch: _Rows) -> tuple[_Rows, NDArray[np.float64]]:
+    def _admit(self, batch: Rows) -> tuple[Rows, NDArray[np.float64]]:
         """Return the rows that enter a window, each with the oldest slot open at its arrival."""
         largest = np.maximum(np.maximum.accumulate(batch.times), self._largest_time)
         self._largest_time = float(largest[-1])
         with np.errstate(over="ignore"):
             watermarks = largest - self.config.lateness_seconds
-        opens = np.maximum(self._slots(watermarks), self._open_slot)
+        opens = np.maximum(slots_of(watermarks, self.config), self._open_slot)
         late = batch.slots < opens
         n_late = int(np.count_nonzero(late))
         self._n_late += n_late
@@ -321,12 +288,12 @@ class WindowBuffer:
             return batch._replace(slots=np.maximum(batch.slots, opens)), opens
         codes, times, slots, records = batch
         on_time = ~late
-        batch = _Rows(codes[:, on_time], times[on_time], slots[on_time], records[on_time])
+        batch = Rows(codes[:, on_time], times[on_time], slots[on_time], records[on_time])
         return batch, opens[on_time]
 
     def _next_stop(self, slots: NDArray[np.float64], moves: NDArray[np.intp], position: int) -> int:
         """Return the end of the longest run of rows in which only the last can close a window."""
-        stop = min(slots.size, position + self.config.capacity - self._n_held)
+        stop = min(slots.size, position + self.config.capacity - self._held.n_rows)
         move = int(np.searchsorted(moves, position))
         if move < moves.size:
             stop = min(stop, int(moves[move]) + 1)
@@ -335,66 +302,29 @@ class WindowBuffer:
         return stop if oldest.size < wanted else position + int(oldest[wanted - 1]) + 1
 
     def _may_close(self) -> bool:
-        n_passed = np.count_nonzero(self._held.slots[: self._n_held] < self._open_slot)
+        n_passed = np.count_nonzero(self._held.slots < self._open_slot)
         return (
             bool(n_passed >= self.config.min_rows)
             or self._n_oldest() >= self.config.row_limit
-            or self._n_held == self.config.capacity
+            or self._held.n_rows == self.config.capacity
         )
 
     def _n_oldest(self) -> int:
         """Count the rows of the oldest open slot and those merged into it."""
-        return int(np.count_nonzero(self._held.slots[: self._n_held] <= self._open_slot))
-
-    def _settle(self) -> list[Window]:
-        """Close what the rules 1 to 3 of the class close."""
-        self._sort()
-        n_rows, limit = self._n_held, self.config.row_limit
-        slots = self._held.slots[:n_rows]
-        cuts = [*self._cuts(0, int(np.searchsorted(slots, self._open_slot)))]
-        start = cuts[-1] if cuts else 0
-        n_oldest = int(np.searchsorted(slots, self._open_slot, side="right"))
-        cuts.extend(range(start + limit, n_oldest + 1, limit))
-        start = cuts[-1] if cuts else 0
-        if n_rows - start == self.config.capacity:
-            for cut in self._cuts(start, n_rows):
-                cuts.append(cut)
-                if n_rows - cut <= limit:
-                    break
-        return self._close(cuts)
-
-    def _sort(self) -> None:
-        """Order the rows held by slot, time and arrival."""
-        n_rows = self._n_held
-        order = np.lexsort((self._held.times[:n_rows], self._held.slots[:n_rows]))
-        if (order[1:] > order[:-1]).all():
-            return
-        for kept in self._held:
-            kept[..., :n_rows] = kept[..., order]
-
-    def _cuts(self, start: int, stop: int) -> Iterator[int]:
-        """Yield where windows end if the sorted rows from ``start`` to ``stop`` are closed."""
-        slots = self._held.slots[start:stop]
-        ends = start + np.append(np.flatnonzero(slots[1:] != slots[:-1]) + 1, slots.size)
-        while True:
-            end = int(np.searchsorted(ends, start + self.config.min_rows))
-            if end == ends.size:
-                return
-            start = min(int(ends[end]), start + self.config.row_limit)
-            yield start
+        return int(np.count_nonzero(self._held.slots <= self._open_slot))
 
     def _close(self, cuts: list[int]) -> list[Window]:
         if not cuts:
             return []
         starts = [0, *cuts[:-1]]
         windows = [self._window(start, stop) for start, stop in zip(starts, cuts, strict=True)]
-        self._drop(cuts[-1])
+        self._held.drop(cuts[-1])
         return windows
 
     def _window(self, start: int, stop: int) -> Window:
-        codes = self._held.codes[:, start:stop].copy()
+        codes, times, _, records = self._held.rows.part(start, stop)
+        codes = codes.copy()
         codes.setflags(write=False)
-        times, records = self._held.times[start:stop], self._held.records[start:stop]
         timed = not np.isnan(times).any()
         self._n_windows += 1
         return Window(
@@ -404,39 +334,8 @@ class WindowBuffer:
             last_record=int(records.max()),
             start=float(times.min()) if timed else None,
             end=float(times.max()) if timed else None,
-            closed_by=int(self._held.records[: self._n_held].max()),
+            closed_by=int(self._held.rows.records.max()),
         )
-
-    def _hold(self, batch: _Rows, start: int, stop: int) -> None:
-        end = self._n_held + stop - start
-        held, place = self._held, slice(self._n_held, end)
-        held.codes[:, place] = batch.codes[:, start:stop]
-        held.times[place] = batch.times[start:stop]
-        held.slots[place] = batch.slots[start:stop]
-        held.records[place] = batch.records[start:stop]
-        self._n_held = end
-
-    def _drop(self, count: int) -> None:
-        n_left = self._n_held - count
-        for kept in self._held:
-            kept[..., :n_left] = kept[..., count : self._n_held]
-        self._n_held = n_left
-
-
-def _read_times(times: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    given = np.asarray(times)
-    if given.shape != (n_rows,) or (n_rows and given.dtype.kind not in "fiu"):
-        found = f"{given.dtype} of shape {given.shape}"
-        raise DataError(f"times must be numbers of shape ({n_rows},), not {found}")
-    clock = given.astype(np.float64)
-    _refuse(np.flatnonzero(~np.isfinite(clock)), clock, "is not a finite number of seconds")
-    return clock
-
-
-def _refuse(rows: NDArray[np.intp], times: NDArray[np.float64], problem: str) -> None:
-    if rows.size:
-        row, value = int(rows[0]), float(times[rows[0]])
-        raise DataError(f"time {value!r} {problem}", row=row, value=value)
 
 
 def _read_count(state: Mapping[str, Any], name: str) -> int:

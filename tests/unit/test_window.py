@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from driftbn.errors import ConfigError, DataError, FormatError
-from driftbn.window import LatePolicy, Window, WindowBuffer, WindowConfig, WindowMode
+from driftbn.window import Window, WindowBuffer
+from driftbn.window_config import LatePolicy, WindowConfig, WindowMode
 
 CASES = settings(max_examples=100, deadline=None)
 
