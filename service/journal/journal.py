@@ -3,93 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from service.journal_errors import JournalError, JournalFullError, KeyConflictError
+from service.journal.bodies import Accepted, Body, compressed, raw_bytes, unpacked
+from service.journal.database import blamed, connect, prepare
+from service.journal_errors import JournalFullError, KeyConflictError
 
 if TYPE_CHECKING:
     from service.settings.sources import HttpSourceSettings
-
-__all__ = [
-    "Accepted",
-    "Body",
-    "Journal",
-    "JournalError",
-    "JournalFullError",
-    "KeyConflictError",
-]
-
-VERSION: Final = 1
-"""Of the layout below."""
-
-_SCHEMA: Final = """
-CREATE TABLE bodies (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    n_records INTEGER NOT NULL,
-    n_records_before INTEGER NOT NULL,
-    n_raw_bytes INTEGER NOT NULL,
-    n_bytes INTEGER NOT NULL,
-    body BLOB NOT NULL
-);
-CREATE TABLE keys (
-    key TEXT PRIMARY KEY,
-    sequence INTEGER NOT NULL,
-    n_records INTEGER NOT NULL,
-    digest BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX keys_by_sequence ON keys (sequence);
-CREATE TABLE totals (n_records INTEGER NOT NULL);
-INSERT INTO totals VALUES (0);
-"""
-_BUSY_SECONDS: Final = 10.0
-_LARGEST_WAL: Final = 64 << 20  # what a burst leaves behind is given back to the disk
-_CODEC: Final = "zstd"
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """What became of a table that was given.
-
-    Parameters
-    ----------
-    sequence
-        Its number in the journal, from 1; later ones have larger numbers.
-    n_records
-        How many records it has.
-    duplicate
-        Whether it was accepted before under the same idempotency key, and not again now.
-    """
-
-    sequence: int
-    n_records: int
-    duplicate: bool = False
-
-
-@dataclass(frozen=True)
-class Body:
-    """A table that waits.
-
-    Parameters
-    ----------
-    sequence
-        Its number.
-    table
-        The records.
-    n_behind
-        How many records wait behind it.
-    """
-
-    sequence: int
-    table: pa.Table = field(repr=False)
-    n_behind: int
 
 
 class Journal:
@@ -141,12 +66,12 @@ class Journal:
         self._grown = threading.Condition()
         self._closed = False
         self._last_sequence = self._n_records = self._n_pending_bytes = 0
-        with self._blamed():
+        with blamed(self.path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = self._connect()
+            self._writer = connect(path)
             try:
-                self._prepare()
-                self._reader = self._connect()  # in WAL mode it does not wait for the writer
+                prepare(self._writer, path)
+                self._reader = connect(path)  # in WAL mode it does not wait for the writer
                 self._load()
             except BaseException:
                 self._writer.close()
@@ -196,10 +121,10 @@ class Journal:
         JournalError
             If it cannot be written.
         """
-        raw = _raw_bytes(table)
+        raw = raw_bytes(table)
         digest = digest or hashlib.sha256(raw).digest()
-        body = pa.compress(raw, codec=_CODEC, asbytes=True)
-        with self._writing, self._blamed():
+        body = compressed(raw)
+        with self._writing, blamed(self.path):
             known = self._known(idempotency_key, digest)
             if known is not None:
                 return known
@@ -226,7 +151,7 @@ class Journal:
         """
         found: list[Body] = []
         n_bytes = 0
-        with self._reading, self._blamed():
+        with self._reading, blamed(self.path):
             rows = self._reader.execute(
                 "SELECT sequence, n_records + n_records_before, n_raw_bytes, body FROM bodies"
                 " WHERE sequence > ? ORDER BY sequence",
@@ -235,7 +160,7 @@ class Journal:
             for sequence, n_records_until, n_raw_bytes, body in rows:
                 if found and n_bytes + len(body) > limit_bytes:
                     break
-                table = self._table(sequence, body, n_raw_bytes)
+                table = unpacked(self.path, sequence, body, n_raw_bytes)
                 found.append(Body(sequence, table, max(0, self._n_records - n_records_until)))
                 n_bytes += len(body)
             rows.close()
@@ -257,7 +182,7 @@ class Journal:
         JournalError
             If that cannot be written; a later call catches up.
         """
-        with self._writing, self._blamed(), self._writer:
+        with self._writing, blamed(self.path), self._writer:
             self._writer.execute("DELETE FROM bodies WHERE sequence <= ?", (sequence,))
             self._writer.execute(
                 "DELETE FROM keys WHERE sequence <= ?1 AND sequence <= (SELECT sequence FROM keys"
@@ -275,7 +200,7 @@ class Journal:
         JournalError
             If that cannot be written.
         """
-        with self._writing, self._blamed(), self._writer:
+        with self._writing, blamed(self.path), self._writer:
             if sequence > self._last_sequence:
                 self._writer.execute("DELETE FROM sqlite_sequence WHERE name = 'bodies'")
                 self._writer.execute(
@@ -297,24 +222,6 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # accepted means on disk
-        connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
-        return connection
-
-    def _prepare(self) -> None:
-        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            self._writer.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif version != VERSION:
-            raise JournalError(
-                self.path,
-                f"it has version {version}, but this program reads version {VERSION}; use the"
-                " program that wrote it, or move it away to begin a new one",
-            )
 
     def _load(self) -> None:
         row = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'bodies'")
@@ -353,35 +260,3 @@ class Journal:
                 values = (key, sequence, n_records, digest)
                 self._writer.execute("INSERT INTO keys VALUES (?, ?, ?, ?)", values)
         return int(sequence or 0)
-
-    def _table(self, sequence: int, body: bytes, n_raw_bytes: int) -> pa.Table:
-        try:
-            raw = pa.decompress(body, decompressed_size=n_raw_bytes, codec=_CODEC)
-            return pa.ipc.open_stream(raw).read_all()
-        except (pa.ArrowException, OSError) as error:
-            raise JournalError(
-                self.path, f"body {sequence} is damaged ({error}); move the file away to go on"
-            ) from error
-
-    @contextmanager
-    def _blamed(self) -> Iterator[None]:
-        """Turn what SQLite and the disk say into an error that names the file."""
-        try:
-            yield
-        except OSError as error:
-            raise JournalError(self.path, error.strerror or str(error)) from error
-        except sqlite3.Error as error:
-            advice = (
-                "; move it away to begin a new one"
-                if isinstance(error, sqlite3.DatabaseError)
-                and not isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError)
-                else ""
-            )
-            raise JournalError(self.path, f"{error}{advice}") from error
-
-
-def _raw_bytes(table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
