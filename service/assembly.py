@@ -22,11 +22,12 @@ from service.logs import configure_logging
 from service.metrics import Metrics
 from service.outlets.factory import make_outlet
 from service.page.routes import page_routes
-from service.pipeline import StreamParts, StreamPipeline
+from service.pipeline import StreamPipeline
 from service.quarantine import Quarantine
 from service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from service.sources.factory import journal_path, make_source
 from service.store import Store
+from service.stream_parts import StreamParts
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 

@@ -13,9 +13,9 @@ from service.assembly import Assembly
 from service.decoding import warm_up as warm_up_decoding
 from service.errors import UsageError
 from service.notify import Notifier
-from service.pipeline import StreamState
 from service.settings import Settings
 from service.signals import Signals
+from service.stream_parts import StreamState
 from service.view import DaemonView
 from service.warmup import warm_up_monitor
 

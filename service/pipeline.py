@@ -5,21 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
 from driftbn.errors import DriftbnError
 from service.checkpoint import CheckpointDirectory, LockedError, lane_directory
-from service.committing import Committer
-from service.decoding import Decoded, Decoder
+from service.decoding import Decoder
 from service.lanes import Lane
-from service.observer import Observer
-from service.quarantine import Quarantine
-from service.settings import StreamSettings
-from service.sources.base import Chunk, Position, RecordSource, SourceError
+from service.sources.base import Position, SourceError
+from service.stream_parts import StreamParts, StreamState
+from service.work_items import CloseLane, End, Work, n_bytes, records_behind
 from service.work_queue import WorkQueue
 
 logger = logging.getLogger(f"driftbn.{__name__}")
@@ -28,76 +23,6 @@ POLL_SECONDS: Final = 0.25
 """How long a source may wait for records: a stop is noticed after it at the latest."""
 FIRST_RETRY_SECONDS: Final = 0.5
 LONGEST_RETRY_SECONDS: Final = 30.0
-
-
-class StreamState(StrEnum):
-    """What a stream is doing."""
-
-    STARTING = "starting"
-    """It is not connected yet."""
-    RUNNING = "running"
-    """It reads."""
-    WAITING = "waiting"
-    """Its source is away, or another process has its lane; it tries again."""
-    DRAINED = "drained"
-    """All is read and done."""
-    FAILED = "failed"
-    """It cannot go on; the others do."""
-    STOPPED = "stopped"
-    """It was told to stop and has."""
-
-
-@dataclass(frozen=True)
-class StreamParts:
-    """What a stream is made of.
-
-    Parameters
-    ----------
-    settings
-        Of the stream.
-    source
-        Where its records come from.
-    state_dir
-        Under which its lanes have their checkpoints.
-    committer
-        Writes checkpoints and publishes.
-    quarantine
-        Where rejected records go.
-    observer
-        Is told what happens.
-    queue_bytes
-        Bytes of records that may wait between the two threads.
-    keep
-        Checkpoints kept of a lane.
-    """
-
-    settings: StreamSettings
-    source: RecordSource
-    state_dir: Path
-    committer: Committer
-    quarantine: Quarantine
-    observer: Observer
-    queue_bytes: int
-    keep: int
-
-
-@dataclass(frozen=True)
-class _Work:
-    lane: str
-    decoded: Decoded
-    position: Position
-    decoder_state: Mapping[str, Any]
-    n_behind: int | None
-
-
-@dataclass(frozen=True)
-class _CloseLane:
-    lane: str
-    done: threading.Event
-
-
-class _End:
-    """Nothing more will be read."""
 
 
 class StreamPipeline:
@@ -119,7 +44,7 @@ class StreamPipeline:
         self._state = StreamState.STARTING
         self._lanes: dict[str, Lane] = {}
         self._decoders: dict[str, Decoder] = {}
-        self._queue: WorkQueue[_Work | _CloseLane | _End] = WorkQueue(parts.queue_bytes)
+        self._queue: WorkQueue[Work | CloseLane | End] = WorkQueue(parts.queue_bytes)
         self._stopping = threading.Event()
         self._releases: dict[str, Position] = {}
         self._busy_since: float | None = None
@@ -223,7 +148,7 @@ class StreamPipeline:
     def closed(self, lane: str) -> None:
         """Have the other thread work through a lane and let go of it."""
         done = threading.Event()
-        self._put(_CloseLane(lane, done), 0)
+        self._put(CloseLane(lane, done), 0)
         while not done.wait(POLL_SECONDS) and self._worker.is_alive():
             pass
         self._decoders.pop(lane, None)
@@ -260,7 +185,7 @@ class StreamPipeline:
             logger.exception("reading has failed", extra={"monitor": self.name})
             self._fail(f"{type(error).__name__}: {error}")
         finally:
-            self._put(_End(), 0)
+            self._put(End(), 0)
             self._worker.join()
             self._release()
             source.close()
@@ -294,11 +219,11 @@ class StreamPipeline:
             return
         decoder = self._decoders[chunk.lane]
         decoded = decoder.decode(chunk)
-        n_behind = _records_behind(chunk, decoded)
-        work = _Work(chunk.lane, decoded, chunk.position, decoder.state(), n_behind)
-        self._put(work, _size(chunk))
+        n_behind = records_behind(chunk, decoded)
+        work = Work(chunk.lane, decoded, chunk.position, decoder.state(), n_behind)
+        self._put(work, n_bytes(chunk))
 
-    def _put(self, item: _Work | _CloseLane | _End, cost: int) -> None:
+    def _put(self, item: Work | CloseLane | End, cost: int) -> None:
         while not self._queue.put(item, cost, POLL_SECONDS):
             if not self._worker.is_alive() or self.parts.committer.abandoned.is_set():
                 return
@@ -316,12 +241,12 @@ class StreamPipeline:
                 self._busy_since = None
                 item = self._queue.get(self._patience())
                 self._busy_since = self._clock()
-                if isinstance(item, _End):
+                if isinstance(item, End):
                     self._finish()
                     return
-                if isinstance(item, _Work):
+                if isinstance(item, Work):
                     self._take(item)
-                elif isinstance(item, _CloseLane):
+                elif isinstance(item, CloseLane):
                     self._close(item)
                 self._commit_due()
         except Exception as error:
@@ -333,7 +258,7 @@ class StreamPipeline:
             for lane in self._lanes.values():
                 lane.close()
 
-    def _take(self, work: _Work) -> None:
+    def _take(self, work: Work) -> None:
         parts, lane = self.parts, self._lanes[work.lane]
         rejected = work.decoded.rejected
         for item in rejected:
@@ -374,7 +299,7 @@ class StreamPipeline:
         observer.buffered(self.name, monitors.n_pending)
         observer.monitors(self.name, len(monitors), monitors.n_resident)
 
-    def _close(self, item: _CloseLane) -> None:
+    def _close(self, item: CloseLane) -> None:
         lane = self._lanes[item.lane]
         self._commit(lane)
         lane.close()
@@ -400,15 +325,3 @@ class StreamPipeline:
         self.error = reason
         logger.error("stream has failed: %s", reason, extra={"monitor": self.name})
         self._become(StreamState.FAILED)
-
-
-def _records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
-    """Return how many records wait in the source, about, where it may count them in bytes."""
-    if chunk.n_behind is None or not chunk.behind_in_bytes:
-        return chunk.n_behind
-    n_records = decoded.n_rows + len(decoded.rejected)
-    return round(chunk.n_behind * n_records / max(1, _size(chunk)))
-
-
-def _size(chunk: Chunk) -> int:
-    return len(chunk.data) if isinstance(chunk.data, bytes) else int(chunk.data.nbytes)

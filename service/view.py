@@ -15,8 +15,9 @@ from service.endpoint.view import (
     UnknownStreamError,
 )
 from service.journal import Accepted
-from service.pipeline import StreamPipeline, StreamState
+from service.pipeline import StreamPipeline
 from service.store import Store
+from service.stream_parts import StreamState
 
 STUCK_SECONDS = 600.0
 """A worker that has been at one piece of work for so long is taken for stuck."""
