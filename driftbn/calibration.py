@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from driftbn.config import check_number
+from driftbn.decision.decider import CountDecider
 from driftbn.intervals import wilson_interval
 
 LARGE_EFFECT = 20.0  # above, there are too few independent rows in a window of usual size
@@ -122,3 +125,41 @@ class CalibrationReport:
                 f"use windows of {rows} records."
             )
         return tuple(found)
+
+
+def calibrate(
+    decider: CountDecider, names: Sequence[str], alpha: float, wanted: float
+) -> CalibrationReport:
+    """Say how far a decider can be trusted on what it has seen.
+
+    Parameters
+    ----------
+    decider
+        The one that is asked.
+    names
+        Of the fields, in their order.
+    alpha
+        Share of stationary windows that it may call drift.
+    wanted
+        The change that should be seen, in nats.
+
+    Raises
+    ------
+    ConfigError
+        If ``wanted`` is not above 0.
+    """
+    check_number("wanted", wanted, "a number of nats above 0", 0.0, math.inf, open_ends=True)
+    regime = decider.regime
+    return CalibrationReport(
+        window_rows=0 if regime is None else regime.windows[-1].shape[1],
+        reference_windows=0 if regime is None else len(regime.windows),
+        alpha=alpha,
+        design_effects=tuple(zip(names, decider.effects.tolist(), strict=False)),
+        shadow_windows=decider.shadow.n_windows,
+        shadow_alarms=decider.shadow.n_alarms,
+        visible=tuple(
+            VisibleChange(pair.source, pair.target, pair.visible_change)
+            for pair in decider.visible()
+        ),
+        wanted=wanted,
+    )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
 from driftbn.archive import pack, unpack
-from driftbn.calibration import CalibrationReport, VisibleChange
-from driftbn.config import Knowledge, check_number
+from driftbn.calibration import CalibrationReport, calibrate
+from driftbn.config import Knowledge
 from driftbn.decision.decider import CountDecider
 from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.outcome import DriftDecision, DriftLevel
+from driftbn.decision.outcome import DriftDecision
 from driftbn.decision.secondary import HammingDecider, make_secondary
-from driftbn.decision.shadow import Shadow, gets_unit
+from driftbn.decision.shadow import gets_unit
 from driftbn.diff import compare
 from driftbn.display import SteadyEdges
 from driftbn.errors import ConfigError
@@ -27,9 +24,11 @@ from driftbn.intake import Encoded, Intake
 from driftbn.learning import LearnedStructure, StructureLearner, extend_to_dag
 from driftbn.learning.knowledge import apply_knowledge
 from driftbn.monitor_config import DecisionRule, MonitorConfig
-from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent
-from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
+from driftbn.records import SchemaEvent
+from driftbn.report import Timings, WarmAudit, WindowReport
 from driftbn.schema import Schema
+from driftbn.schema_events import merged_events
+from driftbn.secondary_rule import secondary_decision
 from driftbn.state import (
     KIND,
     VERSION,
@@ -44,9 +43,15 @@ from driftbn.state import (
     read_event,
     read_learned,
 )
-from driftbn.variables import level_key
 from driftbn.window import Window, WindowBuffer
 from driftbn.window_config import WindowConfig, WindowMode
+from driftbn.window_facts import (
+    blanket_of,
+    excluded_columns,
+    missing_shares,
+    shadow_look,
+    twin_names,
+)
 
 
 class DriftMonitor:
@@ -189,23 +194,8 @@ class DriftMonitor:
         ConfigError
             If ``wanted`` is not above 0.
         """
-        check_number("wanted", wanted, "a number of nats above 0", 0.0, math.inf, open_ends=True)
-        decider, names = self._decider, () if self.schema is None else self.schema.names
-        regime = decider.regime
-        rows = 0 if regime is None else regime.windows[-1].shape[1]
-        return CalibrationReport(
-            window_rows=rows,
-            reference_windows=0 if regime is None else len(regime.windows),
-            alpha=self.config.decision.level,
-            design_effects=tuple(zip(names, decider.effects.tolist(), strict=False)),
-            shadow_windows=decider.shadow.n_windows,
-            shadow_alarms=decider.shadow.n_alarms,
-            visible=tuple(
-                VisibleChange(pair.source, pair.target, pair.visible_change)
-                for pair in decider.visible()
-            ),
-            wanted=wanted,
-        )
+        names = () if self.schema is None else self.schema.names
+        return calibrate(self._decider, names, self.config.decision.level, wanted)
 
     def snapshot(self) -> bytes:
         """Return all that the monitor knows; equal monitors give equal bytes."""
@@ -275,14 +265,16 @@ class DriftMonitor:
         start = 0
         for window in windows:
             stop = window.closed_by + 1 - n_before
-            self._events = _merged(self._events, encoded.events_between(start, stop))
+            self._events = merged_events(self._events, encoded.events_between(start, stop))
             start = max(start, stop)
             reports.append(self._report(window))
         rest = encoded.events_between(start, encoded.codes.shape[1])
-        self._events = _merged(self._events, rest)
+        self._events = merged_events(self._events, rest)
         return tuple(reports)
 
     def _report(self, window: Window) -> WindowReport:
+        assert self._intake.schema is not None
+        schema = self._intake.schema
         started = self._clock()
         evidence = self._learn(window, self._previous)
         learned = self._clock()
@@ -309,14 +301,14 @@ class DriftMonitor:
             end=window.end,
             conflicts=evidence.learned.conflicts,
             events=self._events,
-            excluded=self._excluded(),
-            twins=_twin_names(evidence),
+            excluded=excluded_columns(schema),
+            twins=twin_names(evidence),
             overrun=evidence.learned.overrun,
             audit=self._audit(window, evidence),
-            shadow=self._shadow_look(shadow),
-            missing=self._missing(window),
+            shadow=shadow_look(shadow, self._decider.shadow),
+            missing=missing_shares(window, schema),
             target=self.config.target,
-            blanket=self._blanket(dag),
+            blanket=blanket_of(self.config.target, dag),
             displayed=None if self._steady is None else self._steady.update(evidence),
         )
         self._previous, self._dag, self._events = known, dag, ()
@@ -340,22 +332,7 @@ class DriftMonitor:
         if self._secondary is None:
             return decision
         drift = self._secondary.update(window.index, hamming)
-        plain = replace(
-            decision,
-            level=DriftLevel.DRIFT if drift else DriftLevel.STABLE,
-            kind=None,
-            scale=None,
-            edges=(),
-            node_changes=(),
-            effect=0.0,
-            episode=None,
-            episode_event=None,
-            since=None,
-            recurring=False,
-        )
-        if drift:
-            return self._episodes.alarm(window.index, plain)
-        return self._episodes.quiet(plain)
+        return secondary_decision(decision, window.index, self._episodes, drift=drift)
 
     def _is_fresh(self, window: Window) -> bool:
         """Whether a window shares no rows with one that the decider has taken in."""
@@ -370,60 +347,8 @@ class DriftMonitor:
         difference = compare(cold.learned.graph, evidence.learned.graph)
         return WarmAudit(difference.hamming, cold.learned.cost)
 
-    def _shadow_look(self, before: Shadow) -> ShadowLook | None:
-        """Return what the decider saw on rows dealt out anew, if it has looked."""
-        now = self._decider.shadow
-        if now.n_windows == before.n_windows:
-            return None
-        return ShadowLook(now.n_alarms > before.n_alarms)
-
-    def _missing(self, window: Window) -> tuple[tuple[str, float], ...]:
-        assert self._intake.schema is not None
-        variables = self._intake.schema.variables
-        codes = np.array([variable.missing_code for variable in variables], np.uint8)
-        shares = (window.codes == codes[:, None]).mean(axis=1).tolist()
-        pairs = zip(self._intake.schema.names, shares, strict=True)
-        return tuple((name, share) for name, share in pairs if share)
-
-    def _excluded(self) -> tuple[tuple[str, str], ...]:
-        assert self._intake.schema is not None
-        return tuple((item.name, item.reason.value) for item in self._intake.schema.excluded)
-
-    def _blanket(self, dag: Dag) -> tuple[str, ...]:
-        target = self.config.target
-        if target is None or target not in dag.nodes:
-            return ()
-        return tuple(sorted(dag.markov_blanket(target)))
-
 
 def _check_knowledge(knowledge: Knowledge) -> None:
     """Refuse knowledge that contradicts itself, before any record is taken in."""
     edges = (*knowledge.required, *knowledge.forbidden, *knowledge.tiers)
     apply_knowledge(knowledge, tuple(sorted({name for group in edges for name in group})), [])
-
-
-def _twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:
-    names = evidence.names
-    return tuple((names[copy], names[first]) for copy, first in sorted(evidence.twins.items()))
-
-
-def _merged(
-    events: tuple[SchemaEvent, ...], more: tuple[SchemaEvent, ...]
-) -> tuple[SchemaEvent, ...]:
-    """Return the events of several batches, each kind and column once.
-
-    Of more new levels than are named it is only said that there are more, because which of them
-    two batches share is not known.
-    """
-    found = {(event.column, event.kind): event for event in events}
-    for event in more:
-        known = found.get((event.column, event.kind), replace(event, levels=(), n_rows=0))
-        levels = sorted({*known.levels, *event.levels}, key=level_key)
-        n_levels = max(len(levels), known.n_levels, event.n_levels)
-        found[event.column, event.kind] = replace(
-            event,
-            levels=tuple(levels[:MAX_NAMED_LEVELS]),
-            n_levels=min(n_levels, MAX_NAMED_LEVELS + 1),
-            n_rows=known.n_rows + event.n_rows,
-        )
-    return tuple(found[key] for key in sorted(found))

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftbn.intake import Intake
-from driftbn.monitor import _merged
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
+from driftbn.schema_events import merged_events
 from service.decoding import Decoded, Decoder, Rejected
 from service.sources.base import Chunk
 from service.tables import TableFormat
@@ -83,7 +83,7 @@ def _take(
         rejected += [(item.reason.value, item.record) for item in bad]
         for encoded in filter(None, map(intake.take, batches)):
             codes.append(encoded.codes)
-            events = _merged(events, encoded.events)
+            events = merged_events(events, encoded.events)
     last = intake.finish()
     codes += [] if last is None else [last.codes]
     matrix = np.hstack(codes).tolist() if codes else []

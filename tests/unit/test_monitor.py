@@ -12,8 +12,7 @@ import pytest
 from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError, FormatError, KnowledgeError
-from driftbn.monitor import _merged
-from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent, SchemaEventKind, infer_and_encode
+from driftbn.records import SchemaEvent, SchemaEventKind, infer_and_encode
 from driftbn.state import KIND, VERSION, event_values, learned_values, read_event, read_learned
 
 NEW = SchemaEventKind.NEW_LEVEL
@@ -178,24 +177,6 @@ def test_a_learned_structure_comes_back_as_good() -> None:
 def test_events_come_back() -> None:
     event = SchemaEvent(NEW, "x", ("a", "b"), 2, 7)
     assert read_event(event_values(event)) == event
-
-
-def test_events_of_the_same_column_and_kind_are_put_together() -> None:
-    one = SchemaEvent(NEW, "x", ("b",), 1, 2)
-    other = SchemaEvent(NEW, "x", ("a", "b"), 2, 5)
-    gone = SchemaEvent(SchemaEventKind.MISSING_COLUMN, "x", n_rows=4)
-    assert _merged((one,), (other, gone)) == (gone, SchemaEvent(NEW, "x", ("a", "b"), 2, 7))
-    assert _merged((), (one,)) == (one,)
-    assert _merged((one,), ()) == (one,)
-
-
-def test_of_many_new_levels_it_is_only_said_that_there_are_more() -> None:
-    first = SchemaEvent(NEW, "x", tuple(f"a{i}" for i in range(6)), 6, 6)
-    second = SchemaEvent(NEW, "x", tuple(f"b{i}" for i in range(6)), 6, 6)
-    (event,) = _merged((first,), (second,))
-    assert event.levels == (*first.levels, "b0", "b1")
-    assert (event.n_levels, event.n_rows) == (MAX_NAMED_LEVELS + 1, 12)
-    assert _merged((event,), (second,))[0].n_levels == MAX_NAMED_LEVELS + 1
 
 
 def test_frames_with_an_index_of_their_own_are_read_by_position() -> None:

@@ -1,0 +1,45 @@
+"""What a report tells of a window beside its graph and the decision."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from driftbn.decision.evidence import WindowEvidence
+from driftbn.decision.shadow import Shadow
+from driftbn.graph import Dag
+from driftbn.report import ShadowLook
+from driftbn.schema import Schema
+from driftbn.window import Window
+
+
+def missing_shares(window: Window, schema: Schema) -> tuple[tuple[str, float], ...]:
+    """Return the fields that have missing values, each with their share of its rows."""
+    codes = np.array([variable.missing_code for variable in schema.variables], np.uint8)
+    shares = (window.codes == codes[:, None]).mean(axis=1).tolist()
+    pairs = zip(schema.names, shares, strict=True)
+    return tuple((name, share) for name, share in pairs if share)
+
+
+def excluded_columns(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Return the columns that are no variables, each with the reason."""
+    return tuple((item.name, item.reason.value) for item in schema.excluded)
+
+
+def twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:
+    """Return the fields that are copies in this window, each with the one that it copies."""
+    names = evidence.names
+    return tuple((names[copy], names[first]) for copy, first in sorted(evidence.twins.items()))
+
+
+def blanket_of(target: str | None, dag: Dag) -> tuple[str, ...]:
+    """Return the Markov blanket of the target; empty if there is no such field."""
+    if target is None or target not in dag.nodes:
+        return ()
+    return tuple(sorted(dag.markov_blanket(target)))
+
+
+def shadow_look(before: Shadow, now: Shadow) -> ShadowLook | None:
+    """Return what the decider saw on rows dealt out anew, if it has looked."""
+    if now.n_windows == before.n_windows:
+        return None
+    return ShadowLook(now.n_alarms > before.n_alarms)
