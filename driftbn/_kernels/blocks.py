@@ -1,4 +1,4 @@
-"""What blocks of neighbouring rows add to a test, summed up without writing it all down."""
+"""What blocks of neighbouring rows add to a test."""
 
 from __future__ import annotations
 
@@ -42,30 +42,14 @@ def make_room(n_strata: int, n_x: int, n_y: int) -> BlockRoom:
 
 
 @kernel
-def pair_squares(
-    cells: Ints, begins: Ints, length: int, shares: PairShares, room: BlockRoom
-) -> float:
-    """Return the sum of squares of the scores of blocks of ``length`` rows.
+def pair_scores(
+    cells: Counts, begins: Ints, length: int, shares: PairShares, room: BlockRoom, out: Floats
+) -> None:
+    """Write the scores of blocks of ``length`` rows to ``out``, ``[blocks, cells]``, full of 0.
 
     ``cells`` holds stratum, x and y of each row as one number; windows begin at ``begins``, the
     last of which is the end.
     """
-    total = 0.0
-    for window in range(begins.shape[0] - 1):
-        for begin in range(begins[window], begins[window + 1], length):
-            n_met = _count_block(cells, begin, min(begin + length, begins[window + 1]), room)
-            for m in range(n_met):
-                _score_stratum(room.met[m], shares, room)
-                for k in range(room.scores.shape[0]):
-                    total += room.scores[k] * room.scores[k]
-    return total
-
-
-@kernel
-def pair_scores(
-    cells: Ints, begins: Ints, length: int, shares: PairShares, room: BlockRoom, out: Floats
-) -> None:
-    """Write the scores of blocks of ``length`` rows to ``out``, ``[blocks, cells]``, full of 0."""
     size = room.scores.shape[0]
     block = 0
     for window in range(begins.shape[0] - 1):
@@ -79,7 +63,7 @@ def pair_scores(
 
 
 @inlined
-def _count_block(cells: Ints, begin: int, end: int, room: BlockRoom) -> int:
+def _count_block(cells: Counts, begin: int, end: int, room: BlockRoom) -> int:
     """Count the rows of a block; return how many strata it has."""
     size = room.count.shape[1]
     n_met = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftbn._kernels.deviance import (
     DEVIANCE,
@@ -15,78 +16,30 @@ from driftbn._kernels.deviance import (
     compare_ends,
     compare_nodes,
     compare_ragged,
-    measure_association,
     measure_change,
 )
 from driftbn._kernels.evidence import Floats
-from driftbn._kernels.tables import Counts
-from driftbn.decision.cells import joint_codes
 from driftbn.decision.dependence import DependenceOfGroups
+from driftbn.decision.group import LOGS, Group
 from driftbn.decision.pairs import dependence_of_pair
-from driftbn.decision.plan import TestPlan, node_set
-from driftbn.decision.states import StateRows, check_states
-from driftbn.learning.independence import Codes, critical_values, n_log_n_table
+from driftbn.decision.plan import node_set
+from driftbn.decision.states import GroupRows, StateRows, check_states
+from driftbn.learning.independence import critical_values
 
-FIRST_TABLE = 1 << 16
+# Over the number of fields: dependence is taken out of p-values up to here.
+NODE_REJECTS = 0.05
+TIE_REJECTS = 0.01
 FIRST_SHARE = 0.5  # of the dependence that single fields show is taken out at first look
 
 
-class _LogTable:
-    """Values of n ln n from 0 on, made longer when more rows are compared."""
+class _Corrected(NamedTuple):
+    p: float
+    effect: float
+    most: float  # up to here they are exact
 
-    def __init__(self) -> None:
-        self._values = n_log_n_table(FIRST_TABLE)
-
-    def up_to(self, n_rows: int) -> Floats:
-        """Return values for all counts of so many rows."""
-        if n_rows >= len(self._values):
-            self._values = n_log_n_table(2 * n_rows)
-        return self._values
-
-
-_LOGS = _LogTable()
-
-
-class Group:
-    """Some windows taken together.
-
-    Parameters
-    ----------
-    plan
-        By what they were counted.
-    counts
-        The counts.
-    windows
-        The rows in order of time.
-    effects
-        Design effect of each variable; 1 if not given.
-    """
-
-    def __init__(
-        self,
-        plan: TestPlan,
-        counts: Counts,
-        windows: Sequence[Codes],
-        effects: Floats | None = None,
-    ) -> None:
-        self.plan = plan
-        self.counts = counts
-        self.windows = tuple(windows)
-        self.effects = np.ones(plan.n_nodes) if effects is None else effects
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of all windows."""
-        return sum(codes.shape[1] for codes in self.windows)
-
-    @cached_property
-    def information(self) -> Floats:
-        """For each test of a tie half of its G and the degrees of freedom, shape [2, ties]."""
-        out = np.empty((2, self.plan.n_ties))
-        tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        logs = _LOGS.up_to(self.n_rows)
-        measure_association(tables, n_nodes, self.counts, logs, out[0], out[1])
-        return out
+    def is_enough(self, most: float) -> bool:
+        """Return whether they would be the same if asked to be exact up to this."""
+        return self.p <= self.most or most <= self.most
 
 
 class Comparison:
@@ -109,9 +62,10 @@ class Comparison:
         self.a = a
         self.b = b
         self.discount = discount
-        self._logs = _LOGS.up_to(a.n_rows + b.n_rows)
-        self._nodes: dict[int, tuple[float, float]] = {}
-        self._ties: dict[int, tuple[float, float]] = {}
+        self._logs = LOGS.up_to(a.n_rows + b.n_rows)
+        self._nodes: dict[int, _Corrected] = {}
+        self._ties: dict[int, _Corrected] = {}
+        self._dependence: dict[int, DependenceOfGroups] = {}
 
     @cached_property
     def node_statistics(self) -> Floats:
@@ -177,22 +131,32 @@ class Comparison:
         p[suspects] = chi_square_p(value[suspects], dof[suspects])
         return p
 
-    def node_p_value(self, v: int) -> tuple[float, float]:
-        """Return p-value and design effect of a node, with dependence taken out if it rejects."""
-        p = float(self.node_p_values[v])
-        if not self.discount or p > 0.05 / self.plan.n_nodes:
-            return p, 1.0
-        if v not in self._nodes:
-            test = self.node_statistics[v], self.plan.given(v), v
-            corrected, effect = self._check(*test, self.plan.n_nodes)
-            self._nodes[v] = max(p, corrected), effect
-        return self._nodes[v]
+    def node_p_value(self, v: int, most: float = 1.0) -> tuple[float, float]:
+        """Return p-value and design effect of a node, with dependence taken out if it rejects.
 
-    def tie_p_value(self, index: int) -> tuple[float, float]:
-        """Return p-value and design effect of a tie, with dependence taken out if it rejects."""
-        if index not in self._ties:
-            self._ties[index] = self._tie_p_value(index)
-        return self._ties[index]
+        They are exact up to ``most`` and up to one over the number of nodes; above, they may be
+        less than they are.
+        """
+        p = float(self.node_p_values[v])
+        if not self.discount or p > NODE_REJECTS / self.plan.n_nodes:
+            return p, 1.0
+        most = min(most, 1.0 / self.plan.n_nodes)
+        if v not in self._nodes or not self._nodes[v].is_enough(most):
+            test = self.node_statistics[v], self.plan.given(v), v
+            corrected, effect = self._check(*test, most)
+            self._nodes[v] = _Corrected(max(p, corrected), effect, most)
+        return self._nodes[v][:2]
+
+    def tie_p_value(self, index: int, most: float = 1.0) -> tuple[float, float]:
+        """Return p-value and design effect of a tie, with dependence taken out if it rejects.
+
+        They are exact up to ``most`` and up to one over the number of ties; above, they may be
+        less than they are.
+        """
+        most = min(most, 1.0 / self.plan.n_ties)
+        if index not in self._ties or not self._ties[index].is_enough(most):
+            self._ties[index] = _Corrected(*self._tie_p_value(index, most), most)
+        return self._ties[index][:2]
 
     def plain_tie_p_value(self, index: int) -> float:
         """Return the p-value of a tie at first look, both of its parts."""
@@ -207,23 +171,25 @@ class Comparison:
         p_interaction = float(chi_square_p(value, dof))
         return max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
 
-    def _tie_p_value(self, index: int) -> tuple[float, float]:
+    def _tie_p_value(self, index: int, most: float) -> tuple[float, float]:
+        rejects = TIE_REJECTS / self.plan.n_nodes
+        if self.discount and most <= rejects:
+            p, effect = self._interaction(index, most)
+            if p > most:
+                return p, effect  # the other parts could only raise it
         p = self.plain_tie_p_value(index)
-        if not self.discount or p > 0.01 / self.plan.n_nodes:
+        if not self.discount or p > rejects:
             return p, 1.0
-        found = self._dependence_of_tie(index)
-        value, dof = self.tie_statistics[:, index].tolist()
-        p_interaction = max(p, found.p_value(value, dof, 2.0 * dof, self.plan.n_ties))
-        if p_interaction * self.plan.n_ties >= 1.0:
-            return p_interaction, found.effect  # the other parts could only raise it
+        corrected, effect = self._interaction(index, most)
+        p = max(p, corrected)
         source, child = self.plan.tie(index)
         given = self.plan.given(self.plan.n_nodes + index)
         ends = self.end_statistics(index)
-        p_ends = [
-            self._check(ends[0], (*given, child), source, self.plan.n_ties)[0],
-            self._check(ends[1], (*given, source), child, self.plan.n_ties)[0],
-        ]
-        return max(p_interaction, min(1.0, 2.0 * min(p_ends))), found.effect
+        p_ends = 1.0
+        for statistics, other, v in ((ends[0], child, source), (ends[1], source, child)):
+            if p <= most and 2.0 * p_ends > p:
+                p_ends = min(p_ends, self._check(statistics, (*given, other), v, most / 2.0)[0])
+        return max(p, min(1.0, 2.0 * p_ends)), effect
 
     def states_given(self, v: int, members: Sequence[int]) -> tuple[float, float]:
         """Return p-value and effect in nats of a node given any others, as far as rows suffice.
@@ -232,18 +198,18 @@ class Comparison:
         """
         plan = self.plan
         given = node_set(v, members, plan.tables.cards, self.b.n_rows)
-        cells, n_cells, n_old = self._cells((*given, v))
-        a, b = (
-            np.bincount(np.concatenate(group), minlength=n_cells).astype(np.int32)
-            for group in (cells[:n_old], cells[n_old:])
-        )
         n_states = int(plan.tables.cards[v])
+        n_cells = n_states * math.prod(plan.tables.cards[list(given)].tolist())
+        a, b = (
+            np.bincount(group.sums.cells((*given, v)), minlength=n_cells).astype(np.int32)
+            for group in (self.a, self.b)
+        )
         starts = np.arange(0, n_cells, n_states)
         statistics = np.empty(4)
         compare_ragged(starts, np.full(len(starts), n_states), a, b, self._logs, statistics)
         p = float(deviance_p_values(statistics[None])[0])
-        if self.discount and p <= 0.05 / plan.n_nodes:
-            p = max(p, self._check(statistics, given, v, plan.n_nodes)[0])
+        if self.discount and p <= NODE_REJECTS / plan.n_nodes:
+            p = max(p, self._check(statistics, given, v, 1.0 / plan.n_nodes)[0])
         return p, self.effect_of(statistics)
 
     def effect_of(self, statistics: Floats) -> float:
@@ -259,35 +225,35 @@ class Comparison:
         compare_ends(self.plan.tables, chosen, self.a.counts, self.b.counts, self._logs, out)
         return out
 
-    def _cells(self, members: Sequence[int]) -> tuple[list[npt.NDArray[np.int64]], int, int]:
-        """Return for each window, those of ``a`` first, the joint code of its rows."""
-        cards = self.plan.tables.cards
-        windows = (*self.a.windows, *self.b.windows)
-        coded = [joint_codes(codes, cards, members) for codes in windows]
-        return coded, int(np.prod(cards[list(members)])), len(self.a.windows)
-
     def _check(
-        self, statistics: Floats, members: tuple[int, ...], v: int, n_tests: int
+        self, statistics: Floats, members: tuple[int, ...], v: int, most: float
     ) -> tuple[float, float]:
         """Return p-value and design effect of the states of v given others."""
         if statistics[VARIANCE] <= 0.0:
             return 1.0, 1.0
-        cells, n_cells, n_old = self._cells((*members, v))
-        n_states = int(self.plan.tables.cards[v])
-        groups = cells[:n_old], cells[n_old:]
+        cards = self.plan.tables.cards
+        a, b = (GroupRows(g.sums.cells((*members, v)), g.sums.n_rows) for g in (self.a, self.b))
+        n_configurations = math.prod(cards[list(members)].tolist())
         largest = float(self.b.effects.max(initial=1.0))
-        rows = StateRows(groups, n_cells // n_states, n_states, largest)
-        return check_states(rows, statistics, self._logs, n_tests)
+        rows = StateRows((a, b), n_configurations, int(cards[v]), largest)
+        return check_states(rows, statistics, self._logs, most)
+
+    def _interaction(self, index: int, most: float) -> tuple[float, float]:
+        """Return p-value and design effect of the interaction of a tie with the groups."""
+        if index not in self._dependence:
+            self._dependence[index] = self._dependence_of_tie(index)
+        value, dof = self.tie_statistics[:, index].tolist()
+        return self._dependence[index].p_value(value, dof, 2.0 * dof, most)
 
     def _dependence_of_tie(self, index: int) -> DependenceOfGroups:
         source, child = self.plan.tie(index)
         table = self.plan.n_nodes + index
-        cells, _, n_old = self._cells((*self.plan.given(table), child, source))
+        members = (*self.plan.given(table), child, source)
         tables = self.plan.tables
         span = slice(int(tables.first[table]), int(tables.first[table + 1]))
         shape = (-1, int(tables.cards[child]), int(tables.cards[source]))
         a, b = (group.counts[span].reshape(shape) for group in (self.a, self.b))
-        return dependence_of_pair((cells[:n_old], cells[n_old:]), (a, b))
+        return dependence_of_pair((self.a.sums, self.b.sums), members, (a, b))
 
 
 def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from driftbn._kernels.evidence import Floats
-from driftbn.decision.comparison import Comparison, Group
+from driftbn.decision.comparison import Comparison
 from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence
+from driftbn.decision.group import Group
 from driftbn.decision.naming import Naming, name_changes
 from driftbn.decision.outcome import (
     DriftDecision,
@@ -313,20 +314,22 @@ class CountDecider:
 
 
 def smallest(
-    p_values: Floats, corrected: Callable[[int], tuple[float, float]], most: float = 1.0
+    p_values: Floats, corrected: Callable[[int, float], tuple[float, float]], most: float = 1.0
 ) -> tuple[int, float, float]:
     """Return index, p-value and design effect of the test that rejects most when corrected.
 
     A correction only raises a p-value, so tests are corrected in rising order until the next one
-    is larger already. Where bursty rows make very many tests reject, only the first are corrected;
-    one above ``most``, which is far from rejecting as it is, stands as it is.
+    is larger already. Where bursty rows make very many tests reject, only the first are corrected.
+    One above ``most`` is far from rejecting: it is corrected no further than to there.
     """
     order = np.flatnonzero(p_values < 1.0)
     best, best_p, best_effect = 0, 1.0, 1.0
     for index in order[np.lexsort((order, p_values[order]))][:MAX_CORRECTED].tolist():
         if p_values[index] >= best_p:
             break
-        p, effect = corrected(index) if p_values[index] <= most else (float(p_values[index]), 1.0)
+        p, effect = float(p_values[index]), 1.0
+        if p <= most:
+            p, effect = corrected(index, min(most, best_p))
         if p < best_p:
             best, best_p, best_effect = index, p, effect
     return best, best_p, best_effect

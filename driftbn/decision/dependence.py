@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftbn._kernels.evidence import Floats
 from driftbn.learning.independence import ChiSquareTest
@@ -19,8 +18,6 @@ BLOCK_ROWS_MAX = 512
 CLEARLY = 3.0  # standard errors by which newer rows must be burstier to be taken for it
 BLOCKS_PER_EFFECT = 4  # blocks grow until they are this many times as long as the effect
 NO_SPREAD = 1e-9  # each group has one state only: blocks have nothing to say
-
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -53,40 +50,28 @@ def corrected_p_value(
     return float(fdtrc(dof, dependence.blocks_dof, ratio))
 
 
-def block_counts(windows: Sequence[Ids], n_cells: int) -> list[Floats]:
-    """Return for each window the counts of its cells in blocks of 64 rows; cell -1 is left out."""
-    counts = []
-    for cells in windows:
-        block = np.arange(len(cells)) // BLOCK_ROWS
-        n_blocks = -(-len(cells) // BLOCK_ROWS)
-        kept = cells >= 0
-        flat = np.bincount(block[kept] * n_cells + cells[kept], minlength=n_blocks * n_cells)
-        counts.append(flat.reshape(n_blocks, n_cells).astype(np.float64))
-    return counts
-
-
 class BlockScores(ABC):
     """What blocks of the rows of some windows add to a test, centred.
 
     Parameters
     ----------
-    windows
-        The rows.
+    n_rows
+        Rows of each window.
     expected
         The sum of squares of the scores for independent rows.
     n_compared
         Rows that have a part in the test.
     """
 
-    def __init__(self, windows: Sequence[Ids], expected: float, n_compared: int) -> None:
-        self.windows = windows
+    def __init__(self, n_rows: Sequence[int], expected: float, n_compared: int) -> None:
+        self.n_rows = n_rows
         self.expected = expected
         self.n_compared = n_compared
         self._known: dict[int, float] = {}
 
     def n_blocks(self, length: int) -> int:
         """Return the number of blocks of so many rows; none has rows of two windows."""
-        return sum(-(-len(rows) // length) for rows in self.windows)
+        return sum([-(-n // length) for n in self.n_rows])
 
     def squares(self, length: int) -> float:
         """Return the sum of squares of the scores of blocks of so many rows."""
@@ -117,14 +102,26 @@ class DependenceOfGroups:
     """
 
     def __init__(self, older: BlockScores, newer: BlockScores) -> None:
-        self._together = _Blocks.long_enough(older, newer)
-        self._risen = _risen(older, newer)
-        self.effect = self._together.effect
-        if self._risen is not None:
-            before, after = self._risen
-            crosswise = before.effect * newer.n_compared + after.effect * older.n_compared
-            crosswise /= older.n_compared + newer.n_compared
-            self.effect = max(self.effect, crosswise)
+        self._older = older
+        self._newer = newer
+
+    @cached_property
+    def _together(self) -> _Blocks:
+        return _Blocks.long_enough(self._older, self._newer)
+
+    @cached_property
+    def _risen(self) -> tuple[_Blocks, _Blocks] | None:
+        return _risen(self._older, self._newer)
+
+    @cached_property
+    def effect(self) -> float:
+        """The design effect, at least 1."""
+        if self._risen is None:
+            return self._together.effect
+        before, after = self._risen
+        n_older, n_newer = self._older.n_compared, self._newer.n_compared
+        crosswise = before.effect * n_newer + after.effect * n_older
+        return max(self._together.effect, crosswise / (n_older + n_newer))
 
     @cached_property
     def dependence(self) -> Dependence:
@@ -139,17 +136,35 @@ class DependenceOfGroups:
             blocks_dof=min(risen.blocks_dof, pooled.blocks_dof),
         )
 
-    def p_value(self, statistic: float, mean: float, variance: float, n_tests: int) -> float:
-        """Return the corrected p-value of a statistic.
+    def p_value(
+        self, statistic: float, mean: float, variance: float, most: float
+    ) -> tuple[float, float]:
+        """Return the corrected p-value of a statistic and its design effect.
 
-        If it is at least one over the number of tests already without concentration, which could
-        only raise it, that is enough.
+        Both are measured no further than until the p-value is above ``most``: what newer rows add,
+        whether they are burstier, and how concentrated it all is, could only raise them.
         """
-        lightest = Dependence(self.effect, 1.0, self._together.most_dof)
-        least = corrected_p_value(statistic, mean, variance, lightest)
-        if least * n_tests >= 1.0:
-            return least
-        return corrected_p_value(statistic, mean, variance, self.dependence)
+        for measured in (self._of_older, self._of_both, self._of_each):
+            lightest = measured()
+            least = corrected_p_value(statistic, mean, variance, lightest)
+            if least > most:
+                return least, lightest.effect
+        return corrected_p_value(statistic, mean, variance, self.dependence), self.effect
+
+    def _of_older(self) -> Dependence:
+        """Return what older blocks alone make of it, as if newer ones added nothing."""
+        blocks = _Blocks((self._older, self._newer), BLOCK_ROWS, 1.0)
+        expected = self._older.expected + self._newer.expected
+        if expected < NO_SPREAD:
+            return Dependence(1.0, 1.0, blocks.most_dof)
+        effect = self._older.squares(BLOCK_ROWS) / expected
+        return Dependence(max(1.0, effect), 1.0, blocks.most_dof)
+
+    def _of_both(self) -> Dependence:
+        return Dependence(self._together.effect, 1.0, self._together.most_dof)
+
+    def _of_each(self) -> Dependence:
+        return Dependence(self.effect, 1.0, self._together.most_dof)
 
 
 class _Blocks(NamedTuple):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-
 import numpy as np
-import numpy.typing as npt
 
-from driftbn._kernels.blocks import PairShares, make_room, pair_scores, pair_squares
-from driftbn._kernels.evidence import Floats, Ints
+from driftbn._kernels.blocks import PairShares, make_room, pair_scores
+from driftbn._kernels.evidence import Floats
+from driftbn._kernels.moments import expected_squares, make_margins, pair_squares
+from driftbn._kernels.tables import Counts
+from driftbn.decision.blocks import BlockSums
 from driftbn.decision.cells import divided
 from driftbn.decision.dependence import BlockScores, DependenceOfGroups
-
-Table = npt.NDArray[np.int32] | Floats
 
 
 class PairScores(BlockScores):
@@ -21,67 +18,70 @@ class PairScores(BlockScores):
 
     Parameters
     ----------
-    windows
-        For each row stratum, x and y as one number.
+    sums
+        Over the blocks of the windows.
+    members
+        The fields; the last two are the pair.
     table
         The rows of all windows, ``[strata, x, y]``.
-    weight
-        What a row weighs in each cell.
+    other
+        The rows that they are compared with.
     """
 
-    def __init__(self, windows: Sequence[Ints], table: Floats, weight: Floats) -> None:
-        super().__init__(windows, _expected_square(table, weight), int(table.sum()))
-        self._begins = np.cumsum([0, *(len(cells) for cells in windows)])
+    def __init__(
+        self, sums: BlockSums, members: tuple[int, ...], table: Counts, other: Counts
+    ) -> None:
+        self._sums = sums
+        self._members = members
+        self._table = table
+        self._other = other
+        self._margins = make_margins(*table.shape[1:])
+        expected = expected_squares(*self._flat(), self._margins)
+        super().__init__(sums.n_rows, expected, int(table.sum()))
+
+    def _flat(self) -> tuple[Counts, Counts, int, int]:
+        return self._table.ravel(), self._other.ravel(), *self._table.shape[1:]
+
+    def _squares(self, length: int) -> float:
+        moments = self._sums.of_pair(self._members, length)
+        return pair_squares(*self._flat(), moments, self._margins)
+
+    def scores(self, length: int) -> Floats:
+        """Return ``[blocks, cells]``."""
+        cells, begins = self._sums.cells(self._members), np.cumsum([0, *self.n_rows])
+        room = make_room(*self._table.shape)
+        out = np.zeros((self.n_blocks(length), self._table.size))
+        pair_scores(cells, begins, length, self._shares(), room, out)
+        return out
+
+    def _shares(self) -> PairShares:
+        table, both = self._table.astype(np.float64), (self._table + self._other).astype(np.float64)
         n = table.sum((1, 2), keepdims=True)
         first = divided(table.sum(2, keepdims=True), n)
         second = divided(table.sum(1, keepdims=True), n)
         constant = 2.0 * first * second - divided(table, n)
+        margins = both.sum(2, keepdims=True) * both.sum(1, keepdims=True)
+        weight = np.sqrt(divided(both.sum((1, 2), keepdims=True), margins))
+        weight *= (n > 0) & (self._other.sum((1, 2), keepdims=True) > 0)
         shares = first[:, :, 0], second[:, 0], constant, weight
-        self._shares = PairShares(*map(np.ascontiguousarray, shares))
-
-    @cached_property
-    def _cells(self) -> Ints:
-        return np.concatenate(list(self.windows))
-
-    def _squares(self, length: int) -> float:
-        room = make_room(*self._shares.weight.shape)
-        return float(pair_squares(self._cells, self._begins, length, self._shares, room))
-
-    def scores(self, length: int) -> Floats:
-        """Return ``[blocks, cells]``."""
-        room = make_room(*self._shares.weight.shape)
-        out = np.zeros((self.n_blocks(length), self._shares.weight.size))
-        pair_scores(self._cells, self._begins, length, self._shares, room, out)
-        return out
+        return PairShares(*map(np.ascontiguousarray, shares))
 
 
 def dependence_of_pair(
-    windows: tuple[Sequence[Ints], Sequence[Ints]], tables: tuple[Table, Table]
+    sums: tuple[BlockSums, BlockSums], members: tuple[int, ...], tables: tuple[Counts, Counts]
 ) -> DependenceOfGroups:
     """Measure the dependence in how two fields go together, in two groups of windows.
 
     Parameters
     ----------
-    windows
-        The rows of both groups, each as number of stratum, x and y.
+    sums
+        Over the blocks of both groups.
+    members
+        The fields; the last two are the pair, the others are given.
     tables
-        Their counts, ``[strata, x, y]``.
+        Counts of both groups, ``[strata, x, y]``.
     """
-    a, b = (table.astype(np.float64) for table in tables)
-    both = a + b
-    margins = both.sum(2, keepdims=True) * both.sum(1, keepdims=True)
-    weight = np.sqrt(divided(both.sum((1, 2), keepdims=True), margins))
-    weight *= ((a.sum((1, 2)) > 0) & (b.sum((1, 2)) > 0))[:, None, None]
-    return DependenceOfGroups(PairScores(windows[0], a, weight), PairScores(windows[1], b, weight))
-
-
-def _expected_square(table: Floats, weight: Floats) -> float:
-    """Return the sum of squares of the scores for independent rows."""
-    n = table.sum((1, 2), keepdims=True)
-    p = divided(table, n)
-    p_x, p_y = p.sum(2, keepdims=True), p.sum(1, keepdims=True)
-    constant = 2.0 * p_x * p_y - p
-    square = p * (1.0 - p_x - p_y + constant) ** 2
-    square += (p_x - p) * (constant - p_y) ** 2 + (p_y - p) * (constant - p_x) ** 2
-    square += (1.0 - p_x - p_y + p) * constant**2
-    return float(np.sum(n * square * weight**2))
+    a, b = tables
+    return DependenceOfGroups(
+        PairScores(sums[0], members, a, b), PairScores(sums[1], members, b, a)
+    )

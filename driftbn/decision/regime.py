@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from driftbn._kernels.tables import Counts
-from driftbn.decision.comparison import Comparison, Group
+from driftbn.decision.blocks import BlockSums, CombinedSums
+from driftbn.decision.comparison import Comparison
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.families import Parents, parents_of
+from driftbn.decision.group import Group
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
@@ -25,6 +28,7 @@ class _Recent:
     codes: Codes
     counts: Counts
     in_reference: bool
+    sums: BlockSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,8 @@ class Regime:
         self.windows: list[Codes] = [codes]
         counts = self.plan.count(window.test, codes, self.levels)
         self.pool = Group(self.plan, counts, self.windows)
-        self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True)]
+        sums = BlockSums([codes], self.plan.tables.cards)
+        self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True, sums=sums)]
 
     @classmethod
     def from_parts(
@@ -106,7 +111,7 @@ class Regime:
         regime.plan = parts.plan
         regime.windows = list(parts.windows)
         regime.recent = [
-            _Recent(codes, np.zeros(0, np.int32), held)
+            _Recent(codes, np.zeros(0, np.int32), held, BlockSums([codes], parts.plan.tables.cards))
             for codes, held in zip(parts.recent, parts.recent_in_reference, strict=True)
         ]
         regime._recount(parts.plan)
@@ -160,7 +165,8 @@ class Regime:
             counts += recent.counts
         windows = [*(recent.codes for recent in newest), *group.windows]
         older = self._without([recent for recent in newest if recent.in_reference])
-        newer = Group(self.plan, counts, windows, group.effects)
+        sums = self._combined(windows, [*(recent.sums for recent in newest), group.sums])
+        newer = Group(self.plan, counts, windows, group.effects, sums)
         return Comparison(older, newer, discount=self.config.dependent_rows)
 
     def _without(self, newest: list[_Recent]) -> Group:
@@ -170,17 +176,25 @@ class Regime:
         counts = self.pool.counts.copy()
         for recent in newest:
             counts -= recent.counts
-        return Group(self.plan, counts, self.windows[: -len(newest)])
+        windows = self.windows[: -len(newest)]
+        sums = self._combined(windows, [self.pool.sums], [recent.sums for recent in newest])
+        return Group(self.plan, counts, windows, sums=sums)
+
+    def _combined(
+        self, windows: list[Codes], added: list[BlockSums], taken: Sequence[BlockSums] = ()
+    ) -> BlockSums:
+        return CombinedSums(windows, self.plan.tables.cards, added, taken)
 
     def join(self, group: Group) -> None:
         """Take a window in which nothing has changed: into the reference while it grows."""
         joins = not self.full
-        self.recent.append(_Recent(group.windows[0], group.counts, joins))
+        self.recent.append(_Recent(group.windows[0], group.counts, joins, group.sums))
         del self.recent[: -self._tail]
         if not joins:
             return
         self.windows.append(group.windows[0])
-        self.pool = Group(self.plan, self.pool.counts + group.counts, self.windows)
+        sums = BlockSums(self.windows, self.plan.tables.cards, self.pool.sums)
+        self.pool = Group(self.plan, self.pool.counts + group.counts, self.windows, sums=sums)
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
 
@@ -222,7 +236,11 @@ class Regime:
     def _take(self, whole: Group) -> None:
         self.plan = whole.plan
         self.pool = whole
-        self.recent = [replace(recent, counts=self._count(recent.codes)) for recent in self.recent]
+        cards = self.plan.tables.cards
+        self.recent = [
+            replace(recent, counts=self._count(recent.codes), sums=BlockSums([recent.codes], cards))
+            for recent in self.recent
+        ]
 
     def _count(self, codes: Codes) -> Counts:
         test = ChiSquareTest(codes, self.plan.names)

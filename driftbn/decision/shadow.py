@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbn.decision.comparison import Comparison, Group
+from driftbn.decision.comparison import Comparison
+from driftbn.decision.group import Group
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.regime import Regime
 from driftbn.learning.independence import ChiSquareTest, Codes
@@ -79,7 +80,8 @@ class Shadow:
             test = ChiSquareTest(taken, regime.plan.names)
             counts = regime.plan.count(test, taken, LevelMap.natural(len(taken)))
             newer = Group(regime.plan, counts, [taken], group.effects)
-            older = Group(regime.plan, pool - counts, [dealt[:, scale * n_rows :]])
+            left = np.ascontiguousarray(dealt[:, scale * n_rows :])
+            older = Group(regime.plan, pool - counts, [left])
             discount = regime.config.dependent_rows
             if is_drift(Comparison(older, newer, discount=discount), scale):
                 self.n_alarms += 1

@@ -7,6 +7,8 @@ backed by few bursts are put together, or left out: one burst more or less is no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,49 +22,84 @@ from driftbn._kernels.deviance import (
     compare_ragged,
 )
 from driftbn._kernels.evidence import Floats, Ints
-from driftbn.decision.cells import divided
-from driftbn.decision.dependence import (
-    BLOCK_ROWS,
-    BlockScores,
-    DependenceOfGroups,
-    block_counts,
+from driftbn._kernels.states import (
+    BLOCKS,
+    KK,
+    KN,
+    N_SUMS,
+    Cells,
+    K,
+    count_states,
+    make_state_room,
+    sum_states,
 )
+from driftbn._kernels.tables import Counts
+from driftbn.decision.cells import divided
+from driftbn.decision.dependence import BLOCK_ROWS, BlockScores, DependenceOfGroups
 
 LARGE_EFFECT = 1.5  # from here on rows are taken to come in bursts
 MIN_BACKING = 5.0  # blocks with a state that the smaller group must be expected to have
 
-Cells = npt.NDArray[np.int64]
+
+class GroupRows(NamedTuple):
+    """The rows of some windows, each as number of configuration and state."""
+
+    cells: Counts
+    n_rows: Sequence[int]  # of each window
+
+    @property
+    def begins(self) -> Ints:
+        """Where each window begins, and the end."""
+        return np.cumsum([0, *self.n_rows])
 
 
 class StateRows(NamedTuple):
-    """The rows of two groups of windows, each as number of configuration and state."""
+    """The rows of two groups of windows."""
 
-    groups: tuple[Sequence[Cells], Sequence[Cells]]  # the newer ones last
+    groups: tuple[GroupRows, GroupRows]  # the newer ones last
     n_configurations: int
     n_states: int
     largest_effect: float = 1.0  # of all fields in the newer rows
 
 
-class _Blocks(NamedTuple):
-    """Counts in blocks of rows; cells of one configuration stand together."""
+@dataclass(frozen=True)
+class _Blocks:
+    """Sums over blocks of the rows of two groups, with cells numbered anew."""
 
-    rows: tuple[Sequence[Cells], Sequence[Cells]]  # the windows that they were counted in
-    groups: tuple[list[Floats], list[Floats]]  # each window [blocks, cells]
-    starts: Ints  # first cell of each configuration
+    groups: tuple[GroupRows, GroupRows]
+    cells: Cells
 
-    @property
+    def sums_of(self, group: int, length: int) -> Ints:
+        rows, room = self.groups[group], make_state_room(self.cells)
+        out = np.zeros((len(room.cell), N_SUMS), np.int64)
+        sum_states(rows.cells, rows.begins, length, self.cells, room, out)
+        return out
+
+    @cached_property
+    def sums(self) -> tuple[Ints, Ints]:
+        return self.sums_of(0, BLOCK_ROWS), self.sums_of(1, BLOCK_ROWS)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """First cell of each configuration."""
+        return _starts(self.cells.configuration)
+
+    @cached_property
     def lengths(self) -> Ints:
-        n_cells = self.groups[0][0].shape[1]
-        return np.append(self.starts[1:], n_cells) - self.starts
+        return np.append(self.starts[1:], len(self.cells.configuration)) - self.starts
 
-    @property
-    def tables(self) -> tuple[Floats, Floats]:
-        a, b = (np.sum([np.sum(w, axis=0) for w in group], axis=0) for group in self.groups)
-        return a, b
+    def whole(self, of_cells: Ints) -> Ints:
+        """Return for each cell the sum over its configuration."""
+        return np.repeat(np.add.reduceat(of_cells, self.starts), self.lengths)
+
+    def renumbered(self, number: Ints, configuration: Counts) -> _Blocks:
+        """Return the same rows with other numbers of the cells, -1 for those left out."""
+        new = np.append(number, -1).astype(np.int32)[self.cells.number]
+        return _Blocks(self.groups, Cells(new, configuration))
 
 
 def check_states(
-    rows: StateRows, statistics: Floats, logs: Floats, n_tests: int
+    rows: StateRows, statistics: Floats, logs: Floats, most: float
 ) -> tuple[float, float]:
     """Return p-value and design effect of a test.
 
@@ -74,37 +111,31 @@ def check_states(
         Deviance with its mean and variance for independent rows.
     logs
         Values of n ln n.
-    n_tests
-        A p-value above one over this is given by what is cheap to know of it.
+    most
+        A p-value above this is given by what is cheap to know of it.
     """
     shape = rows.n_configurations, rows.n_states
     totals = [
-        np.bincount(np.concatenate(list(group)), minlength=shape[0] * shape[1]).reshape(shape)
+        np.bincount(group.cells, minlength=shape[0] * shape[1]).reshape(shape)
         for group in rows.groups
     ]
-    merged, configuration = merge_states(*totals)
-    blocks = _Blocks(
-        rows.groups,
-        (
-            block_counts([merged[cells] for cells in rows.groups[0]], len(configuration)),
-            block_counts([merged[cells] for cells in rows.groups[1]], len(configuration)),
-        ),
-        _starts(configuration),
-    )
+    number, configuration = merge_states(*totals)
+    cells = Cells(number.astype(np.int32), configuration.astype(np.int32))
+    blocks = _Blocks(rows.groups, cells)
     found = _dependence(blocks)
     if max(found.effect, rows.largest_effect) > LARGE_EFFECT:
         least = MIN_BACKING if found.effect > LARGE_EFFECT else 0.0
-        blocks = _well_backed(blocks, least, rows.largest_effect)
-        if blocks.starts.size == 0:
+        backed = _well_backed(blocks, least, rows.largest_effect)
+        if backed.starts.size == 0:
             return 1.0, found.effect
-        a, b = (table.astype(np.int32) for table in blocks.tables)
+        a, b = (np.ascontiguousarray(sums[:, K], np.int32) for sums in backed.sums)
         statistics = np.empty(4)
-        compare_ragged(blocks.starts, blocks.lengths, a, b, logs, statistics)
+        compare_ragged(backed.starts, backed.lengths, a, b, logs, statistics)
         if statistics[VARIANCE] <= 0.0:
             return 1.0, found.effect
-        found = _dependence(blocks)
+        found = found if backed is blocks else _dependence(backed)
     value, mean, variance = statistics[:3].tolist()
-    return found.p_value(value, mean, variance, n_tests), found.effect
+    return found.p_value(value, mean, variance, most)
 
 
 def merge_states(a: Ints, b: Ints) -> tuple[Ints, Ints]:
@@ -129,7 +160,7 @@ def merge_states(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     return number[target.ravel()], kept // n_states
 
 
-def _starts(configuration: Ints) -> Ints:
+def _starts(configuration: Counts) -> Ints:
     changes = configuration[1:] != configuration[:-1]
     return np.flatnonzero(np.concatenate((np.ones(min(len(configuration), 1), np.bool_), changes)))
 
@@ -138,32 +169,34 @@ class _StateScores(BlockScores):
     """What blocks of rows add to the comparison of states."""
 
     def __init__(self, blocks: _Blocks, group: int) -> None:
-        starts, lengths, tables = blocks.starts, blocks.lengths, blocks.tables
-        scale = 1.0 / np.sqrt(np.maximum(tables[0] + tables[1], 1.0))
-        table = tables[group]
-        rows = np.repeat(np.add.reduceat(table, starts), lengths)
-        share = divided(table, rows)
-        expected = float(np.sum(rows * share * (1.0 - share) * scale**2))
-        super().__init__(blocks.rows[group], expected, int(table.sum()))
-        self._scores: dict[int, list[Floats]] = {BLOCK_ROWS: []}
-        for counts in blocks.groups[group]:
-            here = np.repeat(np.add.reduceat(counts, starts, axis=1), lengths, axis=1)
-            self._scores[BLOCK_ROWS].append((counts - here * share) * scale)
-
-    def _windows_at(self, length: int) -> list[Floats]:
-        if length not in self._scores:
-            self._scores[length] = [
-                np.add.reduceat(scores, np.arange(0, len(scores), 2), axis=0)
-                for scores in self._windows_at(length // 2)
-            ]
-        return self._scores[length]
+        self._blocks = blocks
+        self._group = group
+        table = blocks.sums[group][:, K]
+        rows = blocks.whole(table)
+        self._weight = 1.0 / np.maximum(blocks.sums[0][:, K] + blocks.sums[1][:, K], 1)
+        self._share = divided(table, rows)
+        expected = float(np.sum(table * (1.0 - self._share) * self._weight))
+        super().__init__(blocks.groups[group].n_rows, expected, int(table.sum()))
 
     def _squares(self, length: int) -> float:
-        return sum(float(np.sum(scores * scores)) for scores in self._windows_at(length))
+        is_first = length == BLOCK_ROWS
+        sums = self._blocks.sums[self._group] if is_first else self._sums_at(length)
+        squares = sums[:, KK] - 2.0 * self._share * sums[:, KN]
+        squares += self._share**2 * self._blocks.whole(sums[:, KN])
+        return max(float(np.sum(squares * self._weight)), 0.0)
+
+    def _sums_at(self, length: int) -> Ints:
+        return self._blocks.sums_of(self._group, length)
 
     def scores(self, length: int) -> Floats:
         """Return ``[blocks, cells]``."""
-        return np.concatenate(self._windows_at(length))
+        blocks, rows = self._blocks, self._blocks.groups[self._group]
+        counts = np.zeros((self.n_blocks(length), len(self._share)))
+        count_states(rows.cells, rows.begins, length, blocks.cells, counts)
+        whole = np.add.reduceat(counts, blocks.starts, axis=1)
+        counts -= np.repeat(whole, blocks.lengths, axis=1) * self._share
+        counts *= np.sqrt(self._weight)
+        return counts
 
 
 def _dependence(blocks: _Blocks) -> DependenceOfGroups:
@@ -172,14 +205,17 @@ def _dependence(blocks: _Blocks) -> DependenceOfGroups:
 
 def _well_backed(blocks: _Blocks, least: float, largest_effect: float) -> _Blocks:
     """Put states together that few blocks have, and leave out what is still rare."""
-    pooled = _regrouped(blocks, _is_rare(blocks, least, largest_effect))
-    rare = _is_rare(pooled, least, largest_effect)
-    kept = np.flatnonzero(~rare)
-    of_cell = np.repeat(np.arange(len(pooled.starts)), pooled.lengths)[kept]
-    useful = np.flatnonzero(np.bincount(of_cell, minlength=len(pooled.starts))[of_cell] > 1)
-    kept, of_cell = kept[useful], of_cell[useful]
-    old, new = ([window[:, kept] for window in group] for group in pooled.groups)
-    return _Blocks(blocks.rows, (old, new), _starts(of_cell))
+    rare = _is_rare(blocks, least, largest_effect)
+    if rare.any():
+        blocks = _regrouped(blocks, rare)
+        rare = _is_rare(blocks, least, largest_effect)
+    n_kept = blocks.whole((~rare).astype(np.int64))
+    kept = np.flatnonzero(~rare & (n_kept > 1))
+    if len(kept) == len(rare):
+        return blocks
+    number = np.full(len(rare), -1)
+    number[kept] = np.arange(len(kept))
+    return blocks.renumbered(number, blocks.cells.configuration[kept])
 
 
 def _is_rare(blocks: _Blocks, least: float, largest_effect: float) -> npt.NDArray[np.bool_]:
@@ -188,32 +224,24 @@ def _is_rare(blocks: _Blocks, least: float, largest_effect: float) -> npt.NDArra
     A rare state that few blocks of the newer rows have, fewer than expected, shows nothing of how
     bursty it is there: it is taken to be as bursty as the burstiest field.
     """
-    starts, lengths, tables = blocks.starts, blocks.lengths, blocks.tables
-    n_a, n_b = (np.add.reduceat(table, starts) for table in tables)
-    smaller = divided(np.minimum(n_a, n_b), n_a + n_b)
-    older, newer = (
-        np.sum([np.count_nonzero(window, axis=0) for window in group], axis=0)
-        for group in blocks.groups
-    )
-    few = (older + newer) * np.repeat(smaller, lengths) < least
-    both = tables[0] + tables[1]
-    rows = both * np.repeat(divided(n_b, n_a + n_b), lengths)
-    hidden = (newer < MIN_BACKING) & (rows < MIN_BACKING * largest_effect)
-    hidden &= (tables[1] < rows) & (2.0 * both < np.repeat(n_a + n_b, lengths))
-    rare: npt.NDArray[np.bool_] = few | hidden
+    older, newer = blocks.sums
+    n_a, n_b = (blocks.whole(sums[:, K]) for sums in blocks.sums)
+    both = older[:, K] + newer[:, K]
+    backing = (older[:, BLOCKS] + newer[:, BLOCKS]) * divided(np.minimum(n_a, n_b), n_a + n_b)
+    rows = both * divided(n_b, n_a + n_b)
+    hidden = (newer[:, BLOCKS] < MIN_BACKING) & (rows < MIN_BACKING * largest_effect)
+    hidden &= (newer[:, K] < rows) & (2.0 * both < n_a + n_b)
+    rare: npt.NDArray[np.bool_] = (backing < least) | hidden
     return rare
 
 
 def _regrouped(blocks: _Blocks, rare: npt.NDArray[np.bool_]) -> _Blocks:
-    """Return the same counts with the rare cells of each configuration as one."""
-    of_cell = np.repeat(np.arange(len(blocks.starts)), blocks.lengths)
-    order = np.lexsort((rare, of_cell))  # rare ones last in their configuration
-    first_rare = rare[order] & np.concatenate(
-        ([True], (of_cell[order][1:] != of_cell[order][:-1]) | ~rare[order][:-1])
-    )
-    begins = np.flatnonzero(~rare[order] | first_rare)
-    old, new = (
-        [np.add.reduceat(window[:, order], begins, axis=1) for window in group]
-        for group in blocks.groups
-    )
-    return _Blocks(blocks.rows, (old, new), _starts(of_cell[order][begins]))
+    """Return the same rows with the rare cells of each configuration as one, the last."""
+    of_cell = blocks.cells.configuration
+    order = np.lexsort((rare, of_cell))
+    of_cell, rare = of_cell[order], rare[order]
+    same = (of_cell[1:] == of_cell[:-1]) & rare[1:] & rare[:-1]
+    begins = np.concatenate(([True], ~same))
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(begins) - 1
+    return blocks.renumbered(number, of_cell[begins])

@@ -12,10 +12,10 @@ from driftbn.datasets import asia, random_dag
 from driftbn.datasets.sampling import sample_codes
 from driftbn.decision.comparison import (
     Comparison,
-    Group,
     chi_square_p,
     deviance_p_values,
 )
+from driftbn.decision.group import Group
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan
 from driftbn.decision.plan import make_plan
@@ -279,10 +279,11 @@ def test_a_node_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         n_tests = compared.plan.n_nodes
         if max(found, expected) * n_tests < 1.0:  # above, it need not be exact
             assert found == pytest.approx(max(p, expected), rel=1e-6, abs=1e-300)
+            assert compared.node_p_value(v)[1] == pytest.approx(effect, rel=1e-6)
         assert min(1.0, found * n_tests) == pytest.approx(
             min(1.0, max(p, expected) * n_tests), rel=0.2, abs=1e-300
         )
-        assert compared.node_p_value(v)[1] == pytest.approx(effect, rel=1e-6)
+        assert compared.node_p_value(v)[1] <= effect * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -310,10 +311,10 @@ def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         if interaction * compared.plan.n_ties >= 1.0:  # the ends are not looked at any more
             expected = interaction
         if expected * compared.plan.n_ties < 1.0:
-            assert found[0] == pytest.approx(expected, rel=1e-6)
+            assert found == pytest.approx((expected, effect.effect), rel=1e-6)
         else:
             assert found[0] * compared.plan.n_ties >= 0.8
-        assert found[1] == pytest.approx(effect.effect, rel=1e-6)
+            assert found[1] <= effect.effect * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("copies", [1, 3])

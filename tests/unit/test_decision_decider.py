@@ -30,7 +30,7 @@ def test_the_smallest_corrected_p_value_is_found(p: list[float], factors: list[f
     corrected = [min(1.0, value * factor) for value, factor in zip(p, factors, strict=False)]
     asked: list[int] = []
 
-    def correct(index: int) -> tuple[float, float]:
+    def correct(index: int, _: float) -> tuple[float, float]:
         asked.append(index)
         return corrected[index], factors[index]
 
@@ -46,7 +46,7 @@ def test_the_smallest_corrected_p_value_is_found(p: list[float], factors: list[f
 def test_only_what_may_still_be_smallest_is_corrected() -> None:
     asked: list[int] = []
 
-    def correct(index: int) -> tuple[float, float]:
+    def correct(index: int, _: float) -> tuple[float, float]:
         asked.append(index)
         return (0.004, 2.0) if index == 1 else (0.9, 9.0)
 
@@ -57,7 +57,7 @@ def test_only_what_may_still_be_smallest_is_corrected() -> None:
 def test_of_very_many_tests_that_reject_only_the_first_are_corrected() -> None:
     asked: list[int] = []
 
-    def correct(index: int) -> tuple[float, float]:
+    def correct(index: int, _: float) -> tuple[float, float]:
         asked.append(index)
         return 1.0, 50.0
 
@@ -66,8 +66,8 @@ def test_of_very_many_tests_that_reject_only_the_first_are_corrected() -> None:
 
 
 def test_no_tests_say_nothing() -> None:
-    assert smallest(np.ones(3), lambda index: (0.0, 1.0)) == (0, 1.0, 1.0)
-    assert smallest(np.zeros(0), lambda index: (0.0, 1.0)) == (0, 1.0, 1.0)
+    assert smallest(np.ones(3), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
+    assert smallest(np.zeros(0), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
 
 
 def window(network: BayesianNetwork, seed: int, n_rows: int = 1500) -> WindowEvidence:

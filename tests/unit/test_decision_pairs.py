@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn.decision.blocks import BlockSums
 from driftbn.decision.pairs import PairScores, dependence_of_pair
 from tests import reference_decision as reference
 
@@ -23,6 +24,12 @@ def draw_windows(
 
 def table_of(windows: list[np.ndarray], shape: tuple[int, int, int]) -> np.ndarray:
     return np.bincount(np.concatenate(windows), minlength=int(np.prod(shape))).reshape(shape)
+
+
+def sums_of(windows: list[np.ndarray], shape: tuple[int, int, int]) -> BlockSums:
+    """Return the sums of rows with one field for stratum, x and y each."""
+    codes = [np.array(np.unravel_index(cells, shape), np.uint8) for cells in windows]
+    return BlockSums(codes, np.array(shape))
 
 
 def row_scores(cells: np.ndarray, table: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -46,8 +53,15 @@ def test_scores_of_blocks_are_those_of_their_rows_added_up(
 ) -> None:
     rng = np.random.default_rng(seed)
     windows = draw_windows(shape, [150, 64, 1], 1, rng)
-    table, weight = table_of(windows, shape).astype(float), rng.random(shape)
-    found = PairScores(windows, table, weight)
+    table, other = (
+        table_of(drawn, shape).astype(np.int32)
+        for drawn in (windows, draw_windows(shape, [90], 1, rng))
+    )
+    both = table + other
+    margins = both.sum(2, keepdims=True) * both.sum(1, keepdims=True)
+    weight = np.sqrt(both.sum((1, 2), keepdims=True) / np.maximum(margins, 1))
+    weight *= (table.sum((1, 2)) * other.sum((1, 2)) > 0)[:, None, None]
+    found = PairScores(sums_of(windows, shape), (0, 1, 2), table, other)
     rows = [row_scores(cells, table, weight) for cells in windows]
     expected = np.array(
         [u[i : i + length].sum(axis=0) for u in rows for i in range(0, len(u), length)]
@@ -68,7 +82,9 @@ def test_dependence_of_a_pair_is_that_of_its_rows(
     cards, shape = [2, 3, 2], (2, 3, 2)
     old = draw_windows(shape, [300, 290, 310], copies_before, rng)
     new = draw_windows(shape, [305], copies, rng)
-    found = dependence_of_pair((old, new), (table_of(old, shape), table_of(new, shape)))
+    tables = tuple(table_of(group, shape).astype(np.int32) for group in (old, new))
+    sums = sums_of(old, shape), sums_of(new, shape)
+    found = dependence_of_pair(sums, (0, 1, 2), (tables[0], tables[1]))
     codes = [[np.array(np.unravel_index(cells, shape)) for cells in group] for group in (old, new)]
     expected = reference.effect_on_tie((codes[0], codes[1]), cards, (0, 1, 2))
     assert found.effect == pytest.approx(expected.effect)

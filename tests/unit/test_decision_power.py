@@ -10,7 +10,8 @@ from scipy.stats import chi2, ncx2
 
 from driftbn.datasets import asia, random_dag
 from driftbn.datasets.sampling import sample_codes
-from driftbn.decision.comparison import Comparison, Group
+from driftbn.decision.comparison import Comparison
+from driftbn.decision.group import Group
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan
 from driftbn.decision.plan import make_plan

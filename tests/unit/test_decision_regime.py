@@ -8,8 +8,9 @@ import pytest
 from driftbn.config import LearnerConfig
 from driftbn.datasets import asia, remove_edge
 from driftbn.datasets.sampling import sample_codes
-from driftbn.decision.comparison import Comparison, Group
+from driftbn.decision.comparison import Comparison
 from driftbn.decision.evidence import WindowEvidence, learn_rows
+from driftbn.decision.group import Group
 from driftbn.decision.regime import Regime
 from driftbn.decision.settings import DecisionConfig
 from driftbn.learning import StructureLearner

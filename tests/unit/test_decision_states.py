@@ -10,12 +10,18 @@ import pytest
 
 from driftbn.decision.cells import divided
 from driftbn.decision.comparison import deviance_p_values
-from driftbn.decision.states import LARGE_EFFECT, MIN_BACKING, StateRows, check_states
+from driftbn.decision.states import (
+    LARGE_EFFECT,
+    MIN_BACKING,
+    GroupRows,
+    StateRows,
+    check_states,
+)
 from tests import reference_decision as reference
 
 Cells = tuple[int, list[int]]  # configuration, and the states that count as one
 Groups = tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
-N_TESTS = 1  # so few that every p-value is given to its last digit
+EXACT = 1.0  # every p-value is given to its last digit
 LOGS = np.arange(1 << 15) * np.log(np.maximum(np.arange(1 << 15), 1.0))
 
 
@@ -138,7 +144,11 @@ def library_check(
         for g in groups
     )
     statistics = np.array(reference.difference(a, b))
-    return check_states(StateRows(groups, *shape, largest), statistics, LOGS, N_TESTS)
+    older, newer = (
+        GroupRows(np.concatenate(list(g)).astype(np.int32), [len(rows) for rows in g])
+        for g in groups
+    )
+    return check_states(StateRows((older, newer), *shape, largest), statistics, LOGS, EXACT)
 
 
 def draw_groups(seed: int, copies: int, copies_before: int) -> tuple[Groups, int, int]:
