@@ -46,9 +46,9 @@ def write_cells(
     for row in range(n_rows):
         out[begin + row] = 0
     for m in range(members.shape[0]):
-        card = cards[members[m]]
+        card = np.int32(cards[members[m]])
         for row in range(n_rows):
-            out[begin + row] = out[begin + row] * card + codes[members[m], row]
+            out[begin + row] = out[begin + row] * card + np.int32(codes[members[m], row])
 
 
 @kernel
@@ -63,13 +63,16 @@ def sum_states(
         for begin in range(begins[window], begins[window + 1], length):
             n_met = 0
             for row in range(begin, min(begin + length, begins[window + 1])):
-                cell = cells.number[rows[row]]
+                cell = cells.number[np.uint32(rows[row])]
                 if cell >= 0:
-                    if room.cell[cell] == 0:
+                    place = np.uint32(cell)
+                    if room.cell[place] == 0:
                         room.met[n_met] = cell
                         n_met += 1
-                    room.cell[cell] += 1
-                    room.configuration[cells.configuration[cell]] += 1
+                    room.cell[place] += 1
+            for m in range(n_met):
+                cell = room.met[m]
+                room.configuration[cells.configuration[cell]] += room.cell[cell]
             for m in range(n_met):
                 cell = room.met[m]
                 k = np.int64(room.cell[cell])
@@ -77,10 +80,9 @@ def sum_states(
                 out[cell, BLOCKS] += 1
                 out[cell, KK] += k * k
                 out[cell, KN] += k * room.configuration[cells.configuration[cell]]
-            for m in range(n_met):
-                cell = room.met[m]
                 room.cell[cell] = 0
-                room.configuration[cells.configuration[cell]] = 0
+            for m in range(n_met):
+                room.configuration[cells.configuration[room.met[m]]] = 0
 
 
 @kernel

@@ -86,17 +86,19 @@ class BlockSums:
 
     def of_pair(self, members: tuple[int, ...], length: int) -> Ints:
         """Return the moments of a pair, the last two members, given the others."""
-        n_x, n_y = (int(self.cards[v]) for v in members[-2:])
-        n_strata = math.prod(self.cards[list(members[:-2])].tolist())
-        kept = self._kept.pop((members, length))
+        key = members, length
+        kept = self._kept.pop(key)
         if kept is None or kept.n_windows > len(self.windows):
-            kept = _Sums(0, np.zeros((n_strata * n_x * n_y, N_MOMENTS), np.int64))
+            n_cells = math.prod(self.cards[list(members)].tolist())
+            kept = _Sums(0, np.zeros((n_cells, N_MOMENTS), np.int64))
         if kept.n_windows < len(self.windows):
-            room = make_moment_room(n_strata, n_x, n_y, length)
-            given = np.array(members), self.cards, length, room, kept.moments
+            *given, n_x, n_y = self.cards[list(members)].tolist()
+            room = make_moment_room(math.prod(given), n_x, n_y, length)
+            asked = np.array(members), self.cards, length, room, kept.moments
             for codes in self.windows[kept.n_windows :]:
-                add_pair_moments(codes, *given)
-        self._kept.keep((members, length), _Sums(len(self.windows), kept.moments))
+                add_pair_moments(codes, *asked)
+            kept = _Sums(len(self.windows), kept.moments)
+        self._kept.keep(key, kept)
         return kept.moments
 
 

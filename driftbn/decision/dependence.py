@@ -226,10 +226,11 @@ def _risen(older: BlockScores, newer: BlockScores) -> tuple[_Blocks, _Blocks] | 
 
 
 def _concentration(scores: Floats, expected: float) -> float:
-    own = np.sum(scores * scores, axis=1)
+    own = np.einsum("bc,bc->b", scores, scores)
     total = float(np.sum(own))
     if total == 0.0:
         return 1.0
+    scores = scores[:, scores.any(axis=0)]
     gram = scores @ scores.T if len(scores) < scores.shape[1] else scores.T @ scores
     crossed = float(np.sum(gram * gram) - np.sum(own * own))
     return float(np.clip(expected * crossed / total**2, 1.0, max(expected, 1.0)))

@@ -37,7 +37,7 @@ class PairScores(BlockScores):
         self._other = other
         self._margins = make_margins(*table.shape[1:])
         expected = expected_squares(*self._flat(), self._margins)
-        super().__init__(sums.n_rows, expected, int(table.sum()))
+        super().__init__(sums.n_rows, expected, sum(sums.n_rows))
 
     def _flat(self) -> tuple[Counts, Counts, int, int]:
         return self._table.ravel(), self._other.ravel(), *self._table.shape[1:]
