@@ -1,7 +1,7 @@
 """How kernels are compiled, and how the results kept on disk stay true to their source.
 
 Kernels of the library call each other as they like. One of another place calls those of its own
-file and of the library: an edit of any other file would not be seen.
+package and of the library: an edit of any other file would not be seen.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def stop_listening() -> None:
 def _source_stamp(file: str) -> tuple[tuple[str, float, int], ...]:
     """Return name, time and size of every file that a kernel in ``file`` holds code of."""
     own = Path(__file__)
-    paths = {own, Path(file), *(own.parent / "_kernels").glob("*.py")}
+    paths = {own, *Path(file).parent.glob("*.py"), *(own.parent / "_kernels").glob("*.py")}
     stats = ((path.name, path.stat()) for path in sorted(paths))
     return tuple((name, stat.st_mtime, stat.st_size) for name, stat in stats)
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import inlined, kernel
 from driftbn._kernels.evidence import Floats, Ints
 from driftbn._kernels.tables import Counts
+from driftbn.compiled import inlined, kernel
 
 # What ``add_pair_moments`` sums up of a cell with k rows of the block, whose level of the first
 # field has f of them, that of the second g, and its stratum n.

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.compiled import kernel
 from driftbn._kernels.evidence import Ints
 from driftbn._kernels.tables import Counts
+from driftbn.compiled import kernel
 
 # What ``sum_states`` sums up of a cell with k rows of the block, whose configuration has n.
 K, BLOCKS, KK, KN = 0, 1, 2, 3

@@ -11,94 +11,45 @@ somebody else must read.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from service.decoding.compiled import inlined, kernel
-
-Bytes = npt.NDArray[np.uint8]
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
-TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
-QUOTE, PLUS, COMMA, MINUS, POINT, ZERO, NINE = 34, 43, 44, 45, 46, 48, 57
-COLON, BACKSLASH, OPEN_OBJECT, CLOSE_OBJECT = 58, 92, 123, 125
-FIRST_VISIBLE, FIRST_WIDE = 32, 128
+from driftbn.compiled import inlined, kernel
+from service.decoding.scan_forms import (
+    BACKSLASH,
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    ENDED,
+    FIRST_VISIBLE,
+    FIRST_WIDE,
+    LINK_BYTES,
+    MINUS,
+    NEWLINE,
+    NINE,
+    OPEN_OBJECT,
+    POINT,
+    QUOTE,
+    RETURN,
+    SKIPPED,
+    SPACE,
+    TAB,
+    UNFIT,
+    ZERO,
+    Bytes,
+    Fields,
+    Found,
+    Tokens,
+    Variables,
+)
+from service.decoding.scan_numbers import MAX_POWER, bin_at, number_at
+from service.decoding.scan_words import WORD_BYTES, first_bytes, mixed, quotes_in, word_at
 
 HASH_START, HASH_FACTOR, HASH_MASK = 17, 16777619, 0x7FFFFFFF
-MAX_DIGITS = 18  # of a number; more do not fit 63 bits
-MAX_EXACT = 2**53
-MAX_EXACT_POWER = 22  # of ten, that a float holds exactly
-MAX_POWER = 250  # of ten, so that the product is neither too large nor too small
-NEAR = 2e-15  # a product of rounded parts is nearer to the truth than this share of it
 MAX_PLAIN_DIGITS = 15  # of a whole number whose text is surely its own
-
-SKIPPED = -1  # a field that is no variable
-UNFIT = -1  # a place, field, text or number that is none
-ENDED = -2  # no further field
-
-WORD_BYTES = 8
-LINK_BYTES = 64  # of what stands between two values; more is read byte by byte
-# A word is eight bytes of text, the first one lowest.
-ALL_BITS = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-LOW_BITS = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
-QUOTES = np.uint64(0x2222_2222_2222_2222)
 FIRST_BITS = np.uint64(0x0101_0101_0101_0101)
 BYTE_SUM = np.uint64(255)  # a word modulo it is the sum of its bytes, if that is small
-FIRST_MARK, ONE, HALF_WORD = np.uint64(0x80), np.uint64(1), np.uint64(32)
-HALF_BITS = np.uint64(0xFFFF_FFFF)
-MIX_LOW, MIX_HIGH = np.uint64(0x9E37_79B1), np.uint64(0x85EB_CA77)  # primes
+FIRST_MARK, ONE = np.uint64(0x80), np.uint64(1)
 SLOT_SHIFT = np.uint64(33)  # the upper bits of a product depend on all of its factors
-
-
-class Fields(NamedTuple):
-    """The names that a record may have."""
-
-    text: Bytes  # their UTF-8, one after the other
-    starts: Integers  # [fields + 1]
-    variables: Integers  # [fields]: row of the codes, or SKIPPED
-    slots: Integers  # [power of two]: field by hash, or -1
-    followers: Integers  # [fields + 1]: what came after it last, after the last one what came first
-    links: Bytes  # [(fields + 1) * LINK_BYTES]: all that stood between their values then
-    link_sizes: Integers  # [fields + 1]: bytes of it, or 0 if it is not known
-    seen: Integers  # [fields]: the last row that had it; scratch
-
-
-class Tokens(NamedTuple):
-    """Values with a known code, by the bytes that stand for them."""
-
-    text: Bytes  # each from the start of a word, with zeros up to the next
-    starts: Integers  # [tokens]
-    stops: Integers  # [tokens]
-    codes: Bytes  # [tokens]
-    slots: Integers  # token by hash, or -1; a part for each variable
-    word_slots: Integers  # the same for texts, by the hash of their words
-    first_slots: Integers  # [variables]
-    masks: Integers  # [variables]: slots of its part, less one
-
-
-class Variables(NamedTuple):
-    """What is asked of each variable."""
-
-    fields: Integers  # [variables]
-    missing: Integers  # [variables]: code of an absent field, or -1 if it must be there
-    others: Integers  # [variables]: code of any other value, or -1 if that is an event
-    numeric: npt.NDArray[np.bool_]  # [variables]
-    edges: Floats  # inner edges of all bins
-    first_edges: Integers  # [variables + 1]
-    powers: Floats  # of ten
-
-
-class Found(NamedTuple):
-    """What was found, by line."""
-
-    codes: Bytes  # [variables, lines]
-    starts: Integers  # [lines]
-    stops: Integers  # [lines]
-    fits: npt.NDArray[np.bool_]  # [lines]
-    odd: Integers  # [lines, 3]: variable and place of a value without a code; else -1
 
 
 @kernel
@@ -193,12 +144,12 @@ def _linked_field(data: Bytes, i: int, previous: int, fields: Fields) -> tuple[i
         return UNFIT, i
     k = previous * LINK_BYTES
     while left > WORD_BYTES:
-        if _word(data, i) != _word(fields.links, k):
+        if word_at(data, i) != word_at(fields.links, k):
             return UNFIT, i
         i += WORD_BYTES
         k += WORD_BYTES
         left -= WORD_BYTES
-    if (_word(data, i) & _first_bytes(left)) != _word(fields.links, k):
+    if (word_at(data, i) & first_bytes(left)) != word_at(fields.links, k):
         return UNFIT, i
     return fields.followers[previous], i + left
 
@@ -232,42 +183,6 @@ def _next_field(data: Bytes, i: int, previous: int, fields: Fields) -> tuple[int
         fields.link_sizes[previous] = i - after
         fields.followers[previous] = field
     return field, i
-
-
-@inlined
-def _word(data: Bytes, i: int) -> np.uint64:
-    """Return the word that starts here; the compiler makes one instruction of it."""
-    at = np.uint64(i)
-    return (
-        np.uint64(data[at])
-        | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
-        | np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(data[at + np.uint64(7)]) << np.uint64(56)
-    )
-
-
-@inlined
-def _first_bytes(n_bytes: int) -> np.uint64:
-    """Return a word of which the first bytes, from 1 to 8, are set."""
-    return ALL_BITS >> np.uint64(8 * (WORD_BYTES - n_bytes))
-
-
-@inlined
-def _quotes(word: np.uint64) -> np.uint64:
-    """Return a word with the highest bit of every byte set that is a quote."""
-    other = word ^ QUOTES
-    return ~(((other & LOW_BITS) + LOW_BITS) | other | LOW_BITS)
-
-
-@inlined
-def _mixed(code: np.uint64, word: np.uint64) -> np.uint64:
-    """Return the hash of words and one more; no product is larger than a word."""
-    other = code ^ word
-    return ((other & HALF_BITS) * MIX_LOW) ^ ((other >> HALF_WORD) * MIX_HIGH)
 
 
 @inlined
@@ -315,8 +230,8 @@ def _known_text(data: Bytes, start: int, variable: int, tokens: Tokens) -> tuple
     """Return the token that stands here from a quote to the next one, and the place after it."""
     i, code = start, np.uint64(0)
     while i + WORD_BYTES <= data.size:
-        word = _word(data, i)
-        marks = _quotes(word)
+        word = word_at(data, i)
+        marks = quotes_in(word)
         if i == start:
             marks ^= FIRST_MARK
         if marks:
@@ -324,7 +239,7 @@ def _known_text(data: Bytes, start: int, variable: int, tokens: Tokens) -> tuple
             word &= until_quote
             # Not by way of the token, so that the next field need not wait for it.
             stop = i + np.int64((until_quote & FIRST_BITS) % BYTE_SUM)
-            code = _mixed(code, word)
+            code = mixed(code, word)
             mask, first = tokens.masks[variable], tokens.first_slots[variable]
             slot = np.int64(code >> SLOT_SHIFT) & mask
             while tokens.word_slots[first + slot] >= 0:
@@ -333,7 +248,7 @@ def _known_text(data: Bytes, start: int, variable: int, tokens: Tokens) -> tuple
                     return token, stop
                 slot = (slot + 1) & mask
             return UNFIT, stop
-        code = _mixed(code, word)
+        code = mixed(code, word)
         i += WORD_BYTES
     return UNFIT, i
 
@@ -347,11 +262,11 @@ def _same_words(
     if k + last - start >= tokens.stops[token]:
         return False
     while start < last:
-        if _word(data, start) != _word(tokens.text, k):
+        if word_at(data, start) != word_at(tokens.text, k):
             return False
         start += WORD_BYTES
         k += WORD_BYTES
-    return last_word == _word(tokens.text, k)
+    return last_word == word_at(tokens.text, k)
 
 
 @inlined
@@ -398,7 +313,7 @@ def _code_value(
     elif variables.numeric[variable] and (
         data[i] == MINUS or (data[i] >= ZERO and data[i] <= NINE)
     ):
-        i, place = _bin(data, i, variable, variables)
+        i, place = bin_at(data, i, variable, variables)
         found.codes[variable, row] = max(place, 0)
         return i if place >= 0 else UNFIT
     else:
@@ -444,7 +359,7 @@ def _skip_value(data: Bytes, i: int, is_unicode: bool) -> int:
             i += 1
         return i + 1 if i < size else UNFIT
     if data[i] == MINUS or (data[i] >= ZERO and data[i] <= NINE):
-        i, _, power = _number(data, i)
+        i, _, power = number_at(data, i)
         return i if i >= 0 and abs(power) <= MAX_POWER else UNFIT
     if i + 4 <= size and data[i] == 110:  # null
         return i + 4 if data[i + 1] == 117 and data[i + 2] == 108 and data[i + 3] == 108 else UNFIT
@@ -454,73 +369,3 @@ def _skip_value(data: Bytes, i: int, is_unicode: bool) -> int:
         whole = data[i + 2] == 108 and data[i + 3] == 115 and data[i + 4] == 101
         return i + 5 if whole else UNFIT
     return UNFIT
-
-
-@inlined
-def _number(data: Bytes, i: int) -> tuple[int, int, int]:
-    """Return the place after a number, its digits without the sign, and the power of ten."""
-    size = data.size
-    digits, n_digits, power = np.int64(0), 0, 0
-    if data[i] == MINUS:
-        i += 1
-    if i >= size or data[i] < ZERO or data[i] > NINE:
-        return UNFIT, 0, 0
-    leading_zero = data[i] == ZERO
-    start = i
-    while i < size and data[i] >= ZERO and data[i] <= NINE:
-        if n_digits < MAX_DIGITS:
-            digits = digits * 10 + (np.int64(data[i]) - ZERO)
-        n_digits += digits > 0
-        i += 1
-    if leading_zero and i - start > 1:
-        return UNFIT, 0, 0
-    if i < size and data[i] == POINT:
-        i += 1
-        start = i
-        while i < size and data[i] >= ZERO and data[i] <= NINE:
-            if n_digits < MAX_DIGITS:
-                digits = digits * 10 + (np.int64(data[i]) - ZERO)
-            n_digits += digits > 0
-            power -= 1
-            i += 1
-        if i == start:
-            return UNFIT, 0, 0
-    if i < size and (data[i] == 69 or data[i] == 101):  # E, e
-        i += 1
-        negative = i < size and data[i] == MINUS
-        if i < size and (data[i] == MINUS or data[i] == PLUS):
-            i += 1
-        start, exponent = i, 0
-        while i < size and data[i] >= ZERO and data[i] <= NINE:
-            exponent = min(exponent * 10 + (np.int64(data[i]) - ZERO), 100_000)
-            i += 1
-        if i == start:
-            return UNFIT, 0, 0
-        power += -exponent if negative else exponent
-    if n_digits > MAX_DIGITS:
-        return UNFIT, 0, 0
-    return i, digits, power
-
-
-@inlined
-def _bin(data: Bytes, i: int, variable: int, variables: Variables) -> tuple[int, int]:
-    """Return the place after a number and its bin; -1 if that is not sure.
-
-    Up to 2**53 and 10**22 one operation on exact floats rounds as a parser does (Clinger 1990).
-    Beyond, the result is off by a few units in the last place, which matters near an edge only.
-    """
-    negative = data[i] == MINUS
-    i, digits, power = _number(data, i)
-    if i < 0 or abs(power) > MAX_POWER:
-        return i, -1
-    scale = variables.powers[abs(power)]
-    value = digits * scale if power > 0 else digits / scale
-    exact = digits <= MAX_EXACT and abs(power) <= MAX_EXACT_POWER
-    value = -value if negative else value
-    place = 0
-    for k in range(variables.first_edges[variable], variables.first_edges[variable + 1]):
-        edge = variables.edges[k]
-        if not exact and abs(value - edge) <= NEAR * abs(value):
-            return i, -1
-        place += value > edge
-    return i, place

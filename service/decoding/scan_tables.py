@@ -10,20 +10,9 @@ import orjson
 from numpy.typing import NDArray
 
 from driftbn.schema import MissingPolicy, Schema, Variable, VariableKind
-from service.decoding.scan_kernel import (
-    HASH_FACTOR,
-    HASH_MASK,
-    HASH_START,
-    LINK_BYTES,
-    MIX_HIGH,
-    MIX_LOW,
-    SKIPPED,
-    SLOT_SHIFT,
-    WORD_BYTES,
-    Fields,
-    Tokens,
-    Variables,
-)
+from service.decoding.scan_forms import LINK_BYTES, SKIPPED, Fields, Tokens, Variables
+from service.decoding.scan_kernel import HASH_FACTOR, HASH_MASK, HASH_START, SLOT_SHIFT
+from service.decoding.scan_words import MIX_HIGH, MIX_LOW, WORD_BYTES
 
 
 def fields_of(schema: Schema) -> Fields:

@@ -14,7 +14,8 @@ from driftbn.records import encode
 from driftbn.schema import Schema
 from service.decoding.json_records import Record, split_wide
 from service.decoding.kernels import count_newlines
-from service.decoding.scan_kernel import UNFIT, WORD_BYTES, Found, scan
+from service.decoding.scan_forms import UNFIT, Found
+from service.decoding.scan_kernel import scan
 from service.decoding.scan_tables import (
     fields_of,
     hash_of,
@@ -25,6 +26,7 @@ from service.decoding.scan_tables import (
     room_for_tokens,
     variables_of,
 )
+from service.decoding.scan_words import WORD_BYTES
 
 _MAX_TOKEN_BYTES: Final = 256
 _MAX_TEXT_BYTES: Final = 1 << 22
