@@ -75,6 +75,14 @@ class Doubts:
     separators: Mapping[Pair, tuple[int, ...]]
 
 
+Move = tuple[float, Edit]
+
+
+def _order(move: Move) -> tuple[float, int, int]:
+    """Return the place of a move: what it explains, in nats, then the first by number."""
+    return move[0], -move[1].source, -move[1].target
+
+
 class EditSearch:
     """Finds the changes.
 
@@ -104,7 +112,7 @@ class EditSearch:
         self._cards = rows.cards
         self._excess = np.sqrt(effects - 1.0)
         self._old_scores = FamilyScores(rows.earlier, rows.cards)
-        self._new_scores = FamilyScores(rows.newer, rows.cards, rows.earlier, parents)
+        self._new_scores = FamilyScores(rows.newer, rows.cards, rows.earlier)
         self._unsure = doubts.unsure
         self._certain = dict(doubts.certain)
         self._separators = doubts.separators
@@ -116,10 +124,10 @@ class EditSearch:
         blamed = set(touched)
         self._remove_gone(suspects, blamed)
         while len(self._done) < MAX_EDITS:
-            moves = [*self._turns(blamed), *self._additions(suspects)]
-            if not moves:
+            turns, additions = self._turns(blamed), self._additions(suspects)
+            if not turns and not additions:
                 break
-            self._apply(max(moves, key=lambda move: (move[0], -move[1].source, -move[1].target))[1])
+            self._apply(self._best(turns, additions))
         self._take_back()
         if not self._done and not blamed:
             self._name_strongest(suspects)
@@ -162,7 +170,7 @@ class EditSearch:
     def _is_gone(before: Tie, after: Tie) -> bool:
         return before.nats >= MIN_NATS and after.nats <= GONE * before.nats
 
-    def _additions(self, suspects: list[Pair]) -> list[tuple[float, Edit]]:
+    def _additions(self, suspects: list[Pair]) -> list[Move]:
         found = []
         for x, y in suspects:
             if (x, y) in self._done or self._adjacent(x, y):
@@ -179,8 +187,22 @@ class EditSearch:
             return False
         if self._is_separated(x, y, after):
             return False
-        before = self._both_ways(self._earlier, x, y, self._before)[0]
-        return before.p_value(discount) >= THERE_LEVEL or before.nats <= GONE * after.nats
+        return not any(
+            before.p_value(discount) < THERE_LEVEL and before.nats > GONE * after.nats
+            for before in self._ties_before(x, y)
+        )
+
+    def _ties_before(self, x: int, y: int) -> list[Tie]:
+        """Return the ties that a pair without edge did not have in the reference.
+
+        Given its parents, a field goes together only with what comes of it: given those of an
+        ancestor, a descendant may depend on it.
+        """
+        return [
+            self._tie(self._earlier, source, target, self._before[target] - {source})
+            for source, target in ((x, y), (y, x))
+            if not reaches(self._before, target, source)
+        ]
 
     def _is_separated(self, x: int, y: int, after: Tie) -> bool:
         """Return whether the new graph separates a pair that the parents do not.
@@ -229,15 +251,35 @@ class EditSearch:
         )
         return Edit(EditKind.ADD, source, target)
 
-    def _turns(self, blamed: set[int]) -> list[tuple[float, Edit]]:
-        found = []
-        for target in sorted(self._after):
-            for source in sorted(self._after[target]):
-                if source in blamed or target in blamed:
-                    found += self._turn(source, target)
+    def _best(self, turns: list[Move], additions: list[Move]) -> Edit:
+        """Return the edit that explains most; of an addition the turn that explains it, if any."""
+        found = max([*turns, *additions], key=_order)[1]
+        if found.kind is EditKind.ADD:
+            for _, turn in sorted(turns, key=_order, reverse=True):
+                if self._explains(turn, found):
+                    return turn
         return found
 
-    def _turn(self, source: int, target: int) -> list[tuple[float, Edit]]:
+    def _explains(self, turn: Edit, addition: Edit) -> bool:
+        """Return whether an edge that has come is not seen any more once another is turned."""
+        x, y = addition.source, addition.target
+        turned = {
+            **self._after,
+            turn.target: self._after[turn.target] | {turn.source},
+            turn.source: self._after[turn.source] - {turn.target},
+        }
+        weaker = self._both_ways(self._newer, x, y, turned)[0]
+        return not self._has_come(x, y, weaker)
+
+    def _turns(self, blamed: set[int]) -> list[Move]:
+        """Return the edges that may be turned: a field that follows its parents as before does."""
+        found = []
+        for target in sorted(blamed):
+            for source in sorted(self._after[target]):
+                found += self._turn(source, target)
+        return found
+
+    def _turn(self, source: int, target: int) -> list[Move]:
         """Return the turning of an edge if only the new windows want it."""
         pair = min(source, target), max(source, target)
         if pair in self._done or source not in self._before[target]:
@@ -246,13 +288,33 @@ class EditSearch:
         without[target] -= {source}
         if reaches(without, source, target):
             return []
-        discount = self._discount(source, target)
-        new = self._new_scores.gain_of_turning(self._after, source, target) / discount
+        new = self._gain_of_turning(self._new_scores, self._after, source, target)
+        new /= self._discount(source, target)
         if new < TURN_MARGIN:
             return []
-        if self._old_scores.gain_of_turning(self._before, source, target) > -TURN_MARGIN:
+        if self._gain_of_turning(self._old_scores, self._before, source, target) > -TURN_MARGIN:
             return []
-        return [(new, Edit(EditKind.TURN, target, source))]
+        departure = self._new_scores.departure(target, self._after[target] - {source})
+        return [(new - departure, Edit(EditKind.TURN, target, source))]
+
+    def _gain_of_turning(
+        self, scores: FamilyScores, parents: Parents, source: int, target: int
+    ) -> float:
+        """Return what turning an edge gains in the DAG of the class in which it gains most.
+
+        A free edge of the source points at it or away from it; not away where it would lead to
+        the target, which then closes a circle.
+        """
+        free = {v for v in parents if v != target and self._is_free(source, v)}
+        leading = {v for v in free if reaches(parents, v, target)}
+        ways = {parents[source] | leading, parents[source] - free | leading}
+        return max(scores.gain_of_turning({**parents, source: own}, source, target) for own in ways)
+
+    def _is_free(self, x: int, y: int) -> bool:
+        """Return whether the reference has an edge whose direction is a free choice."""
+        return (x in self._before[y] and x not in self._certain[y]) or (
+            y in self._before[x] and y not in self._certain[x]
+        )
 
     def _tie(
         self, windows: Sequence[Codes], source: int, target: int, given: frozenset[int]

@@ -1,4 +1,4 @@
-"""How well a field is explained by its parents in some windows (BIC)."""
+"""How well a field is explained by its parents in some windows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ UNSEEN = 0.5  # added to each count of an earlier table
 class FamilyScores:
     """Scores of fields with their parents on the rows of some windows, each computed once.
 
-    A family scores by its log likelihood less what its parameters cost (BIC). If it has the parents
-    that it had in earlier windows, the table known from there costs nothing.
+    A family scores by its log likelihood less what chance alone adds to it, half a nat for each
+    parameter. What a parameter more costs beyond that (BIC) would decide between the directions of
+    an edge by the sizes of the two tables. Where earlier windows tell how a field follows these
+    parents, and it still does, the table known from there counts.
 
     Parameters
     ----------
@@ -30,8 +32,6 @@ class FamilyScores:
         Levels of each variable.
     earlier
         Earlier windows whose tables may still hold.
-    known
-        The parents that these tables have.
     """
 
     def __init__(
@@ -39,12 +39,10 @@ class FamilyScores:
         windows: Sequence[Codes],
         cards: Ints,
         earlier: Sequence[Codes] = (),
-        known: Parents | None = None,
     ) -> None:
         self._windows = windows
         self._cards = cards
         self._earlier = earlier
-        self._known = known or {}
         self._scores: dict[tuple[int, frozenset[int]], float] = {}
 
     def score(self, v: int, parents: frozenset[int]) -> float:
@@ -53,7 +51,7 @@ class FamilyScores:
         if key not in self._scores:
             members = sorted(parents)
             score = self._own(v, members)
-            if self._known.get(v) == parents:
+            if self._earlier:
                 score = max(score, self._unchanged(v, members))
             self._scores[key] = score
         return self._scores[key]
@@ -70,13 +68,18 @@ class FamilyScores:
         turned = self.gain_of_adding(parents, target, source) + taken
         return turned - max(0.0, taken)
 
+    def departure(self, v: int, parents: frozenset[int]) -> float:
+        """Return how much better a table of its own explains a field than the earlier one."""
+        members = sorted(parents)
+        return max(0.0, self._own(v, members) - self._unchanged(v, members))
+
     def _own(self, v: int, members: list[int]) -> float:
         (table,) = self._tables(v, members, [self._windows])
         rows = table.sum(axis=1)
         n_levels = int(np.count_nonzero(table.sum(axis=0)))
         n_parameters = int(np.count_nonzero(rows)) * max(n_levels - 1, 0)
         likelihood = _sum_n_log_n(table) - _sum_n_log_n(rows)
-        return likelihood - 0.5 * n_parameters * float(np.log(rows.sum()))
+        return likelihood - 0.5 * n_parameters
 
     def _unchanged(self, v: int, members: list[int]) -> float:
         now, before = self._tables(v, members, [self._windows, self._earlier])

@@ -147,6 +147,79 @@ def test_an_edge_that_points_the_other_way_is_turned() -> None:
     assert found == [Edit(TURN, 1, 0)]
 
 
+def test_of_two_edges_that_might_be_turned_the_other_is_as_it_was() -> None:
+    """0 and 2 led to 1; then 2 to 1 and 1 to 0, which is as good as 0 to 1 and 1 to 2."""
+    earlier = draw([0, 2, 1], {1: [0, 2]}, 1, kept=0.9)
+    said = (earlier[1], earlier[2])
+    share = [np.mean(said[0][said[1] == level]) for level in (0, 1)]
+    for seed in range(2, 6):
+        rng = np.random.default_rng(seed)
+        newer = draw([2, 1, 0], {}, seed)
+        newer[1] = rng.random(3000) < np.array(share)[newer[2]]
+        follows = rng.random(3000) < 0.9
+        newer[0, follows] = newer[1, follows]
+        found = search(graph(3, _1={0, 2}), earlier, newer).run([(0, 1), (1, 2)], [1])
+        assert found == [Edit(TURN, 1, 0)]
+
+
+def test_parents_that_a_turned_edge_brings_together_have_no_edge() -> None:
+    """0 and 2 led to 1; now 0 depends on 2, through 1."""
+    earlier = draw([0, 2, 1], {1: [0, 2]}, 1, kept=0.8)
+    newer = draw([2, 1, 0], {1: [2], 0: [1]}, 2, kept=0.8)
+    found = search(graph(3, _1={0, 2}), earlier, newer).run([(0, 2), (0, 1)], [1])
+    assert [edit.kind for edit in found] == [TURN]
+
+
+def test_a_field_that_follows_its_parents_as_before_has_no_edge_turned() -> None:
+    """The same rows as in the test above, and nothing says that 1 has changed."""
+    earlier = draw([0, 2, 1], {1: [0, 2]}, 1, kept=0.8)
+    newer = draw([2, 1, 0], {1: [2], 0: [1]}, 2, kept=0.8)
+    found = search(graph(3, _1={0, 2}), earlier, newer).run([], [0, 2])
+    assert found == []
+
+
+def test_a_changed_table_of_many_levels_turns_no_edge() -> None:
+    """1 follows 0 and 2 by chance tables of 4 by 4 by 4; other tables, the same parents."""
+    rng = np.random.default_rng(7)
+
+    def rows(tables: np.ndarray) -> np.ndarray:
+        codes = rng.integers(0, 4, (3, 5000)).astype(np.uint8)
+        shares = np.cumsum(tables[codes[0], codes[2]], axis=1)
+        codes[1] = np.minimum(np.sum(rng.random((5000, 1)) > shares, axis=1), 3)
+        return codes
+
+    before = rng.dirichlet(np.full(4, 20.0), (4, 4))
+    after = rng.dirichlet(np.full(4, 20.0), (4, 4))
+    doubts = Doubts([False] * 3, graph(3, _1={0, 2}), {})
+    found = EditSearch(
+        graph(3, _1={0, 2}), Rows([rows(before)], [rows(after)], np.full(3, 4)), np.ones(3), doubts
+    )
+    assert found.run([(0, 1), (1, 2)], [1]) == []
+
+
+def test_a_free_edge_that_would_close_a_circle_points_the_other_way() -> None:
+    """0 leads to 3 through 1 and 2, by free edges; 3 follows 0 and 2 by another table."""
+    order, parents = [0, 1, 2, 3], {1: [0], 2: [1], 3: [0, 2]}
+    earlier = draw(order, parents, 1, kept=0.8)
+    newer = draw(order, parents, 2, kept=0.8)
+    newer[3] = 1 - newer[3]
+    before = graph(4, _1={0}, _2={1}, _3={0, 2})
+    doubts = Doubts([True, True, True, False], graph(4, _3={0, 2}), {})
+    rows = Rows([earlier], [newer], np.full(4, 2))
+    assert EditSearch(before, rows, np.ones(4), doubts).run([(0, 3)], [3]) == []
+
+
+def test_an_edge_that_only_the_other_parents_show_is_no_addition() -> None:
+    """1 was whether 0 and 2 agree, mostly: no edge to 0 is seen without 2, the known parent."""
+    rng = np.random.default_rng(8)
+    earlier, newer = (rng.integers(0, 2, (3, 3000)).astype(np.uint8) for _ in range(2))
+    agree = rng.random(3000) < 0.8
+    earlier[1, agree] = (earlier[0] == earlier[2])[agree]
+    newer[1, agree] = (newer[0] & newer[2])[agree]
+    found = search(graph(3, _1={2}), earlier, newer).run([(0, 1)], [1])
+    assert found == []
+
+
 def test_an_edge_of_free_direction_is_not_turned() -> None:
     earlier, newer = draw([0, 1], {1: [0]}, 1), draw([1, 0], {0: [1]}, 2)
     assert search(graph(2, _1={0}), earlier, newer).run([(0, 1)], [0, 1]) == []
