@@ -119,14 +119,16 @@ def tie_p_value(a: np.ndarray, b: np.ndarray) -> float:
 
 
 class Effect(NamedTuple):
-    """Design effect, concentration, and degrees of freedom of the blocks."""
+    """Design effect, concentration, degrees of freedom of the blocks, and directions."""
 
     effect: float
     concentration: float
     blocks_dof: float
+    directions: float
 
     def p_value(self, statistic: float, mean: float, variance: float) -> float:
-        dof = 2.0 * mean**2 / (variance * self.concentration)
+        most = 2.0 * mean**2 / variance
+        dof = max(most / self.concentration, min(most, self.directions))
         return float(f.sf(statistic / (mean * self.effect), dof, self.blocks_dof))
 
 
@@ -146,8 +148,10 @@ def effect_of_blocks(windows: Sequence[np.ndarray]) -> Effect:
         length *= 2
     crossed = sum(float(u @ w) ** 2 for u in blocks for w in blocks if u is not w)
     concentration = min(max(1.0, expected * crossed / total**2), max(expected, 1.0))
-    dof = max(len(blocks) - 2, 1) * max(1.0, expected / concentration)
-    return Effect(max(1.0, effect * (1.0 + (effect - 1.0) / (2 * length))), concentration, dof)
+    directions = max(1.0, expected / concentration)
+    dof = max(len(blocks) - 2, 1) * directions
+    effect = max(1.0, effect * (1.0 + (effect - 1.0) / (2 * length)))
+    return Effect(effect, concentration, dof, directions)
 
 
 Windows = Sequence[np.ndarray]
@@ -169,6 +173,7 @@ def effect_of_groups(older: Windows, newer: Windows, n_older: int, n_newer: int)
         max(together.effect, crosswise / (n_older + n_newer)),
         max(together.concentration, after.concentration),
         min(together.blocks_dof, after.blocks_dof),
+        min(together.directions, after.directions),
     )
 
 

@@ -32,11 +32,16 @@ class Dependence:
         How much of it comes from few directions, from 1 to the degrees of freedom.
     blocks_dof
         Degrees of freedom with which the effect is known.
+    directions
+        In how many directions the scores vary. Where two fields nearly determine each other, their
+        sum of squares is far above the degrees of freedom of the test: then it is concentrated
+        without any of these being lost.
     """
 
     effect: float
     concentration: float
     blocks_dof: float
+    directions: float = 1.0
 
 
 def corrected_p_value(
@@ -45,7 +50,8 @@ def corrected_p_value(
     """Return the p-value of a statistic with this mean and variance for independent rows."""
     from scipy.special import fdtrc  # noqa: PLC0415 - a fifth of a second to import
 
-    dof = 2.0 * mean * mean / (variance * dependence.concentration)
+    most_dof = 2.0 * mean * mean / variance
+    dof = max(most_dof / dependence.concentration, min(most_dof, dependence.directions))
     ratio = max(statistic, 0.0) / (mean * dependence.effect)  # rounding may leave it below
     return float(fdtrc(dof, dependence.blocks_dof, ratio))
 
@@ -134,6 +140,7 @@ class DependenceOfGroups:
             effect=self.effect,
             concentration=max(risen.concentration, pooled.concentration),
             blocks_dof=min(risen.blocks_dof, pooled.blocks_dof),
+            directions=min(risen.directions, pooled.directions),
         )
 
     def p_value(
@@ -207,8 +214,8 @@ class _Blocks(NamedTuple):
         concentration = _concentration(
             np.concatenate([group.scores(self.length) for group in self.groups]), expected
         )
-        dof = self._free * max(1.0, expected / concentration)
-        return Dependence(self.effect, concentration, dof)
+        directions = max(1.0, expected / concentration)
+        return Dependence(self.effect, concentration, self._free * directions, directions)
 
 
 def _risen(older: BlockScores, newer: BlockScores) -> tuple[_Blocks, _Blocks] | None:

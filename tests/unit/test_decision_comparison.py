@@ -209,6 +209,20 @@ def test_a_copy_that_becomes_a_negation_is_a_change() -> None:
     assert compared.tie_p_value(0)[0] < 1e-12
 
 
+def test_a_lost_tie_of_rare_states_is_seen() -> None:
+    """Two rare states that came together do not any more; the rows are independent."""
+    plan = make_plan(Dag("ab", [("a", "b")]), np.array([2, 2]), 5000)
+    rng = np.random.default_rng(14)
+    windows = []
+    for share in (*[0.7] * 8, 0.0):
+        x, alone = rng.random((2, 5000)) < 0.004
+        windows.append(np.stack([x, alone | (x & (rng.random(5000) < share))]).astype(np.uint8))
+    compared = Comparison(group_of(plan, windows[:8]), group_of(plan, windows[8:]))
+    plain = compared.plain_tie_p_value(0)
+    assert compared.tie_p_value(0)[0] == pytest.approx(plain, rel=30.0)
+    assert plain < 1e-9
+
+
 def test_a_group_counts_its_rows() -> None:
     plan = make_plan(Dag("a"), np.array([2]), 100)
     group = group_of(plan, [np.zeros((1, n), np.uint8) for n in (30, 41)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -133,7 +135,7 @@ def test_dependence_is_that_of_the_rows_added_up(
     sizes = [sum(len(u) for u in group) for group in groups]
     expected = reference.effect_of_groups(*groups, *sizes)
     found = measure(*groups)
-    assert (found.effect, found.concentration, found.blocks_dof) == pytest.approx(expected)
+    assert astuple(found) == pytest.approx(expected)
 
 
 def repeated_rows(copies: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -233,6 +235,14 @@ def test_a_corrected_p_value_is_the_tail_of_f() -> None:
     found = corrected_p_value(30.0, 4.0, 9.0, dependence)
     assert found == pytest.approx(f.sf(30.0 / 8.0, 2.0 * 16.0 / (9.0 * 1.5), 70.0))
     assert corrected_p_value(-1e-14, 4.0, 9.0, dependence) == 1.0
+
+
+def test_a_test_keeps_the_directions_that_the_scores_have() -> None:
+    """Their squares may add up to far more than its degrees of freedom, of which none is lost."""
+    for concentration, directions, left in ((60.0, 110.0, 4.0), (60.0, 3.0, 3.0), (2.0, 1.0, 2.0)):
+        dependence = Dependence(1.0, concentration, 700.0 * directions, directions)
+        found = corrected_p_value(35.0, 4.0, 8.0, dependence)
+        assert found == pytest.approx(f.sf(35.0 / 4.0, left, 700.0 * directions))
 
 
 def test_without_dependence_and_with_many_blocks_it_is_chi_square() -> None:
