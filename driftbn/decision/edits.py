@@ -252,7 +252,7 @@ class EditSearch:
         return Edit(EditKind.ADD, source, target)
 
     def _best(self, turns: list[Move], additions: list[Move]) -> Edit:
-        """Return the edit that explains most; of an addition the turn that explains it, if any."""
+        """Return what explains most; if a turn explains the strongest addition, that turn."""
         found = max([*turns, *additions], key=_order)[1]
         if found.kind is EditKind.ADD:
             for _, turn in sorted(turns, key=_order, reverse=True):
@@ -272,7 +272,7 @@ class EditSearch:
         return not self._has_come(x, y, weaker)
 
     def _turns(self, blamed: set[int]) -> list[Move]:
-        """Return the edges that may be turned: a field that follows its parents as before does."""
+        """Return the turned edges of fields that do not follow their parents any more."""
         found = []
         for target in sorted(blamed):
             for source in sorted(self._after[target]):
