@@ -116,12 +116,13 @@ class EditSearch:
         self._unsure = doubts.unsure
         self._certain = dict(doubts.certain)
         self._separators = doubts.separators
+        self._blamed: set[int] = set()
         self._done: dict[Pair, Edit] = {}
 
     def run(self, pairs: Iterable[Pair], touched: Iterable[int]) -> list[Edit]:
         """Return the changes, given the pairs whose tests reject and the nodes that changed."""
         suspects = sorted({(min(pair), max(pair)) for pair in pairs})
-        blamed = set(touched)
+        blamed = self._blamed = set(touched)
         self._remove_gone(suspects, blamed)
         while len(self._done) < MAX_EDITS:
             turns, additions = self._turns(blamed), self._additions(suspects)
@@ -196,8 +197,11 @@ class EditSearch:
         """Return the ties that a pair without edge did not have in the reference.
 
         Given its parents, a field goes together only with what comes of it: given those of an
-        ancestor, a descendant may depend on it.
+        ancestor, a descendant may depend on it. If it did, one of the two has had another table
+        since, and that shows; where neither has changed, one tie may come of a wrong direction.
         """
+        if not self._blamed & {x, y}:
+            return [self._both_ways(self._earlier, x, y, self._before)[0]]
         return [
             self._tie(self._earlier, source, target, self._before[target] - {source})
             for source, target in ((x, y), (y, x))

@@ -216,8 +216,9 @@ def test_an_edge_that_only_the_other_parents_show_is_no_addition() -> None:
     agree = rng.random(3000) < 0.8
     earlier[1, agree] = (earlier[0] == earlier[2])[agree]
     newer[1, agree] = (newer[0] & newer[2])[agree]
-    found = search(graph(3, _1={2}), earlier, newer).run([(0, 1)], [1])
-    assert found == []
+    assert search(graph(3, _1={2}), earlier, newer).run([(0, 1)], [1]) == []
+    unblamed = search(graph(3, _1={2}), earlier, newer).run([(0, 1)], [])
+    assert [edit.kind for edit in unblamed] == [ADD]
 
 
 def test_an_edge_of_free_direction_is_not_turned() -> None:
