@@ -715,7 +715,7 @@ def test_memory_and_snapshot_do_not_grow_with_the_stream() -> None:
         sizes.append((*held_bytes(monitor), len(monitor.snapshot())))
     assert n_drifts >= 3
     first, last = np.array(sizes[30:75]), np.array(sizes[75:])
-    assert np.all(last.max(axis=0) <= 1.1 * first.max(axis=0))
+    assert np.all(last.max(axis=0) <= 1.25 * first.max(axis=0))
 
 
 def test_a_stationary_stream_settles_at_a_fixed_size() -> None:

@@ -28,12 +28,13 @@ GOOD = {
     "shadow_share": [0, 0.0, 1],
     "scales": [(1,), (1, 2, 4), (8,)],
     "dependent_rows": [True, False],
+    "quiet_returns": [True, False],
 }
 
 
 def test_every_field_has_its_limits_tested() -> None:
     assert {field.name for field in fields(DecisionConfig)} == set(GOOD)
-    assert set(GOOD) == {*BAD, "scales", "dependent_rows"}
+    assert set(GOOD) == {*BAD, "scales", "dependent_rows", "quiet_returns"}
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in BAD.items() for v in values])
