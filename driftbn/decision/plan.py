@@ -91,6 +91,11 @@ class TestPlan:
         count_tables(self.tables, coded, test.evidence, splits, counts)
         return counts
 
+    def count_rows(self, codes: Codes) -> Counts:
+        """Count all tables of rows whose codes are numbers already."""
+        rows = np.ascontiguousarray(codes)
+        return self.count(ChiSquareTest(rows, self.names), rows, LevelMap.natural(len(rows)))
+
 
 def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     """Lay down the tests for windows of about ``n_rows`` rows."""

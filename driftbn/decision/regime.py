@@ -18,7 +18,7 @@ from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
 from driftbn.graph import Dag
 from driftbn.learning import LearnedStructure, StructureLearner
-from driftbn.learning.independence import ChiSquareTest, Codes
+from driftbn.learning.independence import Codes
 
 RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
 
@@ -228,23 +228,21 @@ class Regime:
 
     def _recount(self, plan: TestPlan) -> None:
         """Count all rows again, by other tests."""
-        pooled = np.concatenate(self.windows, axis=1)
-        test = ChiSquareTest(pooled, plan.names)
-        counts = plan.count(test, pooled, LevelMap.natural(len(pooled)))
+        counts = plan.count_rows(np.concatenate(self.windows, axis=1))
         self._take(Group(plan, counts, self.windows))
 
     def _take(self, whole: Group) -> None:
         self.plan = whole.plan
         self.pool = whole
-        cards = self.plan.tables.cards
+        plan, cards = self.plan, self.plan.tables.cards
         self.recent = [
-            replace(recent, counts=self._count(recent.codes), sums=BlockSums([recent.codes], cards))
+            replace(
+                recent,
+                counts=plan.count_rows(recent.codes),
+                sums=BlockSums([recent.codes], cards),
+            )
             for recent in self.recent
         ]
-
-    def _count(self, codes: Codes) -> Counts:
-        test = ChiSquareTest(codes, self.plan.names)
-        return self.plan.count(test, codes, LevelMap.natural(len(codes)))
 
 
 def _tail(config: DecisionConfig) -> int:

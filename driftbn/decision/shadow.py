@@ -13,9 +13,8 @@ import numpy as np
 
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.group import Group
-from driftbn.decision.levels import LevelMap
 from driftbn.decision.regime import Regime
-from driftbn.learning.independence import ChiSquareTest, Codes
+from driftbn.learning.independence import Codes
 
 BLOCK_ROWS = 256  # neighbours that stay together
 MIN_WINDOWS = 4  # in the reference
@@ -73,15 +72,16 @@ class Shadow:
         n_rows = group.n_rows
         dealt = _dealt(codes, np.random.default_rng([index, len(codes)]))
         self.n_windows += 1
+        counts, n_counted = np.zeros_like(pool), 0
         for scale in regime.config.scales:
-            if (scale + 1) * n_rows > dealt.shape[1]:
+            n_taken = scale * n_rows
+            if n_taken + n_rows > dealt.shape[1]:
                 break
-            taken = np.ascontiguousarray(dealt[:, : scale * n_rows])
-            test = ChiSquareTest(taken, regime.plan.names)
-            counts = regime.plan.count(test, taken, LevelMap.natural(len(taken)))
-            newer = Group(regime.plan, counts, [taken], group.effects)
-            left = np.ascontiguousarray(dealt[:, scale * n_rows :])
-            older = Group(regime.plan, pool - counts, [left])
+            counts = counts + regime.plan.count_rows(dealt[:, n_counted:n_taken])
+            n_counted = n_taken
+            taken, left = dealt[:, :n_taken], dealt[:, n_taken:]
+            newer = Group(regime.plan, counts, [np.ascontiguousarray(taken)], group.effects)
+            older = Group(regime.plan, pool - counts, [np.ascontiguousarray(left)])
             discount = regime.config.dependent_rows
             if is_drift(Comparison(older, newer, discount=discount), scale):
                 self.n_alarms += 1
@@ -92,6 +92,5 @@ def _dealt(windows: list[Codes], rng: np.random.Generator) -> Codes:
     """Return all rows, blocks in random order."""
     whole = np.concatenate(windows, axis=1)
     n_blocks = -(-whole.shape[1] // BLOCK_ROWS)
-    starts = rng.permutation(n_blocks) * BLOCK_ROWS
-    rows = (starts[:, None] + np.arange(BLOCK_ROWS)).ravel()
-    return whole[:, rows[rows < whole.shape[1]]]
+    starts = (rng.permutation(n_blocks) * BLOCK_ROWS).tolist()
+    return np.concatenate([whole[:, start : start + BLOCK_ROWS] for start in starts], axis=1)
