@@ -81,7 +81,7 @@ def name_changes(
     edits = search.run(pairs, [place[change.name] for change in nodes])
     if not edits:
         nodes = _told_by_a_root(comparison, reference, parents, nodes)
-    found = [_edge_change(comparison, edit) for edit in edits]
+    found = [edge_change(comparison, edit) for edit in edits]
     edges = [_with_direction(edge, reference, window.graph) for edge in found]
     effects_seen = [abs(edge.after.nats - edge.before.nats) for edge in edges]
     effect = max([*effects_seen, *(change.effect for change in nodes)], default=0.0)
@@ -152,12 +152,16 @@ def _suspect_pairs(comparison: Comparison) -> list[tuple[int, int]]:
     return list(found)
 
 
-def _edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
+def edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
+    """Return an edit as a change, with how sure it is and how strong the tie was and is."""
     plan = comparison.plan
     ties = plan.ties_of(edit.source, edit.target)
     tie = min(ties, key=lambda tie: (comparison.tie_p_value(tie)[0], tie))
     p = comparison.tie_p_value(tie)[0] * plan.n_ties
     if edit.kind is not EditKind.ADD:
+        # Given the child's other parents: without them, what is left may come another way.
+        child = edit.target if edit.kind is EditKind.REMOVE else edit.source
+        tie = next((one for one in ties if plan.tie(one)[1] == child), tie)
         ends = (comparison.node_p_value(v)[0] for v in (edit.source, edit.target))
         p = min(p, *(p_node * plan.n_nodes for p_node in ends))
     return EdgeChange(

@@ -11,11 +11,13 @@ from driftbn.datasets import add_edge, asia, change_root_marginal, change_table,
 from driftbn.datasets.sampling import sample_codes
 from driftbn.decision.association import measure_tie
 from driftbn.decision.comparison import Comparison
+from driftbn.decision.edits import Edit, EditKind
 from driftbn.decision.evidence import learn_rows
 from driftbn.decision.naming import (
     NAMING_LEVEL,
     Naming,
     associations,
+    edge_change,
     holm,
     name_changes,
 )
@@ -58,9 +60,11 @@ def rows(network: BayesianNetwork, n_rows: int, seed: int) -> np.ndarray:
     return sample_codes(network, n_rows, np.random.default_rng(seed))[order]
 
 
-def named(after: BayesianNetwork, seed: int = 1) -> tuple[Naming, Comparison]:
-    learner = StructureLearner()
-    windows = [learn_rows(learner, rows(asia(), 3000, seed + i), NAMES) for i in range(4)]
+def named(
+    after: BayesianNetwork, seed: int = 1, before: BayesianNetwork | None = None
+) -> tuple[Naming, Comparison]:
+    learner, known = StructureLearner(), before or asia()
+    windows = [learn_rows(learner, rows(known, 3000, seed + i), NAMES) for i in range(4)]
     regime = Regime(0, DecisionConfig(), learner, windows[0])
     for window in windows[1:]:
         regime.join(regime.read(window))
@@ -88,6 +92,31 @@ def test_a_removed_edge_is_named_with_what_is_left_of_it() -> None:
     assert edge.after.high < 0.005
     assert naming.effect == pytest.approx(edge.before.nats - edge.after.nats, abs=0.02)
     assert compared.b.n_rows == 3000
+
+
+def test_an_edge_that_was_is_shown_given_the_other_parents_whatever_test_is_surer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Smoke goes with dysp by way of bronc, too: what is left of the edge must not be that."""
+    before = add_edge(asia(), "smoke", "dysp", 0.03, np.random.default_rng(2)).network
+    _, compared = named(remove_edge(before, "smoke", "dysp").network, before=before)
+    smoke, dysp = NAMES.index("smoke"), NAMES.index("dysp")
+    given_of = {
+        compared.plan.tie(tie): compared.plan.given(len(NAMES) + tie)
+        for tie in compared.plan.ties_of(smoke, dysp)
+    }
+    assert {given_of[smoke, dysp], given_of[dysp, smoke]} == {(1, 3), (1,)}
+
+    def surer_backwards(tie: int) -> tuple[float, float]:
+        return (1e-30 if compared.plan.tie(tie) == (dysp, smoke) else 1e-6), 1.0
+
+    monkeypatch.setattr(compared, "tie_p_value", surer_backwards)
+    removed = edge_change(compared, Edit(EditKind.REMOVE, smoke, dysp))
+    turned = edge_change(compared, Edit(EditKind.TURN, dysp, smoke))
+    added = edge_change(compared, Edit(EditKind.ADD, smoke, dysp))
+    assert removed.given == turned.given == ("bronc", "either")
+    assert added.given == ("bronc",)
+    assert removed.after.low == 0.0
 
 
 def test_an_added_edge_is_named_with_its_strength() -> None:
