@@ -64,7 +64,7 @@ class BlockScores(ABC):
     n_rows
         Rows of each window.
     expected
-        The sum of squares of the scores for independent rows.
+        The sum of squares of the scores for independent rows, which is that of single rows.
     n_compared
         Rows that have a part in the test.
     """
@@ -149,7 +149,8 @@ class DependenceOfGroups:
         """Return the corrected p-value of a statistic and its design effect.
 
         Both are measured no further than until the p-value is above ``most``: what newer rows add,
-        whether they are burstier, and how concentrated it all is, could only raise them.
+        whether they are burstier, and how concentrated it all is, could only raise them. (A
+        p-value above 0.1 may be lowered by concentration, but stays above it.)
         """
         for measured in (self._of_older, self._of_both, self._of_each):
             lightest = measured()
@@ -159,12 +160,21 @@ class DependenceOfGroups:
         return corrected_p_value(statistic, mean, variance, self.dependence), self.effect
 
     def _of_older(self) -> Dependence:
-        """Return what older blocks alone make of it, as if newer ones added nothing."""
-        blocks = _Blocks((self._older, self._newer), BLOCK_ROWS, 1.0)
-        expected = self._older.expected + self._newer.expected
-        if expected < NO_SPREAD:
+        """Return what older blocks alone make of it, as if newer ones added nothing.
+
+        Longer blocks may show less than these, where neighbours go opposite ways: older ones count
+        only if, whatever the newer ones are, no longer blocks are asked for. The square of a sum
+        is at most as many times the sum of squares as it has terms.
+        """
+        older, newer = self._older, self._newer
+        blocks = _Blocks((older, newer), BLOCK_ROWS, 1.0)
+        if older.expected + newer.expected < NO_SPREAD:
             return Dependence(1.0, 1.0, blocks.most_dof)
-        effect = self._older.squares(BLOCK_ROWS) / expected
+        least = older.squares(BLOCK_ROWS)
+        most = _effect(least + BLOCK_ROWS * newer.expected, blocks.groups, BLOCK_ROWS)
+        if not _is_long_enough(BLOCK_ROWS, most):
+            return Dependence(1.0, 1.0, blocks.most_dof)
+        effect = _effect(least, blocks.groups, BLOCK_ROWS)
         return Dependence(max(1.0, effect), 1.0, blocks.most_dof)
 
     def _of_both(self) -> Dependence:
@@ -184,15 +194,12 @@ class _Blocks(NamedTuple):
     @classmethod
     def long_enough(cls, *groups: BlockScores) -> _Blocks:
         """Make blocks longer until they are long enough."""
-        expected = sum(group.expected for group in groups)
         length = BLOCK_ROWS
-        if expected < NO_SPREAD:
+        if sum(group.expected for group in groups) < NO_SPREAD:
             return cls(groups, length, 1.0)
         while True:
-            n_blocks = sum(group.n_blocks(length) for group in groups)
-            total = sum(group.squares(length) for group in groups)
-            effect = total / expected * n_blocks / max(n_blocks - 2, 1)
-            if length >= BLOCKS_PER_EFFECT * effect or length >= BLOCK_ROWS_MAX:
+            effect = _effect(sum(group.squares(length) for group in groups), groups, length)
+            if _is_long_enough(length, effect):
                 break
             length *= 2
         return cls(groups, length, max(1.0, effect * (1.0 + (effect - 1.0) / (2.0 * length))))
@@ -216,6 +223,17 @@ class _Blocks(NamedTuple):
         )
         directions = max(1.0, expected / concentration)
         return Dependence(self.effect, concentration, self._free * directions, directions)
+
+
+def _effect(squares: float, groups: tuple[BlockScores, ...], length: int) -> float:
+    """Return how many times as large as for independent rows a sum of squares of blocks is."""
+    expected = sum(group.expected for group in groups)
+    n_blocks = sum(group.n_blocks(length) for group in groups)
+    return squares / expected * n_blocks / max(n_blocks - 2, 1)
+
+
+def _is_long_enough(length: int, effect: float) -> bool:
+    return length >= BLOCKS_PER_EFFECT * effect or length >= BLOCK_ROWS_MAX
 
 
 def _risen(older: BlockScores, newer: BlockScores) -> tuple[_Blocks, _Blocks] | None:

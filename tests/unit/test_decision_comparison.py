@@ -223,6 +223,23 @@ def test_a_lost_tie_of_rare_states_is_seen() -> None:
     assert plain < 1e-9
 
 
+@pytest.mark.parametrize("share", [0.2, 0.3])
+def test_a_change_is_seen_where_neighbouring_blocks_go_opposite_ways(share: float) -> None:
+    """Fields were equal and unequal in turn, 64 rows each; now more of the rows are equal."""
+    plan = make_plan(Dag("ab", [("a", "b")]), np.array([2, 2]), 2048)
+    rng = np.random.default_rng(15)
+    in_turn = np.arange(2048) // 64 % 2
+    windows = []
+    for equal in (*[0.0] * 8, share):
+        x = rng.integers(0, 2, 2048)
+        turned = np.where(rng.random(2048) < equal, 0, in_turn)
+        windows.append(np.stack([x, x ^ turned]).astype(np.uint8))
+    groups = group_of(plan, windows[:8]), group_of(plan, windows[8:])
+    exact = Comparison(*groups).tie_p_value(0)
+    assert exact[0] < 1e-6
+    assert Comparison(*groups).tie_p_value(0, 1e-3) == exact
+
+
 def test_a_group_counts_its_rows() -> None:
     plan = make_plan(Dag("a"), np.array([2]), 100)
     group = group_of(plan, [np.zeros((1, n), np.uint8) for n in (30, 41)])

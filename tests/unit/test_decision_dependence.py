@@ -212,6 +212,71 @@ def test_concentration_is_measured_only_where_a_p_value_may_matter() -> None:
     assert small == corrected_p_value(120.0, 3.0, 6.0, measured.dependence) < 0.01
 
 
+def alternating(n_rows: int, rng: np.random.Generator, turns: int = 64) -> np.ndarray:
+    """Draw scores whose sign turns every so many rows: blocks twice as long add up to little."""
+    signs = np.where(np.arange(n_rows) // turns % 2 == 0, 1.0, -1.0)
+    return (signs[:, None] + 0.3 * rng.normal(size=(n_rows, 1))) / np.sqrt(n_rows)
+
+
+def test_older_blocks_hide_nothing_that_longer_blocks_would_show() -> None:
+    """Neighbours that go opposite ways make blocks of 64 rows vary, longer ones not at all."""
+    rng = np.random.default_rng(14)
+    measured = DependenceOfGroups(
+        RowScores([alternating(1280, rng) for _ in range(8)]), RowScores([alternating(1280, rng)])
+    )
+    assert measured.effect < 1.5
+    p, effect = measured.p_value(40.0, 1.0, 2.0, most=1e-3)
+    assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dependence) < 1e-6
+    assert effect == measured.effect
+
+
+def test_newer_rows_that_ask_for_longer_blocks_hide_nothing_either() -> None:
+    """Older blocks are just long enough by themselves, but not so with bursty ones beside them."""
+    rng = np.random.default_rng(15)
+    plain = [repeated_rows(1, 1280, rng)[:, :1] for _ in range(2)]
+    mixed = [np.where(rng.random((1280, 1)) < 0.45, alternating(1280, rng), u) for u in plain]
+    older, newer = RowScores(mixed), RowScores([alternating(1280, rng)])
+    measured = DependenceOfGroups(older, newer)
+    assert older.squares(64) / (older.expected + newer.expected) > 3.0
+    assert measured.effect < 2.0
+    p, _ = measured.p_value(40.0, 1.0, 2.0, most=1e-3)
+    assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dependence) < 1e-4
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kinds=st.lists(st.sampled_from(["plain", "bursts", "turns"]), min_size=2, max_size=6),
+    value=st.floats(1.0, 60.0),
+    most=st.sampled_from([1e-6, 1e-3, 0.05, 0.1]),
+)
+@settings(max_examples=80, deadline=None)
+def test_a_p_value_that_is_left_early_does_not_reject(
+    seed: int, kinds: list[str], value: float, most: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    draw = {
+        "plain": lambda: repeated_rows(1, 1280, rng)[:, :1],
+        "bursts": lambda: repeated_rows(int(rng.choice([4, 16, 64])), 1280, rng)[:, :1],
+        "turns": lambda: alternating(1280, rng, int(rng.choice([16, 64, 128, 256]))),
+    }
+    windows = [draw[kind]() * rng.choice([0.1, 1.0, 2.0]) for kind in kinds]
+    measured = DependenceOfGroups(RowScores(windows[:-1]), RowScores(windows[-1:]))
+    p, effect = measured.p_value(value, 2.0, 4.0, most)
+    exact = corrected_p_value(value, 2.0, 4.0, measured.dependence)
+    assert p == exact or min(p, exact) > most
+    assert effect <= measured.effect * (1.0 + 1e-12)
+
+
+def test_few_newer_rows_are_not_looked_at_where_older_ones_suffice() -> None:
+    rng = np.random.default_rng(16)
+    older = RowScores([repeated_rows(4, 1280, rng) for _ in range(8)])
+    newer = RowScores([repeated_rows(4, 1280, rng)])
+    newer.squares = lambda length: pytest.fail("asked")  # type: ignore[method-assign]
+    p, effect = DependenceOfGroups(older, newer).p_value(12.0, 3.0, 6.0, most=0.01)
+    assert p > 0.01
+    assert effect == pytest.approx(4.0 * 8 / 9, rel=0.2)
+
+
 @given(
     statistic=st.floats(0.5, 500.0),
     mean=st.floats(1.0, 50.0),
