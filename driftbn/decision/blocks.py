@@ -59,7 +59,8 @@ class BlockSums:
     cards
         Levels of each variable.
     earlier
-        Sums of fewer of the same windows.
+        Sums of the first of these windows: what they keep is taken over. Of other windows or
+        levels, nothing is.
     """
 
     def __init__(
@@ -67,7 +68,13 @@ class BlockSums:
     ) -> None:
         self.windows = tuple(windows)
         self.cards = cards
-        self._kept: _Kept = _Kept() if earlier is None else earlier._kept
+        self._kept = _Kept()
+        if earlier is not None and self._goes_on_from(earlier):
+            self._kept, earlier._kept = earlier._kept, self._kept
+
+    def _goes_on_from(self, earlier: BlockSums) -> bool:
+        n_same = sum(a is b for a, b in zip(earlier.windows, self.windows, strict=False))
+        return n_same == len(earlier.windows) and np.array_equal(earlier.cards, self.cards)
 
     @cached_property
     def n_rows(self) -> tuple[int, ...]:
@@ -77,7 +84,7 @@ class BlockSums:
     def cells(self, members: tuple[int, ...]) -> Counts:
         """Return the joint codes of all rows; the last member runs fastest."""
         out = np.empty(sum(self.n_rows), np.int32)
-        chosen = np.array(members)
+        chosen = np.array(members, np.int64)
         begin = 0
         for codes in self.windows:
             write_cells(codes, chosen, self.cards, begin, out)
@@ -85,21 +92,29 @@ class BlockSums:
         return out
 
     def of_pair(self, members: tuple[int, ...], length: int) -> Ints:
-        """Return the moments of a pair, the last two members, given the others."""
+        """Return the moments of a pair, the last two members, given the others.
+
+        They are kept as they are, so nobody may write to them.
+        """
         key = members, length
         kept = self._kept.pop(key)
-        if kept is None or kept.n_windows > len(self.windows):
+        if kept is None:
             n_cells = math.prod(self.cards[list(members)].tolist())
             kept = _Sums(0, np.zeros((n_cells, N_MOMENTS), np.int64))
         if kept.n_windows < len(self.windows):
-            *given, n_x, n_y = self.cards[list(members)].tolist()
-            room = make_moment_room(math.prod(given), n_x, n_y, length)
-            asked = np.array(members), self.cards, length, room, kept.moments
-            for codes in self.windows[kept.n_windows :]:
-                add_pair_moments(codes, *asked)
-            kept = _Sums(len(self.windows), kept.moments)
+            kept = self._with_later(kept, members, length)
         self._kept.keep(key, kept)
         return kept.moments
+
+    def _with_later(self, kept: _Sums, members: tuple[int, ...], length: int) -> _Sums:
+        """Return the sums with the windows they lack; who asked before still has the old ones."""
+        moments = kept.moments.copy()
+        *given, n_x, n_y = self.cards[list(members)].tolist()
+        room = make_moment_room(math.prod(given), n_x, n_y, length)
+        asked = np.array(members), self.cards, length, room, moments
+        for codes in self.windows[kept.n_windows :]:
+            add_pair_moments(codes, *asked)
+        return _Sums(len(self.windows), moments)
 
 
 class CombinedSums(BlockSums):
