@@ -99,7 +99,8 @@ class KafkaService(Service):
 
     def _format(self) -> None:
         self._properties.write_text(self._settings())
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Begins with a letter: the tool takes one that begins with a dash for an option.
+        cluster = base64.urlsafe_b64encode(bytes(1) + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         tool = [*self._java("-Xmx128m"), "kafka.tools.StorageTool", "format"]
         done = subprocess.run(
             [*tool, "-t", cluster, "-c", str(self._properties)], capture_output=True, check=False
