@@ -18,6 +18,8 @@ from service.decoding.decoded import Rejected
 logger = logging.getLogger("driftbn.service.quarantine")
 
 _MAX_HELD_BYTES: Final = 1 << 16
+TELL_SECONDS: Final = 60.0
+"""How often the log says at most that records are rejected."""
 
 
 class Quarantine:
@@ -29,7 +31,8 @@ class Quarantine:
     bytes than allowed, and always the newest records.
 
     Quarantine is for people; nothing depends on it. An error of the disk is counted and logged,
-    and never raised. Any thread may use it.
+    and never raised. The first record, and later ones once a minute, are told in the log, without
+    what is in them. Any thread may use it.
 
     Parameters
     ----------
@@ -62,6 +65,8 @@ class Quarantine:
         self._n_added = 0
         self._n_lost = 0
         self._failing = False
+        self._n_untold = 0
+        self._told_at: float | None = None
 
     @property
     def n_added(self) -> int:
@@ -77,6 +82,7 @@ class Quarantine:
         """Take in one record. It stays in memory until ``flush``, or until there are many."""
         line = json.dumps(self._values(rejected), ensure_ascii=False).encode() + b"\n"
         with self._lock:
+            self._tell(rejected)
             if len(line) > self.max_bytes // 2:
                 self._n_lost += 1
                 return
@@ -90,6 +96,22 @@ class Quarantine:
         with self._lock:
             if self._held:
                 self._flush()
+
+    def _tell(self, rejected: Rejected) -> None:
+        self._n_untold += 1
+        now = self._clock()
+        if self._told_at is not None and 0.0 <= now - self._told_at < TELL_SECONDS:
+            return
+        logger.warning(
+            "records cannot be read and are set aside: %d more, the last one at %s",
+            self._n_untold, rejected.place,
+            extra={
+                "monitor": self.path.stem,
+                "reason": rejected.reason.value,
+                "quarantine": str(self.path),
+            },
+        )  # fmt: skip
+        self._n_untold, self._told_at = 0, now
 
     def _values(self, rejected: Rejected) -> dict[str, Any]:
         text = rejected.record.decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -76,8 +77,8 @@ def _payload(fields: list[bytes], name: bytes) -> bytes:
     for place in range(2, len(fields), 2):
         if fields[place] == name:
             return fields[place + 1]
-    # No record, and said so where the others are read: a blank line would go unnoticed.
-    return b"null"
+    # Text is no record either: it is set aside where the others are read, and says why.
+    return json.dumps(f"the entry has no field {name.decode()!r}").encode()
 
 
 def _csv(rows: list[list[bytes]]) -> bytes:

@@ -272,7 +272,7 @@ def test_payloads_become_lines_whatever_is_in_them(redis_server: RedisService, u
     (chunk,) = chunks(source)
     source.close()
     data = bytes(chunk.data)
-    assert data == b'{"i":  0}\nnull\n{"i": 1}\n'
+    assert data == b'{"i":  0}\n"the entry has no field \'data\'"\n{"i": 1}\n'
     place = chunk.place(2, data.index(b'{"i": 1}'))
     assert place == f"stream {unique} entry {number.decode()}"
 

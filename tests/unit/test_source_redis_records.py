@@ -41,7 +41,7 @@ def test_an_empty_value_is_not_a_missing_one() -> None:
 
 def test_an_entry_without_the_payload_is_told_from_a_blank_one() -> None:
     entries = [Entry(b"1-0", [b"other", b"x"]), Entry(b"2-0", [b"other", b"x", b"data", b"{}"])]
-    assert as_block("orders", "data", entries).data == b"null\n{}\n"
+    assert as_block("orders", "data", entries).data == b"\"the entry has no field 'data'\"\n{}\n"
 
 
 def test_a_name_that_is_no_text_harms_no_other_field() -> None:
