@@ -232,12 +232,10 @@ class CountDecider:
 
     def _settle(self, left: Regime, window: WindowEvidence) -> DriftDecision:
         """Name the change again by a window that is all after it, and start anew from there."""
-        comparison = left.compare(left.read(window))
-        families = self._families(left, comparison, 1)
-        p = smallest_of(families)
-        decision = self._decision(DriftLevel.SETTLING, left, Verdict(p, 1, families, comparison))
-        if p <= self.config.level:
-            decision = _named(decision, self._name(left, comparison, window))
+        verdict = self._judge_alone(left, window).verdict
+        decision = self._decision(DriftLevel.SETTLING, left, verdict)
+        if verdict.p_value <= self.config.level:
+            decision = _named(decision, self._name(left, verdict.comparison, window))
         self.left = None
         self._archive(left)
         returned = self._returned(window)
@@ -260,7 +258,8 @@ class CountDecider:
 
         That is one whose tests do not reject, or else the one from which fewest changes lead here.
         """
-        known = [judged, *(self._look_back(earlier, window) for earlier in reversed(self.archive))]
+        earlier = (self._judge_alone(regime, window) for regime in reversed(self.archive))
+        known = [judged, *(one for one in earlier if one.verdict.comparison.has_tests)]
         nearest = max(known, key=lambda one: one.verdict.p_value)
         if nearest.verdict.p_value <= self.config.level:
             named = [self._name(one.regime, one.verdict.comparison, window) for one in known]
@@ -272,12 +271,12 @@ class CountDecider:
             self.regime = nearest.regime
         return nearest
 
-    def _look_back(self, regime: Regime, window: WindowEvidence) -> Judged:
+    def _judge_alone(self, regime: Regime, window: WindowEvidence) -> Judged:
+        """Compare a window by itself with the whole reference of a regime."""
         group = regime.read(window)
         comparison = regime.compare(group)
         families = self._families(regime, comparison, 1)
-        p = smallest_of(families) if comparison.has_tests else 0.0
-        return Judged(regime, group, Verdict(p, 1, families, comparison))
+        return Judged(regime, group, Verdict(smallest_of(families), 1, families, comparison))
 
     def _returned(self, window: WindowEvidence) -> tuple[Regime, Group] | None:
         """Return the archived regime that explains a window best, if one does."""

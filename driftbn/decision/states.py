@@ -179,14 +179,11 @@ class _StateScores(BlockScores):
         super().__init__(blocks.groups[group].n_rows, expected, int(table.sum()))
 
     def _squares(self, length: int) -> float:
-        is_first = length == BLOCK_ROWS
-        sums = self._blocks.sums[self._group] if is_first else self._sums_at(length)
+        blocks, group = self._blocks, self._group
+        sums = blocks.sums[group] if length == BLOCK_ROWS else blocks.sums_of(group, length)
         squares = sums[:, KK] - 2.0 * self._share * sums[:, KN]
-        squares += self._share**2 * self._blocks.whole(sums[:, KN])
+        squares += self._share**2 * blocks.whole(sums[:, KN])
         return max(float(np.sum(squares * self._weight)), 0.0)
-
-    def _sums_at(self, length: int) -> Ints:
-        return self._blocks.sums_of(self._group, length)
 
     def scores(self, length: int) -> Floats:
         """Return ``[blocks, cells]``."""

@@ -101,7 +101,7 @@ class StdinSource:
         with suppress(OSError):  # a file or a terminal has no such buffer
             # A pipe holds 64 KiB unless asked: sixteen reads for a chunk, each of which would wait
             # for its turn beside the thread that learns.
-            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
 
     def poll(self, timeout: float) -> Chunk | None:
         """Return the lines that are there, or ``None`` if none came within ``timeout`` seconds.
