@@ -27,7 +27,7 @@ from service.event_state import EventState, OpenEpisode, news_of
 from service.event_words import Words
 from service.events import Event, EventType, Publication
 
-__all__ = ["EventState", "event_id", "publication_of", "rfc3339"]
+__all__ = ["EventState", "event_id", "failure_of", "publication_of", "rfc3339"]
 
 NAMESPACE: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
 """Of the ids of events; must never change, or old events would be told again."""
@@ -78,6 +78,27 @@ def publication_of(
     return state, publication
 
 
+def failure_of(
+    stream: str, key: str, lane: str, reason: str, state: EventState
+) -> tuple[EventState, Publication]:
+    """Return what is published of a monitor that has failed, and the state it then has.
+
+    Parameters
+    ----------
+    stream, key, lane
+        The monitor, and the lane that its records came by.
+    reason
+        The error.
+    state
+        What the last window left.
+    """
+    words = event_words.failed(event_words.monitor_name(stream, key), reason)
+    window = state.window + 1
+    event = _event((stream, key, window), EventType.MONITOR_FAILED, words, {"reason": reason}, None)
+    told = Publication(stream, key, lane, window, {}, {}, {}, (event,))
+    return replace(state, failed=True), told
+
+
 def event_id(monitor: str, key: str, window: int, type_: EventType) -> str:
     """Return the id of an event: a UUID that follows from what the event is about.
 
@@ -123,10 +144,10 @@ class _Teller:
         if report.overrun is not None and not state.degraded:
             words = event_words.degraded(self._name, report)
             self._add(EventType.MONITOR_DEGRADED, words, {"overrun": report.overrun.value})
-        elif state.degraded and not report.degraded:
+        elif (state.degraded or state.failed) and not report.degraded:
             words = event_words.recovered(self._name, report)
             self._add(EventType.MONITOR_RECOVERED, words, {"overrun": None})
-        return EventState(report.degraded, episode, differences)
+        return EventState(int(report.index), report.degraded, False, episode, differences)
 
     def _schema(self, state: EventState) -> tuple[tuple[str, ...], ...]:
         news, known = news_of(state.differences, self._report.events)
@@ -226,36 +247,47 @@ class _Teller:
 
     def _add(self, type_: EventType, words: Words, data: dict[str, Any]) -> None:
         report = self._report
-        window = int(report.index)
-        source = f"/monitors/{quote(self._monitor, safe='')}"
-        if self._key:
-            source += f"?key={quote(self._key, safe='', errors='replace')}"
-        document: dict[str, Any] = {
-            "specversion": "1.0",
-            "id": event_id(self._monitor, self._key, window, type_),
-            "type": type_.value,
-            "source": source,
-            "subject": f"episodes/{data['episode']}" if "episode" in data else f"windows/{window}",
-            "datacontenttype": "application/json",
-            "partitionkey": f"{self._monitor}/{self._key}" if self._key else self._monitor,
-        }
-        time = rfc3339(report.end)
-        if time is not None:
-            document["time"] = time
-        document["data"] = {
-            "monitor": self._monitor,
-            "key": self._key,
-            "window": window,
+        place = (self._monitor, self._key, int(report.index))
+        about = {
             "rows": int(report.rows),
             "first_record": int(report.first_record),
             "last_record": int(report.last_record),
-            "headline": words.headline,
-            "sentences": list(words.sentences),
-            "advice": list(words.advice),
-        } | data
-        self.events.append(
-            Event(document["id"], type_.value, self._monitor, self._key, window, document)
-        )
+        }
+        self.events.append(_event(place, type_, words, about | data, rfc3339(report.end)))
+
+
+def _event(
+    place: tuple[str, str, int],
+    type_: EventType,
+    words: Words,
+    data: dict[str, Any],
+    time: str | None,
+) -> Event:
+    """Return a CloudEvent about a window of a monitor with a key."""
+    monitor, key, window = place
+    source = f"/monitors/{quote(monitor, safe='')}"
+    if key:
+        source += f"?key={quote(key, safe='', errors='replace')}"
+    document: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": event_id(monitor, key, window, type_),
+        "type": type_.value,
+        "source": source,
+        "subject": f"episodes/{data['episode']}" if "episode" in data else f"windows/{window}",
+        "datacontenttype": "application/json",
+        "partitionkey": f"{monitor}/{key}" if key else monitor,
+    }
+    if time is not None:
+        document["time"] = time
+    document["data"] = {
+        "monitor": monitor,
+        "key": key,
+        "window": window,
+        "headline": words.headline,
+        "sentences": list(words.sentences),
+        "advice": list(words.advice),
+    } | data
+    return Event(document["id"], type_.value, monitor, key, window, document)
 
 
 def _is_news(decision: DriftDecision, known: OpenEpisode) -> bool:

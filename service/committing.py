@@ -21,6 +21,8 @@ FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 30.0
 MAX_ROWS: Final = 1_000_000
 """Rows after which a checkpoint is due whatever the time: so many can be read again quickly."""
+MAX_BYTES: Final = 64 << 20
+"""Memory that rows may take which a monitor would be given again if it failed."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,9 @@ class Committer:
 
     def due_in(self, lane: Lane) -> float | None:
         """Return in how many seconds a lane needs a checkpoint; ``None`` if nothing is new."""
-        if lane.n_uncommitted >= MAX_ROWS:
+        if lane.n_uncommitted >= MAX_ROWS or lane.n_uncommitted_bytes >= MAX_BYTES:
             return 0.0
-        if not lane.has_reports and not lane.n_uncommitted:
+        if not lane.has_reports and not lane.has_moved:
             return None
         settings = self.settings
         wait = settings.publish_seconds if lane.has_reports else settings.interval_seconds
@@ -118,7 +120,8 @@ class Committer:
     def _publish(self, publications: Sequence[Publication]) -> None:
         self.history.store.publish(publications, self.history.outlets)
         for publication in publications:
-            self._observer.window(publication)
+            if publication.report:
+                self._observer.window(publication)
         self.history.wake()
 
     def _insist(self, action: Callable[[], None], problem: str) -> bool:

@@ -121,9 +121,9 @@ class Daemon:
             self._assembly.prune()
             self._pruned_at = now
         streams = self._assembly.streams
-        if streams and all(stream.state is StreamState.FAILED for stream in streams):
-            return False
         ended = all(stream.state in _ENDED and not stream.alive for stream in streams)
+        if ended and streams and all(stream.state is StreamState.FAILED for stream in streams):
+            return False
         return not (self.settings.service.exit_when_drained and ended)
 
     def reload(self) -> None:

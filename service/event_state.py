@@ -60,8 +60,12 @@ class EventState:
 
     Parameters
     ----------
+    window
+        Running number of the last window; -1 before the first.
     degraded
         Whether the last window was.
+    failed
+        Whether the monitor has failed since.
     episode
         The open episode, if there is one.
     differences
@@ -74,14 +78,18 @@ class EventState:
     True
     """
 
+    window: int = -1
     degraded: bool = False
+    failed: bool = False
     episode: OpenEpisode | None = None
     differences: tuple[Difference, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
         return {
+            "window": self.window,
             "degraded": self.degraded,
+            "failed": self.failed,
             "episode": None if self.episode is None else dict(vars(self.episode)),
             "differences": [list(difference) for difference in self.differences],
         }
@@ -98,7 +106,9 @@ class EventState:
         try:
             episode = values["episode"]
             return cls(
+                window=int(values["window"]),
                 degraded=bool(values["degraded"]),
+                failed=bool(values["failed"]),
                 episode=None if episode is None else OpenEpisode(**episode),
                 differences=tuple(tuple(map(str, item)) for item in values["differences"]),
             )

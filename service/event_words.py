@@ -169,6 +169,19 @@ def degraded(name: str, report: WindowReport) -> Words:
     return Words(headline, sentences, tuple(filter(None, advice)))
 
 
+def failed(name: str, reason: str) -> Words:
+    """Return the words of a monitor that takes no more records."""
+    sentences = (
+        f"Its last records ended in an error, again and again: {shortened(reason, MAX_SUMMARY)}.",
+        "Nothing is watched there any more. Records that come for it are set aside and counted.",
+    )
+    advice = (
+        "The log has the whole error, and the quarantine the records; please report both.",
+        "A restart tries again from the last good state; 'driftbn run --reset' begins anew.",
+    )
+    return Words(f"Monitor {name} has failed and takes no more records.", sentences, advice)
+
+
 def recovered(name: str, report: WindowReport) -> Words:
     """Return the words of a monitor whose learning comes to its end again."""
     sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."

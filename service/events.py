@@ -25,8 +25,10 @@ class EventType(StrEnum):
     """Columns or values are new or absent."""
     MONITOR_DEGRADED = "io.driftbn.monitor.degraded.v1"
     """A limit stopped learning, so that the graph shown is an old one."""
+    MONITOR_FAILED = "io.driftbn.monitor.failed.v1"
+    """The monitor takes no more records: something in it is broken."""
     MONITOR_RECOVERED = "io.driftbn.monitor.recovered.v1"
-    """Learning comes to its end again."""
+    """A monitor that was degraded or had failed works as it should again."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Publication:
-    """One window of one monitor, ready for the history.
+    """One window of one monitor, ready for the history, or events without a window.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class Publication:
     window
         Running number of the window.
     report
-        ``WindowReport.to_dict()``: the same for the same records.
+        ``WindowReport.to_dict()``: the same for the same records. Empty if there is no window.
     explanation
         Headline, sentences and advice of ``WindowReport.explain()``, under these names.
     timings

@@ -4,50 +4,78 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
-from driftbn.records import EncodedTable
+from driftbn.errors import DataError
 from driftbn.schema import Schema
 from service.checkpoint import CheckpointDirectory
-from service.cloud_events import publication_of
+from service.cloud_events import EventState, failure_of, publication_of
+from service.decoding import Rejected, RejectReason, Rows
+from service.decoding.decoded import MAX_KEPT_BYTES, cut, n_bytes_of, n_rows_of
 from service.events import Publication
 from service.keys import part_by_key
-from service.monitors import MonitorSet
+from service.monitors import KeyedMonitor, MonitorSet
 from service.plain_json import encoded
+from service.quarantine import records_of
 from service.settings import StreamSettings
 from service.sources.base import Position
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+MAX_TRIES: Final = 3
+"""Batches in a row over which a monitor may fail before it is given none any more."""
+MAX_SET_ASIDE: Final = 100
+"""Records of a batch that are kept to be looked at where it is set aside; all are counted."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Taken:
-    """What became of the rows of one piece.
+    """What became of rows.
 
     Parameters
     ----------
     n_rows
         Rows that went to a monitor.
     n_failed
-        Rows of monitors that have failed and take none.
+        Rows that a monitor failed over, and those of monitors that have failed.
     refused
         Rows that no monitor can take, by reason.
+    rejected
+        Of those that were not taken, some to be looked at.
     publications
-        The windows that they completed.
+        The windows that were completed, and what is told besides.
     """
 
-    n_rows: int
-    n_failed: int
-    refused: Mapping[str, int]
-    publications: tuple[Publication, ...]
+    n_rows: int = 0
+    n_failed: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    rejected: list[Rejected] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
+
+    def refuse(self, rows: Rows, reason: RejectReason, detail: str) -> None:
+        """Set rows aside that no monitor can take."""
+        self.refused[reason.value] += n_rows_of(rows)
+        self.set_aside(rows, reason, detail)
+
+    def set_aside(self, rows: Rows, reason: RejectReason, detail: str) -> None:
+        """Keep some of the rows to be looked at."""
+        n_rows = n_rows_of(rows)
+        for number, record in enumerate(islice(records_of(rows), MAX_SET_ASIDE), 1):
+            place = f"record {number} of {n_rows} set aside together"
+            self.rejected.append(Rejected(place, reason, detail, record[:MAX_KEPT_BYTES]))
 
 
 class Lane:
     """The monitors of one lane and the place up to which they have read.
+
+    Whatever rows hold, taking them raises nothing. Rows that cannot be taken are set aside. A
+    monitor that fails is put back to where it was before the batch it failed over, which is set
+    aside, and goes on; if it fails over ``MAX_TRIES`` batches in a row, it has failed and is given
+    none any more until the next start. The place in the source moves on in any case.
 
     Only one thread may use it. Nothing that ``take`` returns may be shown to anybody before
     ``commit`` has returned it too.
@@ -67,6 +95,15 @@ class Lane:
     ------
     ChangedSettingsError
         If the checkpoint was made with other settings.
+
+    Attributes
+    ----------
+    position
+        Where to go on reading.
+    n_uncommitted, n_uncommitted_bytes
+        Rows seen since the last checkpoint, and about how much memory they hold on to.
+    failed
+        Keys of the monitors that have failed, each with the reason.
     """
 
     def __init__(
@@ -82,13 +119,17 @@ class Lane:
         meta = meta or {}
         self.position: Position | None = meta.get("position")
         self.decoder_state: Mapping[str, Any] | None = meta.get("decoder")
-        self._failed: dict[str, str] = dict(meta.get("failed", {}))
+        self.n_uncommitted = self.n_uncommitted_bytes = 0
+        self.failed: dict[str, str] = {}
+        self._n_ahead: int = meta.get("n_ahead", 0)  # rows after the position that were taken
+        self._n_to_skip = self._n_ahead
+        self._moved = False
+        self._n_tries: Counter[str] = Counter()
         self._outbox = [Publication.from_dict(item) for item in meta.get("outbox", ())]
         self._monitors = MonitorSet(
             stream.name, stream.monitor_config(), directory, stream.resident, stream.max_keys
         )
         self._monitors.check()
-        self._n_uncommitted = 0
 
     @property
     def monitors(self) -> MonitorSet:
@@ -96,58 +137,42 @@ class Lane:
         return self._monitors
 
     @property
-    def failed(self) -> Mapping[str, str]:
-        """Keys of the monitors that have failed, each with the reason."""
-        return self._failed
-
-    @property
-    def n_uncommitted(self) -> int:
-        """Rows taken since the last checkpoint."""
-        return self._n_uncommitted
-
-    @property
     def has_reports(self) -> bool:
         """Whether there are windows to publish."""
         return bool(self._outbox)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether anything is new since the last checkpoint."""
+        return self._moved or self.n_uncommitted > 0
 
     def schema(self) -> Schema | None:
         """Return what the columns are where there is one monitor only and it knows them."""
         return None if self.stream.key is not None else self._monitors.schema("")
 
-    def take(
-        self, batches: Iterable[Any], position: Position, decoder_state: Mapping[str, Any]
-    ) -> Taken:
-        """Give the rows of one piece to their monitors.
+    def begin(self, start: Position | None) -> None:
+        """Say where the next rows begin; with ``None`` there is no checkpoint amid them."""
+        self.position = self.position if start is None else start
 
-        Parameters
-        ----------
-        batches
-            Rows in their order.
-        position
-            Where to go on after them.
-        decoder_state
-            What the decoder must know then.
-        """
-        n_rows = n_failed = 0
-        refused: Counter[str] = Counter()
-        publications: list[Publication] = []
-        for batch in batches:
-            for key, rows, n in self._parted(batch):
-                if key is None:
-                    refused["no_key"] += n
-                elif key in self._failed:
-                    n_failed += n
-                elif key not in self._monitors and self._monitors.is_full:
-                    refused["too_many_keys"] += n
-                else:
-                    found = self._update(key, rows)
-                    n_rows += n if found is not None else 0
-                    n_failed += n if found is None else 0
-                    publications.extend(found or ())
+    def take(self, rows: Rows) -> Taken:
+        """Give rows to their monitors, but for those that were taken before a restart."""
+        taken = Taken()
+        n_old = min(self._n_to_skip, n_rows_of(rows))
+        self._n_to_skip -= n_old
+        rows = cut(rows, n_old, n_rows_of(rows))
+        for key, part in self._parted(rows, taken):
+            self._give(key, part, taken)
+        self._outbox.extend(taken.publications)
+        self._n_ahead += n_rows_of(rows)
+        self.n_uncommitted += n_rows_of(rows)
+        self.n_uncommitted_bytes += n_bytes_of(rows)
+        return taken
+
+    def advance(self, position: Position, decoder_state: Mapping[str, Any]) -> None:
+        """Say where to go on after the rows taken, and what the decoder must know then."""
         self.position, self.decoder_state = position, decoder_state
-        self._outbox.extend(publications)
-        self._n_uncommitted += n_rows
-        return Taken(n_rows, n_failed, refused, tuple(publications))
+        self._n_ahead = self._n_to_skip
+        self._moved = True
 
     def commit(self) -> tuple[Publication, ...]:
         """Write a checkpoint and return the windows that may now be published.
@@ -165,13 +190,14 @@ class Lane:
                 "stream": self.stream.name,
                 "lane": self.name,
                 "position": self.position,
+                "n_ahead": self._n_ahead,
                 "decoder": self.decoder_state,
-                "failed": self._failed,
             },
             {"outbox": outbox},
         )
         published, self._outbox = tuple(self._outbox), []
-        self._n_uncommitted = 0
+        self.n_uncommitted = self.n_uncommitted_bytes = 0
+        self._moved = False
         return published
 
     def leftover(self) -> tuple[Publication, ...]:
@@ -192,33 +218,97 @@ class Lane:
         """Let go of the lane's directory."""
         self.directory.close()
 
-    def _parted(self, batch: Any) -> Iterable[tuple[str | None, Any, int]]:
+    def _parted(self, rows: Rows, taken: Taken) -> Iterator[tuple[str, Rows]]:
+        """Iterate over the rows of each key; rows without one are set aside."""
         if self.stream.key is None:
-            n_rows = batch.n_rows if isinstance(batch, EncodedTable) else len(batch)
-            return (("", batch, n_rows),)
-        return part_by_key(batch, self.stream.key)
+            yield "", rows
+            return
+        for key, part, _ in part_by_key(rows, self.stream.key):
+            if key is None:
+                detail = f"{self.stream.key!r} is no key: it must be text or a number"
+                taken.refuse(part, RejectReason.NO_KEY, detail)
+            else:
+                yield key, part
 
-    def _update(self, key: str, rows: object) -> tuple[Publication, ...] | None:
-        """Return the windows that rows complete; ``None`` if the monitor fails over them.
+    def _give(self, key: str, rows: Rows, taken: Taken) -> None:
+        if key in self.failed:
+            taken.n_failed += n_rows_of(rows)
+            taken.set_aside(rows, RejectReason.MONITOR_FAILED, self.failed[key])
+        elif key not in self._monitors and self._monitors.is_full:
+            detail = f"there are {self._monitors.max_keys} keys already (max_keys)"
+            taken.refuse(rows, RejectReason.TOO_MANY_KEYS, detail)
+        else:
+            self._update(key, rows, taken)
 
-        A monitor may fail in ways nobody thought of. It must take none of the others with it, so
-        every exception ends here.
+    def _update(self, key: str, rows: Rows, taken: Taken) -> None:
+        """Give rows to a monitor.
+
+        It may fail in ways nobody thought of, and must then take neither another monitor with it
+        nor the stream: every exception ends here.
         """
         try:
-            item, reports = self._monitors.update(key, rows)
-            found = []
-            for report in reports:
-                item.events, publication = publication_of(
-                    self.stream.name, key, self.name, report, item.events
-                )
-                found.append(publication)
+            item = self._monitors.fetch(key)
+            found = self._reports(item, key, rows)
+        except DataError as error:  # the batch is no table, and nothing of it was taken
+            taken.refuse(rows, RejectReason.BAD_TABLE, str(error))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             logger.exception(
-                "monitor has failed and takes no more records",
+                "a monitor has failed over %d records, which are set aside", n_rows_of(rows),
                 extra={"monitor": self.stream.name, "key": key},
+            )  # fmt: skip
+            taken.n_failed += n_rows_of(rows)
+            taken.set_aside(rows, RejectReason.MONITOR_FAILED, reason)
+            taken.publications.extend(self._put_back(key, reason))
+        else:
+            self._n_tries.pop(key, None)
+            item.since.append(rows)
+            taken.n_rows += n_rows_of(rows)
+            taken.publications.extend(found)
+
+    def _reports(self, item: KeyedMonitor, key: str, rows: Rows) -> list[Publication]:
+        """Return the windows that rows complete."""
+        item.changed = True
+        found = []
+        for report in item.monitor.update(rows):
+            item.events, publication = publication_of(
+                self.stream.name, key, self.name, report, item.events
             )
-            self._failed[key] = reason
+            found.append(publication)
+        return found
+
+    def _put_back(self, key: str, reason: str) -> tuple[Publication, ...]:
+        """Have a monitor as it was before a batch; if that was once too often, it has failed."""
+        self._n_tries[key] += 1
+        item = self._restored(key)
+        if item is not None and self._n_tries[key] < MAX_TRIES:
+            return ()
+        self.failed[key] = reason
+        logger.error(
+            "a monitor has failed and takes no more records until the next start",
+            extra={"monitor": self.stream.name, "key": key},
+        )
+        state = EventState() if item is None else item.events
+        state, told = failure_of(self.stream.name, key, self.name, reason, state)
+        if item is not None:
+            item.events = state
+        return (told,)
+
+    def _restored(self, key: str) -> KeyedMonitor | None:
+        """Return a monitor read from disk and given again what it took since; ``None`` if it fails.
+
+        The windows that this completes are known already.
+        """
+        since = self._monitors.drop(key)
+        try:
+            item = self._monitors.fetch(key)
+            for rows in since:
+                self._reports(item, key, rows)
+                item.since.append(rows)
+        except Exception:
+            logger.exception(
+                "a monitor cannot be put back", extra={"monitor": self.stream.name, "key": key}
+            )
             self._monitors.drop(key)
             return None
-        return tuple(found)
+        return item

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from driftbn import DriftMonitor, MonitorConfig, WindowReport
+from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DriftbnError
 from driftbn.reporting.words import counted, shortened
 from driftbn.schema import Schema
@@ -88,11 +88,14 @@ class KeyedMonitor:
         What its events so far mean for the next one.
     changed
         Whether it has moved on since it was last written to disk.
+    since
+        The batches that it has taken since then.
     """
 
     monitor: DriftMonitor
     events: EventState = field(default_factory=EventState)
     changed: bool = False
+    since: list[Any] = field(default_factory=list, repr=False)
 
 
 class MonitorSet:
@@ -152,11 +155,18 @@ class MonitorSet:
         item = self._live.get(key)
         return None if item is None else item.monitor.schema
 
-    def update(self, key: str, rows: object) -> tuple[KeyedMonitor, tuple[WindowReport, ...]]:
-        """Give rows to the monitor of a key, which is made or brought back if need be."""
-        item = self._fetch(key)
-        item.changed = True
-        return item, item.monitor.update(rows)
+    def fetch(self, key: str) -> KeyedMonitor:
+        """Return the monitor of a key, which is made or brought back if need be."""
+        item = self._live.get(key)
+        if item is not None:
+            self._live.move_to_end(key)
+            return item
+        is_new = key not in self._states
+        item = KeyedMonitor(DriftMonitor(self.config)) if is_new else self._read(key)
+        self._n_keys += is_new
+        self._make_room()
+        self._live[key] = item
+        return item
 
     def check(self) -> None:
         """Make sure that monitors on disk can go on with the settings given.
@@ -167,12 +177,16 @@ class MonitorSet:
             If they were made with others.
         """
         for key in self._states.keys():  # noqa: SIM118 - it is no mapping
-            self._fetch(key)  # it stays in memory: mostly it is the only one, and soon needed
+            self.fetch(key)  # it stays in memory: mostly it is the only one, and soon needed
             return
 
-    def drop(self, key: str) -> None:
-        """Forget what is in memory of a monitor, without writing it."""
-        self._live.pop(key, None)
+    def drop(self, key: str) -> list[Any]:
+        """Forget what is in memory of a monitor; return the batches that are not on disk then."""
+        item = self._live.pop(key, None)
+        if item is None:
+            return []
+        self._n_keys -= key not in self._states
+        return item.since
 
     def save(self) -> None:
         """Write every monitor that has moved on.
@@ -185,20 +199,6 @@ class MonitorSet:
         for key, item in self._live.items():
             if item.changed:
                 self._write(key, item)
-
-    def _fetch(self, key: str) -> KeyedMonitor:
-        item = self._live.get(key)
-        if item is not None:
-            self._live.move_to_end(key)
-            return item
-        if key in self._states:
-            item = self._read(key)
-        else:
-            item = KeyedMonitor(DriftMonitor(self.config))
-            self._n_keys += 1
-        self._make_room()
-        self._live[key] = item
-        return item
 
     def _make_room(self) -> None:
         while len(self._live) >= self.resident:
@@ -217,6 +217,7 @@ class MonitorSet:
         head = json.dumps(item.events.to_dict(), sort_keys=True).encode()
         self._states.put(key, _HEAD.pack(len(head)) + head + item.monitor.snapshot())
         item.changed = False
+        item.since = []
 
     def _read(self, key: str) -> KeyedMonitor:
         data = self._states.get(key)

@@ -25,8 +25,8 @@ class Observer(Protocol):
     def behind(self, stream: str, lane: str, n_records: int) -> None:
         """Note how much waits in the source."""
 
-    def monitors(self, stream: str, n_monitors: int, n_resident: int) -> None:
-        """Note how many monitors a stream has, and how many of them are in memory."""
+    def monitors(self, stream: str, n_monitors: int, n_resident: int, n_failed: int) -> None:
+        """Note how many monitors a stream has, are in memory, and have failed."""
 
     def state(self, stream: str, state: str) -> None:
         """Note what a stream is doing."""

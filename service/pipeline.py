@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any, Final
 
 from driftbn.errors import DriftbnError
 from service.checkpoint import CheckpointDirectory, LockedError, lane_directory
-from service.decoding import Decoder
-from service.lanes import Lane
+from service.decoding import Decoder, Rejected
+from service.lanes import Lane, Taken
 from service.sources.base import Position, SourceError
 from service.stream_parts import StreamParts, StreamState
-from service.work_items import CloseLane, End, Work, n_bytes, records_behind
+from service.work_items import CloseLane, End, Pace, Work, n_bytes, records_behind
 from service.work_queue import WorkQueue
 
 logger = logging.getLogger(f"driftbn.{__name__}")
@@ -47,26 +48,31 @@ class StreamPipeline:
         self._queue: WorkQueue[Work | CloseLane | End] = WorkQueue(parts.queue_bytes)
         self._stopping = threading.Event()
         self._releases: dict[str, Position] = {}
+        self._pace = Pace(clock)
         self._busy_since: float | None = None
         self._reader = threading.Thread(target=self._read, name=f"read {self.name}", daemon=True)
         self._worker = threading.Thread(target=self._work, name=f"learn {self.name}", daemon=True)
 
     @property
     def state(self) -> StreamState:
-        """What the stream is doing."""
-        return self._state
+        """What the stream is doing; failed also if its one monitor is."""
+        is_lost = self.parts.settings.key is None and self.failed_keys
+        return StreamState.FAILED if is_lost else self._state
 
     @property
     def trouble(self) -> str | None:
         """Why the stream is not as it should be, in words; ``None`` if it is."""
-        return self.error or self.parts.committer.trouble
+        return self.error or self.parts.committer.trouble or self._failures()
 
     @property
     def ready(self) -> bool:
-        """Whether the source is connected and the lanes that it gave have their checkpoints."""
-        if self._state is StreamState.DRAINED:
+        """Whether the source is connected and the lanes that it gave have their checkpoints.
+
+        Of a stream with a key, monitors that have failed do not count: the others are ready.
+        """
+        if self.state is StreamState.DRAINED:
             return True
-        running = self._state is StreamState.RUNNING and self.parts.source.ready
+        running = self.state is StreamState.RUNNING and self.parts.source.ready
         return running and self.parts.committer.trouble is None
 
     @property
@@ -220,7 +226,7 @@ class StreamPipeline:
         decoder = self._decoders[chunk.lane]
         decoded = decoder.decode(chunk)
         n_behind = records_behind(chunk, decoded)
-        work = Work(chunk.lane, decoded, chunk.position, decoder.state(), n_behind)
+        work = Work(chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind)
         self._put(work, n_bytes(chunk))
 
     def _put(self, item: Work | CloseLane | End, cost: int) -> None:
@@ -259,25 +265,39 @@ class StreamPipeline:
                 lane.close()
 
     def _take(self, work: Work) -> None:
-        parts, lane = self.parts, self._lanes[work.lane]
-        rejected = work.decoded.rejected
-        for item in rejected:
-            parts.quarantine.add(item)
-            parts.observer.rejected(self.name, item.reason.value, 1)
-        taken = lane.take(work.decoded.batches, work.position, work.decoder_state)
-        for reason, n_records in taken.refused.items():
-            parts.observer.rejected(self.name, reason, n_records)
-        n_refused = len(rejected) + sum(taken.refused.values())
-        for outcome, n in (
-            ("taken", taken.n_rows), ("failed", taken.n_failed), ("rejected", n_refused),
-        ):  # fmt: skip
-            if n:
-                parts.observer.records(self.name, outcome, n)
+        """Give records to their monitors; long work is committed by time where that is possible."""
+        lane, rejected = self._lanes[work.lane], work.decoded.rejected
+        self._reject(Counter(item.reason.value for item in rejected), rejected)
+        lane.begin(work.start)
+        for rows in self._pace.parts(work.decoded.batches):
+            self._note(lane.take(rows))
+            if work.start is not None:
+                self._commit_due()
+            if self.parts.committer.abandoned.is_set():
+                return
+            self._busy_since = self._clock()
+        lane.advance(work.position, work.decoder_state)
         if work.n_behind is not None:
-            parts.observer.behind(self.name, work.lane, work.n_behind)
+            self.parts.observer.behind(self.name, work.lane, work.n_behind)
         schema = lane.schema()
         if schema is not None and work.lane in self._decoders:
             self._decoders[work.lane].use_schema(schema)
+
+    def _note(self, taken: Taken) -> None:
+        self._reject(taken.refused, taken.rejected)
+        for outcome, n in (("taken", taken.n_rows), ("failed", taken.n_failed)):
+            if n:
+                self.parts.observer.records(self.name, outcome, n)
+        if taken.n_failed:
+            self._become(self._state)  # which may be shown as failed now
+
+    def _reject(self, counts: Mapping[str, int], kept: Iterable[Rejected]) -> None:
+        """Count records that are set aside, and keep those that people may look at."""
+        for item in kept:
+            self.parts.quarantine.add(item)
+        for reason, n_records in counts.items():
+            self.parts.observer.rejected(self.name, reason, n_records)
+            self.parts.observer.records(self.name, "rejected", n_records)
 
     def _patience(self) -> float | None:
         """Return how long to wait for work before a checkpoint is due."""
@@ -297,7 +317,7 @@ class StreamPipeline:
             self._releases[lane.name] = lane.released
         observer, monitors = self.parts.observer, lane.monitors
         observer.buffered(self.name, monitors.n_pending)
-        observer.monitors(self.name, len(monitors), monitors.n_resident)
+        observer.monitors(self.name, len(monitors), monitors.n_resident, len(self.failed_keys))
 
     def _close(self, item: CloseLane) -> None:
         lane = self._lanes[item.lane]
@@ -319,7 +339,16 @@ class StreamPipeline:
 
     def _become(self, state: StreamState) -> None:
         self._state = state
-        self.parts.observer.state(self.name, state.value)
+        self.parts.observer.state(self.name, self.state.value)
+
+    def _failures(self) -> str | None:
+        failed = self.failed_keys
+        if not failed:
+            return None
+        key, reason = min(failed.items())
+        named = f"key {key!r}" if key else "the monitor"
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return f"{named}{more} failed: {reason}"
 
     def _fail(self, reason: str) -> None:
         self.error = reason

@@ -72,7 +72,7 @@ class DaemonView:
                 source=stream.parts.settings.source.kind,
                 state=stream.state.value,
                 key=stream.parts.settings.key,
-                trouble=stream.trouble or _failures(stream),
+                trouble=stream.trouble,
                 max_record_bytes=stream.parts.settings.max_record_bytes,
             )
             for stream in self._assembly.streams
@@ -116,13 +116,3 @@ def _sickness(stream: StreamPipeline) -> list[str]:
     if stream.state in (StreamState.RUNNING, StreamState.WAITING) and not stream.alive:
         return [f"stream {stream.name} has no thread any more"]
     return []
-
-
-def _failures(stream: StreamPipeline) -> str | None:
-    failed = stream.failed_keys
-    if not failed:
-        return None
-    key, reason = next(iter(sorted(failed.items())))
-    named = f"key {key!r}" if key else "the monitor"
-    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-    return f"{named}{more} failed: {reason}"

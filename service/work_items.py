@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from service.decoding import Decoded
+from service.decoding import Decoded, Rows
+from service.decoding.decoded import cut, n_rows_of
 from service.sources.base import Chunk, Position
+
+PART_SECONDS: Final = 0.25
+"""How long the rows may take that are worked through between two looks at the clock."""
+FIRST_ROWS: Final = 2048
+LEAST_ROWS: Final = 256
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,8 @@ class Work:
         The records, and those that could not be read.
     position
         Where the source is after them.
+    start
+        Where it was before them, if it can be read again from there.
     decoder_state
         What the decoder needs to go on after them.
     n_behind
@@ -32,6 +40,7 @@ class Work:
     lane: str
     decoded: Decoded
     position: Position
+    start: Position | None
     decoder_state: Mapping[str, Any]
     n_behind: int | None
 
@@ -54,6 +63,37 @@ class CloseLane:
 
 class End:
     """Nothing more will be read."""
+
+
+class Pace:
+    """Cuts rows into parts that take about a quarter of a second, by how long earlier ones took.
+
+    Parameters
+    ----------
+    clock
+        Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._n_at_once = FIRST_ROWS
+
+    def parts(self, batches: Iterable[Rows]) -> Iterator[Rows]:
+        """Iterate over all rows; each part is to be done when the next is asked for."""
+        for rows in batches:
+            start, n_rows = 0, n_rows_of(rows)
+            while start < n_rows:
+                stop = min(n_rows, start + self._n_at_once)
+                began = self._clock()
+                yield cut(rows, start, stop)
+                self._note(stop - start, self._clock() - began)
+                start = stop
+
+    def _note(self, n_rows: int, seconds: float) -> None:
+        if seconds > PART_SECONDS:
+            self._n_at_once = max(LEAST_ROWS, int(n_rows * PART_SECONDS / seconds))
+        elif n_rows == self._n_at_once and 2 * seconds < PART_SECONDS:
+            self._n_at_once *= 2
 
 
 def records_behind(chunk: Chunk, decoded: Decoded) -> int | None:

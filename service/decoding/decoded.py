@@ -14,6 +14,8 @@ from driftbn.records import EncodedTable
 MAX_KEPT_BYTES: Final = 4096
 """Bytes of a rejected record that are kept: enough to see what is wrong with it."""
 
+_CELL_BYTES: Final = 100  # of a dict, with its share of the key and the value
+
 Rows: TypeAlias = pa.Table | list[dict[str, Any]] | EncodedTable
 """Rows that a monitor takes."""
 Place: TypeAlias = Callable[[int, int], str]
@@ -41,6 +43,12 @@ class RejectReason(StrEnum):
     """More or fewer fields than the header has, or quotes that do not close."""
     BAD_TABLE = "bad_table"
     """A header, Parquet or Arrow data of which nothing can be read."""
+    NO_KEY = "no_key"
+    """Of a stream with a key field: nothing in it that can be a key."""
+    TOO_MANY_KEYS = "too_many_keys"
+    """A new key, where there are as many as there may be."""
+    MONITOR_FAILED = "monitor_failed"
+    """Its monitor failed over it or has failed before."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,33 @@ class Decoded:
     batches: tuple[Rows, ...] = field(repr=False)
     n_rows: int
     rejected: tuple[Rejected, ...] = ()
+
+
+def n_rows_of(rows: Rows) -> int:
+    """Return how many rows there are."""
+    return rows.n_rows if isinstance(rows, EncodedTable) else len(rows)
+
+
+def n_bytes_of(rows: Rows) -> int:
+    """Return about how much memory rows take."""
+    if isinstance(rows, list):
+        return _CELL_BYTES * sum(map(len, rows))
+    return int(rows.codes.nbytes if isinstance(rows, EncodedTable) else rows.nbytes)
+
+
+def cut(rows: Rows, start: int, stop: int) -> Rows:
+    """Return the rows from one up to another, not copied.
+
+    Examples
+    --------
+    >>> cut([{"x": 1}, {"x": 2}, {"x": 3}], 1, 3)
+    [{'x': 2}, {'x': 3}]
+    """
+    if (start, stop) == (0, n_rows_of(rows)):
+        return rows
+    if isinstance(rows, EncodedTable):
+        return EncodedTable(rows.schema, rows.codes[:, start:stop])
+    return rows[start:stop] if isinstance(rows, list) else rows.slice(start, stop - start)
 
 
 class Problem(Exception):  # noqa: N818 - never leaves the package

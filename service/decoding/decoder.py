@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from driftbn.errors import FormatError
-from driftbn.records import EncodedTable
 from driftbn.schema import Schema
 from service.decoding.columns import flat_table, read_arrow, read_parquet
 from service.decoding.csv_cells import typed_rows
@@ -20,6 +19,7 @@ from service.decoding.decoded import (
     Rejected,
     RejectReason,
     Rows,
+    n_rows_of,
 )
 from service.decoding.json_lines import array_as_lines, decode_lines, is_unicode, read_lines
 from service.decoding.scanning import ScanningDecoder
@@ -189,8 +189,3 @@ def _piece_stop(data: bytes, start: int) -> int:
 def _moved(place: Place, n_records: int, n_bytes: int) -> Place:
     """Return what says where a record stands that comes after others."""
     return lambda number, byte: place(number + n_records, byte + n_bytes)
-
-
-def n_rows_of(rows: Rows) -> int:
-    """Return how many rows there are."""
-    return rows.n_rows if isinstance(rows, EncodedTable) else len(rows)

@@ -181,6 +181,9 @@ def _stream(call: Call) -> StreamInfo:
         raise unknown_monitor(name)
     if stream.source != "http":
         raise _conflict(NotAnHttpStreamError(name, stream.source))
+    if stream.state == "failed":
+        detail = f"monitor {name!r} has failed and takes no records: {stream.trouble}"
+        raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "failed", detail)
     return stream
 
 
@@ -274,7 +277,7 @@ _REFUSALS = {
     413: "The body is too large, before or after decompression.",
     415: "The content type or its compression is unknown.",
     429: "Too much waits to be worked through.",
-    503: "Too many send at once, or records cannot be stored now.",
+    503: "Too many send at once, records cannot be stored now, or the monitor has failed.",
 }
 _ACCEPTED = record({"accepted": WHOLE, "sequence": WHOLE, "duplicate": FLAG})
 _RECORD: Schema = {"type": "object"}

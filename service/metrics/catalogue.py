@@ -105,6 +105,9 @@ PUBLISHED_TIME: Final = _gauge(
 )
 STREAM_STATE: Final = _gauge("stream_state", "1 for what the stream does, else 0.", "state")
 MONITORS: Final = _gauge("monitors", "Monitors of a stream, by where they are.", "place")
+FAILED_MONITORS: Final = _gauge(
+    "monitors_failed", "Monitors that take no more records because something in them is broken."
+)
 BUILD_INFO: Final = _gauge("build_info", "1; the version is a label.", "version")
 
 # What the last window says
@@ -126,7 +129,9 @@ EDGES_CHANGED: Final = _gauge(
 )
 GRAPH_EDGES: Final = _gauge("graph_edges", "Edges of the graph of the last window.", "kind")
 GRAPH_NODES: Final = _gauge("graph_nodes", "Fields in the graph of the last window.")
-STATE: Final = _gauge("state", "1 for what the last window was called, else 0.", "state")
+STATE: Final = _gauge(
+    "state", "1 for what the last window was called, or if the stream has failed, else 0.", "state"
+)
 EPISODES_OPEN: Final = _gauge(
     "episodes_open", "Drifts that have begun and not ended, by kind.", "kind"
 )

@@ -116,10 +116,10 @@ class Metrics:
         if series := self._streams.get(stream):
             series.set_lag(lane, n_records)
 
-    def monitors(self, stream: str, n_monitors: int, n_resident: int) -> None:
-        """Note how many monitors a stream has, and how many of them are in memory."""
+    def monitors(self, stream: str, n_monitors: int, n_resident: int, n_failed: int) -> None:
+        """Note how many monitors a stream has, are in memory, and have failed."""
         if series := self._streams.get(stream):
-            series.set_monitors(n_monitors, n_resident)
+            series.set_monitors(n_monitors, n_resident, n_failed)
 
     def state(self, stream: str, state: str) -> None:
         """Note what a stream is doing."""

@@ -20,11 +20,12 @@ OUTCOMES: Final = ("taken", "rejected", "failed")
 SENT: Final = ("sent", "failed")
 OTHER: Final = "other"
 """What stands for all names that have no series of their own."""
-REASONS: Final = (*(reason.value for reason in RejectReason), "no_key", "too_many_keys", OTHER)
-"""Why a record was set aside; the last but one are rows that could be read but have no monitor."""
+REASONS: Final = (*(reason.value for reason in RejectReason), OTHER)
+"""Why a record was set aside."""
 ORDERS: Final = ("0", "1", "2", "3", "4+")
 """How many fields a test holds fixed."""
-STATES: Final = ("starting", "running", "waiting", "drained", "failed", "stopped")
+FAILED: Final = "failed"
+STATES: Final = ("starting", "running", "waiting", "drained", FAILED, "stopped")
 MAX_PARTITIONS: Final = 64
 """Partitions of a stream that have a series; the others are added up."""
 BUCKETS: Final = (0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
@@ -83,12 +84,15 @@ class StreamSeries:
         """Note what the stream does."""
         values: dict[Labels, float] = {(known,): float(known == state) for known in STATES}
         self.block(catalogue.STREAM_STATE).replace(values)
+        self.gauges.failed = state == FAILED
+        self._show()
 
-    def set_monitors(self, n_monitors: int, n_resident: int) -> None:
-        """Note how many monitors there are, and how many of them are in memory."""
+    def set_monitors(self, n_monitors: int, n_resident: int, n_failed: int) -> None:
+        """Note how many monitors there are, are in memory, and have failed."""
         n_on_disk = n_monitors - n_resident
         places: dict[Labels, float] = {("memory",): n_resident, ("disk",): n_on_disk}
         self.block(catalogue.MONITORS).replace(places)
+        self.set(catalogue.FAILED_MONITORS, n_failed)
 
     def set_lag(self, lane: str, n_records: int) -> None:
         """Note how much waits in a part of the source."""

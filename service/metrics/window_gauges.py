@@ -42,6 +42,8 @@ class StreamGauges:
         How many there are in truth.
     disagreement
         Edges by which the last search from nothing differed.
+    failed
+        Whether the stream has.
     """
 
     report: Mapping[str, Any] | None = None
@@ -49,6 +51,7 @@ class StreamGauges:
     edges: dict[str, _Edges] = field(default_factory=dict)
     n_edges: dict[str, int] = field(default_factory=dict)
     disagreement: float = math.nan
+    failed: bool = False
 
     def note(self, key: str, report: Mapping[str, Any]) -> None:
         """Take in a window."""
@@ -135,7 +138,8 @@ def _graph_nodes(gauges: StreamGauges) -> _Series:
 def _states(gauges: StreamGauges) -> _Series:
     now = "learning" if gauges.report is None else gauges.report["decision"]["level"]
     for level in DriftLevel:
-        yield (level.value,), now == level.value
+        yield (level.value,), now == level.value and not gauges.failed
+    yield ("failed",), gauges.failed
 
 
 def _open_episodes(gauges: StreamGauges) -> _Series:

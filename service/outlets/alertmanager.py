@@ -27,7 +27,9 @@ MAX_POSTED: Final = 100
 """Alerts of one request."""
 
 _DRIFT: Final = frozenset({EventType.DRIFT_STARTED, EventType.DRIFT_UPDATED, EventType.DRIFT_ENDED})
-_MONITOR: Final = frozenset({EventType.MONITOR_DEGRADED, EventType.MONITOR_RECOVERED})
+_MONITOR: Final = frozenset(
+    {EventType.MONITOR_DEGRADED, EventType.MONITOR_FAILED, EventType.MONITOR_RECOVERED}
+)
 _ENDS: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
 _RULES: Final = frozenset({"mechanism", "marginal"})
 
@@ -190,6 +192,8 @@ def _labels(event: Event) -> Labels:
 def _alert_name(event: Event) -> str:
     if event.type == EventType.SCHEMA_CHANGED:
         return "DriftbnSchemaChange"
+    if event.type == EventType.MONITOR_FAILED:
+        return "DriftbnMonitorFailed"
     if event.type in _MONITOR:
         return "DriftbnRelearnOverrun"
     is_rule = event.document["data"].get("kind") in _RULES
@@ -202,7 +206,7 @@ def _annotations(event: Event) -> dict[str, str]:
         "summary": data["headline"],
         "description": "\n".join(data["sentences"]),
         "advice": "\n".join(data["advice"]),
-        "records": f"{data['first_record']} to {data['last_record']}",
+        "records": f"{data['first_record']} to {data['last_record']}" if "rows" in data else "",
         "window": str(data["window"]),
         "event_id": event.id,
     }

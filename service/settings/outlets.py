@@ -16,6 +16,7 @@ EventType: TypeAlias = Literal[
     "io.driftbn.drift.ended.v1",
     "io.driftbn.schema.changed.v1",
     "io.driftbn.monitor.degraded.v1",
+    "io.driftbn.monitor.failed.v1",
     "io.driftbn.monitor.recovered.v1",
 ]
 _Types: TypeAlias = Annotated[tuple[EventType, ...], Field(min_length=1)]

@@ -54,6 +54,10 @@ class Chunk:
         About how many records wait behind this chunk; ``None`` if that is not known.
     behind_in_bytes
         Whether these are bytes, because the source does not know records.
+    start
+        Where this chunk begins, if reading from there gives the same records in the same order,
+        perhaps cut otherwise; ``None`` if that is not certain. With it a checkpoint can be made
+        amid the chunk.
     """
 
     lane: str
@@ -63,6 +67,7 @@ class Chunk:
     place: Callable[[int, int], str] = field(repr=False, compare=False)
     n_behind: int | None = None
     behind_in_bytes: bool = False
+    start: Position | None = None
 
 
 class LaneListener(Protocol):

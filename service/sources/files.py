@@ -184,7 +184,7 @@ class FilesSource:
     def _next_chunk(self) -> Chunk | None:
         while self._queue and not self._closed.is_set():
             file, ended = self._queue[0]
-            n_left = file.n_left
+            n_left, start = file.n_left, self._start()
             part = self._read(file, ended=ended)
             self._n_waiting -= n_left - file.n_left
             if part is None or (not ended and file.is_at_end):
@@ -193,8 +193,13 @@ class FilesSource:
                 self._settle(file)
             if part is not None:
                 self._has_read = True
-                return self._chunk(file, part)
+                return self._chunk(file, part, start)
         return None
+
+    def _start(self) -> Position | None:
+        """Return where the next chunk begins; of many files, others may come before it later."""
+        is_single = kind_of(self._settings.path) is PathKind.FILE
+        return self._catalog.position() if is_single else None
 
     def _settle(self, file: TrackedFile) -> None:
         """Take note that a file is read as far as it goes."""
@@ -205,7 +210,7 @@ class FilesSource:
         elif file.descriptor >= 0:
             self._catalog.keep_open(file)
 
-    def _chunk(self, file: TrackedFile, part: Part) -> Chunk:
+    def _chunk(self, file: TrackedFile, part: Part, start: Position | None) -> Chunk:
         path, where = file.path, part.where
         return Chunk(
             "",
@@ -215,6 +220,7 @@ class FilesSource:
             lambda record, byte: f"{path}, {where(record, byte)}",
             max(0, self._n_waiting),
             behind_in_bytes=True,
+            start=start,
         )
 
     def _read(self, file: TrackedFile, *, ended: bool) -> Part | None:

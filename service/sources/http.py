@@ -118,7 +118,7 @@ class HttpSource:
         self._ready = False
 
     def _chunk(self, bodies: Sequence[Body]) -> Chunk:
-        self._sequence = bodies[-1].sequence
+        start, self._sequence = self._sequence, bodies[-1].sequence
         table = pa.concat_tables([body.table for body in bodies]).unify_dictionaries()
         return Chunk(
             "",
@@ -127,6 +127,7 @@ class HttpSource:
             {"sequence": self._sequence},
             _place(bodies),
             bodies[-1].n_behind,
+            start={"sequence": start},
         )
 
 

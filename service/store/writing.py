@@ -65,6 +65,12 @@ class PublicationWriter:
 
     def write(self, publication: Publication) -> None:
         """Write a window and all that belongs to it, unless it is there."""
+        if publication.report:
+            self._write_window(publication)
+        else:
+            self._write_events(publication, self._known_events(publication))
+
+    def _write_window(self, publication: Publication) -> None:
         if self._is_known(publication):
             return
         window = (publication.monitor, publication.key, publication.window)
@@ -78,9 +84,19 @@ class PublicationWriter:
         self._connection.executemany(INSERT_EDGE, edge_values(publication))
         if bring_forward(self._connection, publication):
             self._connection.execute(_COUNT_EPISODE, window[:2])
-        for event in publication.events:
-            self._write_event(event, publication.lane)
+        self._write_events(publication)
         self.n_new += 1
+
+    def _write_events(self, publication: Publication, known: Collection[str] = ()) -> None:
+        for event in publication.events:
+            if event.id not in known:
+                self._write_event(event, publication.lane)
+
+    def _known_events(self, publication: Publication) -> set[str]:
+        """Return the ids of events without a window that are in the history already."""
+        query = "SELECT id FROM events WHERE id = ?"
+        found = (self._connection.execute(query, (event.id,)) for event in publication.events)
+        return {name for rows in found for (name,) in rows}
 
     def _is_known(self, publication: Publication) -> bool:
         """Return whether a window is in the history, or so old that it was deleted from it."""

@@ -69,6 +69,27 @@ def test_records_over_http(records: Records, expected: History, tmp_path: Path) 
     assert read_history(tmp_path) == expected
 
 
+def test_a_body_of_many_windows_makes_progress_however_often_it_is_interrupted(
+    records: Records, expected: History, tmp_path: Path
+) -> None:
+    daemon = DaemonService(tmp_path, SETTINGS.format(directory=tmp_path) + 'kind = "http"\n')
+    daemon.kill_point = KillPoint("publish", 3, "after")
+    counts = [0]
+    with HttpFeeder(daemon.address, STREAM, piece=len(records)) as feeder:
+        feeder.send(records)
+        while counts[-1] < N_WINDOWS:
+            daemon.begin()
+            wait_for(partial(ended_or_done, daemon, N_WINDOWS), "killed amid the body", 120)
+            daemon.kill()
+            counts.append(count_windows(daemon.history))
+            assert counts[-1] > counts[-2]
+    assert len(counts) > 3, "the body was worked through in several parts"
+    daemon.kill_point = None
+    daemon.start()
+    assert daemon.end() == 0, daemon.log_tail()
+    assert read_history(tmp_path) == expected
+
+
 def test_records_from_redis(
     records: Records, expected: History, tmp_path: Path, redis_server: RedisService, unique: str
 ) -> None:

@@ -54,6 +54,7 @@ class DaemonService(Service):
         super().__init__(directory)
         self.port = free_port()
         self.kill_point: KillPoint | None = None
+        self.module = "service"  # that is run
         self.state_dir = state_dir or directory / "state"
         self.config = directory / "driftbn.toml"
         drained = "true" if exit_when_drained else "false"
@@ -77,7 +78,7 @@ class DaemonService(Service):
         run = ["run", "--config", str(self.config)]
         point = self.kill_point
         if point is None:
-            return [sys.executable, "-m", "service", *run]
+            return [sys.executable, "-m", self.module, *run]
         words = [point.phase, str(point.nth), point.when]
         return [sys.executable, "-m", "tests.services.killed", *words, *run]
 

@@ -54,7 +54,9 @@ def make_committer(store: Store, clock: Clock, wake: Any = lambda: None) -> Comm
 
 def take(lane: Lane, n_rows: int) -> tuple[Publication, ...]:
     rows = datasets.sample(datasets.asia(), n_rows, 1).to_dict("records")
-    return lane.take([rows], {"n": n_rows}, {}).publications
+    taken = lane.take(rows)
+    lane.advance({"n": n_rows}, {})
+    return tuple(taken.publications)
 
 
 def test_windows_are_due_sooner_than_records_alone(lane: Lane, store: Store) -> None:

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
-from driftbn import datasets
+from driftbn import DriftMonitor, datasets
 from driftbn.schema import Schema, Variable, VariableKind
 from service.checkpoint import CheckpointDirectory
-from service.lanes import Lane
+from service.lanes import MAX_TRIES, Lane, Taken
 from service.monitors import ChangedSettingsError
 from service.settings import StreamSettings
 
@@ -32,10 +34,17 @@ def open_lane(path: Path, settings: StreamSettings) -> Lane:
         raise
 
 
+def take(lane: Lane, rows: Any, position: Any, decoder_state: Any = MappingProxyType({})) -> Taken:
+    """Give a lane one chunk."""
+    taken = lane.take(rows)
+    lane.advance(position, dict(decoder_state))
+    return taken
+
+
 def keep_one_batch(path: Path) -> None:
     """Have a checkpoint of a stream with the usual settings."""
     lane = open_lane(path, stream())
-    lane.take([[{"x": "a"}, {"x": "b"}]], {}, {})
+    take(lane, [{"x": "a"}, {"x": "b"}], {})
     lane.commit()
     lane.close()
 
@@ -48,11 +57,11 @@ def keyed_rows(n_keys: int, n_rows: int, seed: int = 1) -> pa.Table:
 def test_nothing_is_published_before_the_checkpoint(tmp_path: Path) -> None:
     lane = open_lane(tmp_path, stream())
     rows = datasets.sample(datasets.asia(), 2 * WINDOW + 50, 1)
-    taken = lane.take([pa.Table.from_pandas(rows)], {"bytes": 7}, {})
+    taken = take(lane, pa.Table.from_pandas(rows), {"bytes": 7})
     assert [publication.window for publication in taken.publications] == [0, 1]
     assert taken.n_rows == lane.n_uncommitted == 450
     assert lane.has_reports
-    assert lane.commit() == taken.publications
+    assert lane.commit() == tuple(taken.publications)
     assert lane.n_uncommitted == 0
     assert not lane.has_reports
     assert lane.commit() == ()
@@ -64,18 +73,18 @@ def test_a_lane_that_is_opened_again_goes_on_and_gives_its_last_windows_once_mor
 ) -> None:
     table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 4 * WINDOW, 1))
     whole = open_lane(tmp_path / "whole", stream())
-    expected = whole.take([table], {"n": 800}, {}).publications
+    expected = take(whole, table, {"n": 800}).publications
 
     lane = open_lane(tmp_path / "parts", stream())
-    lane.take([table.slice(0, 500)], {"n": 500}, {"version": 1})
+    take(lane, table.slice(0, 500), {"n": 500}, {"version": 1})
     published = lane.commit()
     lane.close()
     lane = open_lane(tmp_path / "parts", stream())
     assert lane.position == {"n": 500}
     assert lane.decoder_state == {"version": 1}
-    assert lane.leftover() == published == expected[:2]
+    assert lane.leftover() == published == tuple(expected[:2])
     assert lane.leftover() == ()
-    assert lane.take([table.slice(500)], {"n": 800}, {}).publications == expected[2:]
+    assert take(lane, table.slice(500), {"n": 800}).publications == expected[2:]
     lane.close()
     whole.close()
 
@@ -83,13 +92,13 @@ def test_a_lane_that_is_opened_again_goes_on_and_gives_its_last_windows_once_mor
 def test_what_was_not_committed_has_not_happened(tmp_path: Path) -> None:
     table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 2 * WINDOW, 1))
     lane = open_lane(tmp_path, stream())
-    lane.take([table.slice(0, WINDOW)], {"n": 1}, {})
+    take(lane, table.slice(0, WINDOW), {"n": 1})
     lane.commit()
-    lane.take([table.slice(WINDOW)], {"n": 2}, {})
+    take(lane, table.slice(WINDOW), {"n": 2})
     lane.close()
     lane = open_lane(tmp_path, stream())
     assert lane.position == {"n": 1}
-    assert lane.take([table.slice(WINDOW)], {"n": 2}, {}).publications[0].window == 1
+    assert take(lane, table.slice(WINDOW), {"n": 2}).publications[0].window == 1
     lane.close()
 
 
@@ -100,7 +109,7 @@ def test_monitors_moved_to_disk_and_back_leave_no_trace(tmp_path: Path) -> None:
         lane = open_lane(tmp_path / str(resident), stream(key="k", resident=resident))
         found = []
         for start in range(0, len(table), 700):
-            found += lane.take([table.slice(start, 700)], {"n": start}, {}).publications
+            found += take(lane, table.slice(start, 700), {"n": start}).publications
             assert lane.monitors.n_resident <= resident
         assert len(lane.monitors) == 7
         reports[resident] = sorted(found, key=lambda item: (item.key, item.window))
@@ -112,35 +121,102 @@ def test_monitors_moved_to_disk_and_back_leave_no_trace(tmp_path: Path) -> None:
 def test_rows_without_a_key_or_room_are_counted(tmp_path: Path) -> None:
     lane = open_lane(tmp_path, stream(key="k", max_keys=2))
     rows = [{"k": key, "x": "a", "y": "b"} for key in ("a", "b", None, "c", "a")]
-    taken = lane.take([rows], {}, {})
+    taken = take(lane, rows, {})
     assert taken.n_rows == 3
     assert taken.refused == {"no_key": 1, "too_many_keys": 1}
     lane.close()
 
 
-def test_a_monitor_that_fails_takes_no_other_with_it(
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have monitors fail over rows with a field 'poison', after these have changed them."""
+    update = DriftMonitor.update
+
+    def poisoned(self: DriftMonitor, batch: Any) -> Any:
+        reports = update(self, batch)
+        if isinstance(batch, pa.Table) and "poison" in batch.column_names:
+            raise ZeroDivisionError("poison")
+        return reports
+
+    monkeypatch.setattr(DriftMonitor, "update", poisoned)
+
+
+def poisoned(table: pa.Table) -> pa.Table:
+    return table.append_column("poison", pa.array(["x"] * len(table)))
+
+
+def test_a_monitor_that_fails_takes_no_other_with_it_and_goes_on_without_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lane = open_lane(tmp_path, stream(key="k"))
-    update = type(lane.monitors).update
+    poison(monkeypatch)
+    table = keyed_rows(n_keys=3, n_rows=4 * WINDOW)
+    parts = [table.slice(start, WINDOW) for start in range(0, len(table), WINDOW)]
+    one_key = table.filter(pa.compute.equal(table["k"], "k1"))
+    spoilt = open_lane(tmp_path / "spoilt", stream(key="k"))
+    whole = open_lane(tmp_path / "whole", stream(key="k"))
+    found, expected = [], []
+    for number, part in enumerate(parts):
+        if number in (2, 7):  # before the first checkpoint, and after some
+            taken = take(spoilt, poisoned(one_key.slice(0, 150)), {"n": number})
+            assert (taken.n_rows, taken.n_failed) == (0, 150)
+            assert taken.rejected[0].reason.value == "monitor_failed"
+            assert taken.rejected[0].detail == "ZeroDivisionError: poison"
+        found += take(spoilt, part, {"n": number}).publications
+        expected += take(whole, part, {"n": number}).publications
+        if number == 4:
+            spoilt.commit()
+    assert found == expected
+    assert len(found) == 12
+    assert spoilt.failed == {}
+    spoilt.close()
+    whole.close()
 
-    def poisoned(self: Any, key: str, rows: object) -> Any:
-        if key == "k1":
-            raise ZeroDivisionError("poison")
-        return update(self, key, rows)
 
-    monkeypatch.setattr(type(lane.monitors), "update", poisoned)
-    table = keyed_rows(n_keys=3, n_rows=WINDOW)
-    taken = lane.take([table], {"n": 1}, {})
-    assert sorted(publication.key for publication in taken.publications) == ["k0", "k2"]
-    assert taken.n_failed == WINDOW
-    assert lane.failed == {"k1": "ZeroDivisionError: poison"}
+def test_a_monitor_that_fails_again_and_again_is_given_up_and_tried_again_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch)
+    table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 3 * WINDOW, 1))
+    lane = open_lane(tmp_path, stream())
+    take(lane, table.slice(0, WINDOW), {"n": 1})
+    for _ in range(MAX_TRIES):
+        assert not lane.failed
+        taken = take(lane, poisoned(table), {"n": 2})
+    assert lane.failed == {"": "ZeroDivisionError: poison"}
+    (told,) = taken.publications[0].events
+    assert told.type == "io.driftbn.monitor.failed.v1"
+    assert told.window == 1
+    assert "ZeroDivisionError: poison" in told.document["data"]["sentences"][0]
+    assert take(lane, table.slice(WINDOW, WINDOW), {"n": 3}).n_failed == WINDOW
+    assert lane.has_moved
     lane.commit()
     lane.close()
-    monkeypatch.undo()
-    lane = open_lane(tmp_path, stream(key="k"))
-    assert lane.take([table], {"n": 2}, {}).n_failed == WINDOW  # it stays failed
+    lane = open_lane(tmp_path, stream())
+    assert lane.position == {"n": 3}
+    (published,) = take(lane, table.slice(2 * WINDOW), {"n": 4}).publications
+    assert published.window == 1
+    assert [event.type for event in published.events] == ["io.driftbn.monitor.recovered.v1"]
     lane.close()
+
+
+def test_rows_of_a_chunk_that_a_checkpoint_amid_it_has_are_not_taken_again(tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 4 * WINDOW, 1))
+    whole = open_lane(tmp_path / "whole", stream())
+    expected = take(whole, table, {"n": 9}).publications
+    lane = open_lane(tmp_path / "parts", stream())
+    lane.begin({"n": 0})
+    found = lane.take(table.slice(0, 500)).publications
+    lane.commit()
+    lane.close()
+    lane = open_lane(tmp_path / "parts", stream())
+    assert lane.position == {"n": 0}
+    lane.leftover()
+    for start in range(0, len(table), 150):  # cut otherwise than before
+        lane.begin({"n": start})
+        found += take(lane, table.slice(start, 150), {"n": start + 150}).publications
+        lane.commit()
+    assert found == expected
+    lane.close()
+    whole.close()
 
 
 def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
@@ -185,7 +261,7 @@ def test_only_what_every_checkpoint_has_passed_is_released(tmp_path: Path) -> No
     lane = open_lane(tmp_path, stream())
     released = []
     for number in range(5):
-        lane.take([[{"x": "a"}]], {"n": number}, {})
+        take(lane, [{"x": "a"}], {"n": number})
         lane.commit()
         released.append(lane.released)
     assert released == [{"n": 0}, {"n": 0}, {"n": 0}, {"n": 1}, {"n": 2}]
