@@ -118,8 +118,14 @@ class HttpSource:
         self._ready = False
 
     def _chunk(self, bodies: Sequence[Body]) -> Chunk:
+        table = pa.concat_tables([body.table for body in bodies])
+        try:
+            table = table.unify_dictionaries()
+        except pa.ArrowException:  # some cannot be, or not in their type: each body by itself
+            if len(bodies) > 1:
+                self._waiting[:0] = bodies[1:]
+                return self._chunk(bodies[:1])
         start, self._sequence = self._sequence, bodies[-1].sequence
-        table = pa.concat_tables([body.table for body in bodies]).unify_dictionaries()
         return Chunk(
             "",
             table,

@@ -47,6 +47,34 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield journal
 
 
+def coded(texts: list[str | None]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(texts)), pa.int8()), pa.array(texts))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([f"a{i}" for i in range(100)], [f"b{i}" for i in range(100)]),
+        ([None, "a"], [None, "b"]),
+        ([None], [None]),
+    ],
+    ids=["too many for the codes", "null among the values", "nothing but null"],
+)
+def test_bodies_whose_dictionaries_cannot_be_joined_come_one_by_one(
+    journal: Journal, first: list[str | None], second: list[str | None]
+) -> None:
+    for texts in (first, second):
+        journal.append(pa.table({"n": range(len(texts)), "t": coded(texts)}))
+    source = source_of(journal)
+    for number, texts in enumerate((first, second), 1):
+        chunk = source.poll(0)
+        assert chunk is not None
+        assert chunk.data["t"].to_pylist() == texts
+        assert chunk.position == {"sequence": number}
+        assert chunk.start == {"sequence": number - 1}
+    assert source.poll(0) is None
+
+
 def test_small_bodies_are_joined_into_one_chunk(journal: Journal) -> None:
     for n in range(5):
         journal.append(
