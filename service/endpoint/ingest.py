@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from driftbn.errors import DataError
 from service.decoding import Decoded, Decoder
-from service.endpoint.limits import Limits, SentBody, read_body
+from service.endpoint.limits import RETRY_SECONDS, Limits, Reception, SentBody
 from service.endpoint.operations import Call, Operation, Reply, Schema, json_response
 from service.endpoint.parameters import MONITOR
 from service.endpoint.problems import PROBLEM_TYPE, ProblemError, bad_value
@@ -48,15 +48,13 @@ MAX_ROW_ERRORS: Final = 100
 """Errors of records that are told; all are counted."""
 MAX_DECODINGS: Final = 2
 """Bodies that are decoded at a time; each may need several times its size."""
-RETRY_SECONDS: Final = 1
-"""When to try again if too many send at once, or too much waits."""
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 class Ingest:
-    """Takes records, a bounded number of bodies at a time.
+    """Takes records: a bounded number of bodies at a time, counted from when they are there.
 
     Parameters
     ----------
@@ -66,6 +64,7 @@ class Ingest:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._reception = Reception(limits)
         self._n_running = 0  # only the event loop counts
         self._decoding = threading.BoundedSemaphore(MAX_DECODINGS)
 
@@ -74,9 +73,9 @@ class Ingest:
         stream = _stream(call)
         kind = _kind(call)
         key = _key(call)
-        with self._slot():
-            body = await read_body(call.request, self._limits)
-            return await run_in_threadpool(self._taken, call, stream, kind, (key, body))
+        async with self._reception.body(call.request) as body:
+            with self._slot():
+                return await run_in_threadpool(self._taken, call, stream, kind, (key, body))
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
