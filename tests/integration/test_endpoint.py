@@ -155,6 +155,50 @@ def test_a_slow_client_does_not_hold_up_others(server: EndpointServer) -> None:
         assert post(server, b'{"x": 1}\n').status == 202
 
 
+class Dribblers:
+    """Clients that send a byte of a body now and then, and come back when they are cut off."""
+
+    def __init__(self, server: EndpointServer, n_clients: int) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self._connections = [self._begun() for _ in range(n_clients)]
+        self._thread = threading.Thread(target=self._dribble)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(PATIENCE)
+        for connection in self._connections:
+            connection.close()
+
+    def _begun(self) -> socket.socket:
+        head = f"POST {RECORDS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
+        connection = connected(self._server)
+        connection.sendall(f"{head}Content-Length: {1 << 20}\r\n\r\nx".encode())
+        return connection
+
+    def _dribble(self) -> None:
+        while not self._stop.wait(0.2):
+            for place, connection in enumerate(self._connections):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    connection.close()
+                    self._connections[place] = self._begun()
+
+
+@pytest.mark.parametrize("n_slow", [LIMITS.max_ingests, 200])
+def test_good_posts_are_taken_beside_clients_that_send_a_byte_now_and_then(
+    server: EndpointServer, n_slow: int
+) -> None:
+    with Dribblers(server, n_slow):
+        answers = [post(server, b'{"x": 1}\n').status for _ in range(45)]
+
+    assert answers == [202] * 45
+
+
 def test_a_client_that_goes_away_leaves_nothing(
     server: EndpointServer, service: FakeService
 ) -> None:
@@ -398,6 +442,25 @@ def test_asking_for_the_head_of_the_events_is_answered_at_once(
 
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert service.live.n_listeners == 0
+
+
+def test_followers_do_not_keep_health_from_being_answered(service: FakeService) -> None:
+    """There are fewer places than may follow events: as few as there are with few files."""
+    settings = EndpointSettings(port=0)
+    server = EndpointServer(make_app(service, settings), settings, max_connections=20)
+    server.start()
+    connections = []
+    try:
+        for _ in range(60):
+            connections.append(connected(server))
+            connections[-1].sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for path in ("/-/healthy", "/-/ready", "/metrics"):
+            url = server.address + path
+            assert urllib3.request("GET", url, retries=False, timeout=PATIENCE).status == 200
+    finally:
+        for connection in connections:
+            connection.close()
+        server.stop(5)
 
 
 def test_followers_end_when_the_endpoint_stops(
