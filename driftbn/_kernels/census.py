@@ -126,9 +126,10 @@ def _n_neighbours(neighbours: npt.NDArray[np.bool_]) -> int:
 
 @inlined
 def _n_subsets(n_members: int, size: int) -> int:
+    """Count the subsets of a size, as far as 2**40: more are never listed."""
     count = 1
     for i in range(size):
-        count = count * (n_members - i) // (i + 1)
+        count = min(count * (n_members - i) // (i + 1), 2**40)
     return count
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn._kernels.evidence import Ints
-from driftbn.decision.cells import joint_codes
+from driftbn.decision.cells import joint_codes, n_configurations
 from driftbn.decision.outcome import Association
 from driftbn.learning.independence import Codes
 
@@ -82,7 +82,7 @@ def measure_tie(
 ) -> Tie:
     """Return the tie of a pair in the rows of some windows, given other fields."""
     n_x, n_y = int(cards[pair[0]]), int(cards[pair[1]])
-    n_strata = int(np.prod(cards[list(given)]))
+    n_strata = n_configurations(cards, given)
     counts = np.zeros(n_strata * n_x * n_y, np.int64)
     for codes in windows:
         cells = joint_codes(codes, cards, (*given, *pair))

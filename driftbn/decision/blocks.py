@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from driftbn._kernels.evidence import Ints
 from driftbn._kernels.moments import N_MOMENTS, add_pair_moments, make_moment_room
 from driftbn._kernels.states import write_cells
 from driftbn._kernels.tables import Counts
+from driftbn.decision.cells import n_configurations
 from driftbn.learning.independence import Codes
 
 KEPT_CELLS = 200_000  # of all pairs: eight megabytes
@@ -99,7 +99,7 @@ class BlockSums:
         key = members, length
         kept = self._kept.pop(key)
         if kept is None:
-            n_cells = math.prod(self.cards[list(members)].tolist())
+            n_cells = n_configurations(self.cards, members)
             kept = _Sums(0, np.zeros((n_cells, N_MOMENTS), np.int64))
         if kept.n_windows < len(self.windows):
             kept = self._with_later(kept, members, length)
@@ -109,8 +109,8 @@ class BlockSums:
     def _with_later(self, kept: _Sums, members: tuple[int, ...], length: int) -> _Sums:
         """Return the sums with the windows they lack; who asked before still has the old ones."""
         moments = kept.moments.copy()
-        *given, n_x, n_y = self.cards[list(members)].tolist()
-        room = make_moment_room(math.prod(given), n_x, n_y, length)
+        n_x, n_y = self.cards[list(members[-2:])].tolist()
+        room = make_moment_room(n_configurations(self.cards, members[:-2]), n_x, n_y, length)
         asked = np.array(members), self.cards, length, room, moments
         for codes in self.windows[kept.n_windows :]:
             add_pair_moments(codes, *asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,17 +11,39 @@ from driftbn._kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
 
+MOST_NUMBERS = 2**62  # of configurations, so that none wraps
+
+
+def n_configurations(cards: Ints, members: Sequence[int]) -> int:
+    """Return how many configurations some fields have, which may be more than 64 bits hold.
+
+    Examples
+    --------
+    >>> n_configurations(np.array([2, 5, 4]), (0, 1)), n_configurations(np.array([4]), [0] * 40)
+    (10, 1208925819614629174706176)
+    """
+    return math.prod(cards[list(members)].tolist())
+
+
 def joint_codes(codes: Codes, cards: Ints, members: Iterable[int]) -> Ints:
     """Return for each row the number of its configuration; the last member runs fastest.
+
+    Where there are too many configurations to number, those of the given rows alone are numbered,
+    in the same order.
 
     Examples
     --------
     >>> joint_codes(np.array([[0, 1], [2, 0]], np.uint8), np.array([2, 3]), (0, 1))
     array([2, 3])
     """
-    code = np.zeros(codes.shape[1], np.int64)
+    code, n_numbers = np.zeros(codes.shape[1], np.int64), 1
     for v in members:
-        code *= int(cards[v])
+        card = int(cards[v])
+        if n_numbers * card > MOST_NUMBERS:
+            met, code = np.unique(code, return_inverse=True)
+            n_numbers = len(met)
+        n_numbers *= card
+        code *= card
         code += codes[v]
     return code
 
@@ -34,8 +57,11 @@ def trimmed(members: Sequence[int], cards: Ints, room: int) -> tuple[int, ...]:
     (0, 2)
     """
     kept = sorted(members)
-    while kept and int(np.prod(cards[kept])) > room:
-        kept.remove(max(kept, key=lambda v: (int(cards[v]), v)))
+    n_left = n_configurations(cards, kept)
+    while kept and n_left > room:
+        most = max(kept, key=lambda v: (int(cards[v]), v))
+        kept.remove(most)
+        n_left //= int(cards[most])
     return tuple(kept)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from driftbn._kernels.deviance import (
     measure_change,
 )
 from driftbn._kernels.evidence import Floats
+from driftbn.decision.cells import n_configurations
 from driftbn.decision.dependence import DependenceOfGroups
 from driftbn.decision.group import LOGS, Group
 from driftbn.decision.pairs import dependence_of_pair
@@ -199,7 +199,7 @@ class Comparison:
         plan = self.plan
         given = node_set(v, members, plan.tables.cards, self.b.n_rows)
         n_states = int(plan.tables.cards[v])
-        n_cells = n_states * math.prod(plan.tables.cards[list(given)].tolist())
+        n_cells = n_states * n_configurations(plan.tables.cards, given)
         a, b = (
             np.bincount(group.sums.cells((*given, v)), minlength=n_cells).astype(np.int32)
             for group in (self.a, self.b)
@@ -233,9 +233,8 @@ class Comparison:
             return 1.0, 1.0
         cards = self.plan.tables.cards
         a, b = (GroupRows(g.sums.cells((*members, v)), g.sums.n_rows) for g in (self.a, self.b))
-        n_configurations = math.prod(cards[list(members)].tolist())
         largest = float(self.b.effects.max(initial=1.0))
-        rows = StateRows((a, b), n_configurations, int(cards[v]), largest)
+        rows = StateRows((a, b), n_configurations(cards, members), int(cards[v]), largest)
         return check_states(rows, statistics, self._logs, most)
 
     def _interaction(self, index: int, most: float) -> tuple[float, float]:

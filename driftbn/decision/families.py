@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from driftbn._kernels.evidence import Floats, Ints
-from driftbn.decision.cells import joint_codes
+from driftbn.decision.cells import joint_codes, n_configurations
 from driftbn.graph import Edge
 from driftbn.learning.independence import Codes
 
@@ -91,22 +91,18 @@ class FamilyScores:
         self, v: int, members: list[int], groups: Sequence[Sequence[Codes]]
     ) -> list[Floats]:
         """Return counts ``[configurations, levels]`` of each group, of the same configurations."""
-        card = int(self._cards[v])
-        codes = [
-            np.concatenate([joint_codes(window, self._cards, members) for window in group])
-            for group in groups
-        ]
-        room = int(np.prod(self._cards[members], dtype=np.float64))
-        if room > 4 * sum(len(code) for code in codes):
-            seen, flat = np.unique(np.concatenate(codes), return_inverse=True)
+        family = [*members, v]
+        rows = np.concatenate([window[family] for group in groups for window in group], axis=1)
+        code = joint_codes(rows, self._cards[members], range(len(members)))
+        room, card = n_configurations(self._cards, members), int(self._cards[v])
+        if room > 4 * len(code):
+            seen, code = np.unique(code, return_inverse=True)
             room = len(seen)
-            codes = np.split(flat, np.cumsum([len(code) for code in codes])[:-1])
-        tables = []
-        for code, group in zip(codes, groups, strict=True):
-            levels = np.concatenate([window[v] for window in group])
-            counts = np.bincount(code * card + levels, minlength=room * card)
-            tables.append(counts.reshape(room, card).astype(np.float64))
-        return tables
+        ends = np.cumsum([sum(window.shape[1] for window in group) for group in groups])
+        return [
+            np.bincount(cells, minlength=room * card).reshape(room, card).astype(np.float64)
+            for cells in np.split(code * card + rows[-1], ends[:-1])
+        ]
 
 
 def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:

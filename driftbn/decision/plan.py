@@ -132,11 +132,18 @@ def plan_of(
     return TestPlan(names, _make_tables(ends, sets, cards))
 
 
-def with_cards(plan: TestPlan, cards: Ints) -> TestPlan:
-    """Return the same tests over more levels."""
+def with_cards(plan: TestPlan, cards: Ints, n_rows: int) -> TestPlan:
+    """Return the same tests over more levels.
+
+    A set whose levels have become more than rows can fill, so that a pair has less than a row for
+    each cell or a node less than a row for each configuration, is trimmed.
+    """
     tables = plan.tables
     ends = list(zip(tables.source.tolist(), tables.child.tolist(), strict=True))
-    sets = [plan.given(t) for t in range(len(ends))]
+    sets = []
+    for t, (source, child) in enumerate(ends):
+        n_cells = 1 if source < 0 else int(cards[source] * cards[child])
+        sets.append(trimmed(plan.given(t), cards, n_rows // n_cells))
     return plan_of(plan.names, ends, sets, cards)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -117,6 +118,14 @@ class Regime:
         regime._recount(parts.plan)
         return regime
 
+    def branch(self) -> Regime:
+        """Return a regime that goes on from here and leaves this one as it is."""
+        branch = copy(self)  # rows and counts are shared: nobody writes to them
+        branch.levels = LevelMap.from_array(self.levels.number)
+        branch.windows = list(self.windows)
+        branch.recent = list(self.recent)
+        return branch
+
     def parts(self) -> RegimeParts:
         """Return what the regime is made of."""
         return RegimeParts(
@@ -140,10 +149,14 @@ class Regime:
         """Whether the reference takes no more windows."""
         return len(self.windows) >= self.config.reference_windows
 
+    @property
+    def _rows_per_window(self) -> int:
+        return self.pool.n_rows // len(self.windows)
+
     def read(self, window: WindowEvidence) -> Group:
         """Count a window by the tests of this regime."""
         if self.levels.learn_from(window.test):
-            self._recount(with_cards(self.plan, self.levels.cards))
+            self._recount(with_cards(self.plan, self.levels.cards, self._rows_per_window))
         codes = self.levels.apply(window.codes)
         counts = self.plan.count(window.test, codes, self.levels)
         return Group(self.plan, counts, [codes], window.effects)
@@ -220,8 +233,7 @@ class Regime:
             return
         self.learned = found.learned
         self.dag = found.learned.dag
-        n_rows = pooled.shape[1] // len(self.windows)
-        plan = make_plan(self.dag, self.levels.cards, n_rows)
+        plan = make_plan(self.dag, self.levels.cards, self._rows_per_window)
         natural = LevelMap.natural(len(pooled))
         whole = Group(plan, plan.count(found.test, pooled, natural), self.windows)
         self._take(whole)

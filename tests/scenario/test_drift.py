@@ -414,3 +414,29 @@ def test_a_rule_on_distances_has_episodes_of_its_own() -> None:
     for report in found:
         if report.decision.episode_event is EpisodeEvent.ENDED:
             assert not report.decision.drift
+
+
+def test_a_field_that_leaves_forty_correlated_ones_is_named() -> None:
+    """With 39 parents of four levels a field has more configurations than 64 bits count."""
+    names = [f"c{i:02}" for i in range(40)]
+    config = MonitorConfig(window=ROWS, learner=LearnerConfig(max_conditioning=1, census_size=1))
+    monitor, found = DriftMonitor(config), []
+    for window in range(5):
+        rng = np.random.default_rng(window)
+        factor = rng.normal(size=ROWS)
+        table = {name: factor + 0.5 * rng.normal(size=ROWS) for name in names}
+        if window >= 3:
+            table["c07"] = rng.normal(size=ROWS)
+        found += monitor.update(table)
+    assert [report.decision.level.value for report in found] == [
+        "learning",
+        "stable",
+        "stable",
+        "drift",
+        "settling",
+    ]
+    for report in found[3:]:
+        assert report.decision.edges
+        assert all("c07" in edge.pair for edge in report.decision.edges)
+        assert report.decision.nodes == ("c07",)
+    assert all(np.isfinite(change.nats) for change in monitor.calibration().visible)

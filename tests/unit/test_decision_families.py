@@ -54,6 +54,20 @@ def test_more_configurations_than_memory_has_room_for_are_scored() -> None:
     assert scores.score(0, parents) == pytest.approx(fit(np.hstack(windows), 0, parents))
 
 
+@pytest.mark.parametrize("levels", [2, 4, 5, 34, 250])
+def test_more_configurations_than_a_number_counts_are_scored(levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    driver = rng.integers(0, 2, 400)
+    parents = np.where(rng.random((130, 400)) < 0.01, levels - 1, driver)
+    codes = np.vstack([driver ^ (rng.random(400) < 0.1), parents]).astype(np.uint8)
+    older, newer = codes[:, :250], codes[:, 250:]
+    cards = np.full(131, levels)
+    many = frozenset(range(1, 131))
+    alone = FamilyScores([newer], cards)
+    assert alone.score(0, many) == pytest.approx(fit(newer, 0, many))
+    assert FamilyScores([newer], cards, [older]).score(0, many) >= alone.score(0, many)
+
+
 def test_levels_that_no_row_has_cost_nothing() -> None:
     windows = draw_windows([2, 2], 2)
     parents = frozenset({1})

@@ -179,11 +179,34 @@ def check_layout(plan: Plan, sizes: np.ndarray) -> None:
 
 def test_a_plan_keeps_its_tests_over_more_levels() -> None:
     plan = make_plan(DAG, cards(2, 2, 2, 2, 1), 200)
-    wider = with_cards(plan, cards(2, 9, 2, 3, 2))
+    wider = with_cards(plan, cards(2, 9, 2, 3, 2), 200)
     assert ties(wider) == ties(plan)
     assert [wider.given(v) for v in range(5)] == [plan.given(v) for v in range(5)]
     check_layout(wider, cards(2, 9, 2, 3, 2))
     check_layout(plan, cards(2, 2, 2, 2, 1))
+
+
+def test_sets_of_any_number_of_parents_are_trimmed_to_the_rows() -> None:
+    names = [f"v{i:02}" for i in range(40)]
+    dag = Dag(names, [(x, y) for x, y in combinations(names, 2)])
+    for levels in (2, 4, 5, 34):
+        plan = make_plan(dag, cards(*[levels] * 40), 2000)
+        check_layout(plan, cards(*[levels] * 40))
+        strata, ends = plan.tables.strata[40:].astype(int), levels**2
+        assert np.all((strata == 1) | (strata * ends * 5 <= 2000))
+        assert np.all(plan.tables.strata[:40] * 10 <= 2000)
+        assert plan.tables.strata.min() >= 1
+
+
+def test_sets_whose_levels_become_too_many_for_the_rows_are_trimmed() -> None:
+    names = [f"v{i:02}" for i in range(12)]
+    dag = Dag(names, [(x, y) for x, y in combinations(names, 2)])
+    plan = make_plan(dag, cards(*[2] * 12), 5000)
+    wider = with_cards(plan, cards(*[34] * 12), 5000)
+    check_layout(wider, cards(*[34] * 12))
+    assert max(len(plan.given(t)) for t in range(len(plan.tables.child))) == 8
+    assert np.diff(wider.tables.first).max() <= 5000 * 34
+    assert [wider.tie(i) for i in range(wider.n_ties)] == [plan.tie(i) for i in range(plan.n_ties)]
 
 
 def test_a_plan_of_one_node_has_no_ties() -> None:
