@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,16 +15,15 @@ from driftbn.config import Knowledge
 from driftbn.decision.decider import CountDecider
 from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.outcome import DriftDecision
 from driftbn.decision.secondary import HammingDecider, make_secondary
 from driftbn.decision.shadow import gets_unit
-from driftbn.diff import compare
+from driftbn.diff import StructureDiff, compare
 from driftbn.display import SteadyEdges
 from driftbn.errors import ConfigError
-from driftbn.graph import Dag
+from driftbn.graph import Dag, Pdag
 from driftbn.intake import Encoded, Intake
-from driftbn.learning import LearnedStructure, StructureLearner, extend_to_dag
-from driftbn.learning.knowledge import apply_knowledge
+from driftbn.learning import LearnedStructure, SearchCost, StructureLearner, extend_to_dag
+from driftbn.learning.knowledge import apply_knowledge, knowledge_about
 from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.records import SchemaEvent
 from driftbn.report import Timings, WarmAudit, WindowReport
@@ -52,6 +53,8 @@ from driftbn.window_facts import (
     shadow_look,
     twin_names,
 )
+
+_log = logging.getLogger("driftbn")
 
 
 class DriftMonitor:
@@ -105,13 +108,13 @@ class DriftMonitor:
         self.config = config or MonitorConfig(window=WindowConfig() if window is None else window)
         self._clock = clock
         _check_knowledge(self.config.knowledge)
-        self._learner = StructureLearner(self.config.learner, self.config.knowledge, clock)
         self._reset()
 
     def _reset(self) -> None:
         config = self.config
         self._intake = Intake(config)
         self._buffer: WindowBuffer | None = None
+        self._learner = StructureLearner(config.learner, config.knowledge, self._clock)
         self._decider = CountDecider(config.decision, self._learner)
         self._secondary: HammingDecider | None = None
         self._episodes = Episodes()  # of a secondary rule; the decider has its own
@@ -154,11 +157,18 @@ class DriftMonitor:
             DataFrame, Arrow table or record batch, list of dicts, or dict of columns, with any
             number of rows; or an ``EncodedTable`` in the monitor's own schema, which is fastest.
 
+        Returns
+        -------
+        tuple of WindowReport
+            A window that cannot be judged is undecided, with the reason; it is never an error.
+
         Raises
         ------
         DataError
             If a record cannot be read; nothing of the batch is taken in. With
             ``on_error="reject_rows"`` such records are left out and counted instead.
+        KnowledgeError
+            If ``config.knowledge`` names a field that the stream does not have.
         """
         return self._take(self._intake.take(batch))
 
@@ -236,6 +246,7 @@ class DriftMonitor:
         config = self.config
         self._intake = Intake.from_state(config, values["intake"])
         if values["buffer"] is not None:
+            self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
         self._decider = read_decider(values["decider"], config.decision, self._learner)
         if self._secondary is not None:
@@ -258,6 +269,7 @@ class DriftMonitor:
         if encoded is None:
             return ()
         if self._buffer is None:
+            self._apply_knowledge()
             self._buffer = WindowBuffer(self.config.windows, len(encoded.codes))
         n_before = self._buffer.n_records
         windows = self._buffer.append(encoded.codes, encoded.times)
@@ -272,7 +284,24 @@ class DriftMonitor:
         self._events = merged_events(self._events, rest)
         return tuple(reports)
 
+    def _apply_knowledge(self) -> None:
+        """Leave aside what is known of columns that are no variables, once that is known."""
+        assert self._intake.schema is not None
+        schema, knowledge = self._intake.schema, self.config.knowledge
+        apply_knowledge(knowledge, schema.names, [item.name for item in schema.excluded])
+        self._learner.knowledge = knowledge_about(knowledge, schema.names)
+
     def _report(self, window: Window) -> WindowReport:
+        """Report on a window; where that fails, all is as if the window had not come."""
+        try:
+            report = self._judge(window)
+        except Exception as error:  # whatever the values are, the next window is judged as usual
+            _log.warning("window %d could not be judged", window.index, exc_info=error)
+            report = self._undecided(window, f"{type(error).__name__}: {error}")
+        self._events = ()
+        return report
+
+    def _judge(self, window: Window) -> WindowReport:
         assert self._intake.schema is not None
         schema = self._intake.schema
         started = self._clock()
@@ -281,10 +310,9 @@ class DriftMonitor:
         usable = evidence.learned.overrun is None
         known = evidence.learned if usable or self._previous is None else self._previous
         dag = extend_to_dag(known.graph, self._dag)
-        diff = compare(self._dag or dag, dag)
         before = known if self._previous is None else self._previous
-        shadow = replace(self._decider.shadow)
-        decision = self._decide(window, evidence, diff.hamming)
+        decider, steady = self._decider.branch(), copy(self._steady)
+        decision = decider.decide(window.index, evidence, fresh=self._is_fresh(window))
         report = WindowReport(
             index=window.index,
             rows=window.n_rows,
@@ -292,7 +320,7 @@ class DriftMonitor:
             last_record=window.last_record,
             graph=known.graph,
             dag=dag,
-            diff=diff,
+            diff=compare(self._dag or dag, dag),
             class_diff=compare(before.graph, known.graph),
             decision=decision,
             cost=evidence.learned.cost,
@@ -305,14 +333,52 @@ class DriftMonitor:
             twins=twin_names(evidence),
             overrun=evidence.learned.overrun,
             audit=self._audit(window, evidence),
-            shadow=shadow_look(shadow, self._decider.shadow),
+            shadow=shadow_look(self._decider.shadow, decider.shadow),
             missing=missing_shares(window, schema),
             target=self.config.target,
             blanket=blanket_of(self.config.target, dag),
-            displayed=None if self._steady is None else self._steady.update(evidence),
+            displayed=None if steady is None else steady.update(evidence),
         )
-        self._previous, self._dag, self._events = known, dag, ()
-        return report
+        # From here on nothing fails.
+        if self._is_fresh(window) or decision.drift:
+            self._taken_until = window.last_record
+        self._previous, self._dag, self._decider, self._steady = known, dag, decider, steady
+        return self._by_secondary(report)
+
+    def _by_secondary(self, report: WindowReport) -> WindowReport:
+        """Put the decision of a secondary rule in the place of that by counts, if there is one."""
+        if self._secondary is None:
+            return report
+        drift = self._secondary.update(report.index, report.diff.hamming)
+        decision = secondary_decision(report.decision, report.index, self._episodes, drift=drift)
+        return replace(report, decision=decision)
+
+    def _undecided(self, window: Window, reason: str) -> WindowReport:
+        """Report that a window could not be judged; its graph is the one from before."""
+        assert self._intake.schema is not None
+        schema = self._intake.schema
+        decision = self._decider.undecided(reason)
+        dag = self._dag or Dag(schema.names)
+        return WindowReport(
+            index=window.index,
+            rows=window.n_rows,
+            first_record=window.first_record,
+            last_record=window.last_record,
+            graph=Pdag(schema.names) if self._previous is None else self._previous.graph,
+            dag=dag,
+            diff=StructureDiff(),
+            class_diff=StructureDiff(),
+            decision=decision if self._secondary is None else self._episodes.go_on(decision),
+            cost=SearchCost(()),
+            start=window.start,
+            end=window.end,
+            events=self._events,
+            excluded=excluded_columns(schema),
+            missing=missing_shares(window, schema),
+            target=self.config.target,
+            blanket=blanket_of(self.config.target, dag),
+            displayed=None if self._steady is None else self._steady.edges,
+        )
 
     def _learn(self, window: Window, previous: LearnedStructure | None) -> WindowEvidence:
         assert self._intake.schema is not None
@@ -323,16 +389,6 @@ class DriftMonitor:
             previous,
             dependent_rows=self.config.decision.dependent_rows,
         )
-
-    def _decide(self, window: Window, evidence: WindowEvidence, hamming: int) -> DriftDecision:
-        fresh = self._is_fresh(window)
-        decision = self._decider.decide(window.index, evidence, fresh=fresh)
-        if fresh or decision.drift:
-            self._taken_until = window.last_record
-        if self._secondary is None:
-            return decision
-        drift = self._secondary.update(window.index, hamming)
-        return secondary_decision(decision, window.index, self._episodes, drift=drift)
 
     def _is_fresh(self, window: Window) -> bool:
         """Whether a window shares no rows with one that the decider has taken in."""

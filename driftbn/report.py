@@ -76,7 +76,7 @@ class WindowReport:
         Smallest and largest event time in seconds since the epoch, if there are any.
     graph
         The equivalence class (CPDAG) learned on this window; the previous one if the search was
-        stopped by a limit.
+        stopped by a limit or the window could not be judged.
     dag
         A DAG of it that keeps the previous window's directions where the class allows.
     diff

@@ -36,5 +36,6 @@ def secondary_decision(
         episode_event=None,
         since=None,
         recurring=False,
+        reason=None,
     )
     return episodes.alarm(index, plain) if drift else episodes.quiet(plain)

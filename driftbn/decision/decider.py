@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from driftbn.decision.evidence import WindowEvidence
 from driftbn.decision.group import Group
 from driftbn.decision.naming import Naming, name_changes
 from driftbn.decision.outcome import (
+    TOO_FEW_ROWS,
     DriftDecision,
     DriftLevel,
     Family,
@@ -92,6 +94,28 @@ class CountDecider:
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
 
+    def branch(self) -> CountDecider:
+        """Return a decider that goes on from here and leaves this one as it is."""
+        branch = copy(self)
+        branch.regime = self.regime and self.regime.branch()
+        branch.left = self.left and branch.regime  # while it settles, the regime is the one left
+        branch.archive = [regime.branch() for regime in self.archive]
+        branch.episodes = replace(self.episodes)
+        branch.shadow = replace(self.shadow)
+        return branch
+
+    def undecided(self, reason: str) -> DriftDecision:
+        """Return the decision on a window that cannot be judged, of which nothing is taken in."""
+        decision = DriftDecision(
+            DriftLevel.UNDECIDED,
+            self.config.level,
+            min_effect=self.config.min_effect,
+            regime=0 if self.regime is None else self.regime.number,
+            reference_windows=0 if self.regime is None else len(self.regime.windows),
+            reason=reason,
+        )
+        return self.episodes.go_on(decision)
+
     def decide(self, index: int, window: WindowEvidence, *, fresh: bool = True) -> DriftDecision:
         """Judge one window, and take it in.
 
@@ -152,7 +176,8 @@ class CountDecider:
         if judged.verdict.p_value <= self.config.level:
             return self._reject(index, judged, window, fresh=fresh)
         if not judged.verdict.comparison.has_tests:
-            return self.episodes.go_on(self._decision(DriftLevel.UNDECIDED, regime, judged.verdict))
+            decision = self._decision(DriftLevel.UNDECIDED, regime, judged.verdict)
+            return self.episodes.go_on(replace(decision, reason=TOO_FEW_ROWS))
         self._look_at_shadow(index, regime, group)
         decision = self._decision(DriftLevel.STABLE, regime, judged.verdict)
         return self._stay(decision, judged, fresh=fresh)

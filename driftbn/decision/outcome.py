@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from driftbn.graph import Edge
 
+TOO_FEW_ROWS = "there are too few records for any test"
+
 
 class DriftLevel(StrEnum):
     """What the decision on one window comes to."""
@@ -22,7 +24,7 @@ class DriftLevel(StrEnum):
     SETTLING = "settling"
     """The window after a drift: it refines the naming and starts the new reference."""
     UNDECIDED = "undecided"
-    """The window has too few rows for any test."""
+    """The window cannot be judged, for the reason given."""
 
 
 class DriftKind(StrEnum):
@@ -230,6 +232,9 @@ class DriftDecision:
         The largest design effect among the fields of the window.
     reference_windows
         How many windows the reference held.
+    reason
+        Why the window is undecided: ``TOO_FEW_ROWS``, or type and message of the error that came
+        up. ``None`` if it is not.
     """
 
     level: DriftLevel
@@ -251,6 +256,12 @@ class DriftDecision:
     recurring: bool = False
     design_effect: float = 1.0
     reference_windows: int = 0
+    reason: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error came up, so that nothing of the window was taken in."""
+        return self.reason not in (None, TOO_FEW_ROWS)
 
     @property
     def drift(self) -> bool:

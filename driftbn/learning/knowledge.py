@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,16 @@ def apply_knowledge(
             raise KnowledgeError("required", (source, target), "an edge that is not forbidden")
         required[place[source], place[target]] = True
     return KnownEdges(required, closed | required.T)
+
+
+def knowledge_about(knowledge: Knowledge, names: Collection[str]) -> Knowledge:
+    """Return what is known of some variables alone."""
+    required, forbidden = (
+        [edge for edge in edges if edge[0] in names and edge[1] in names]
+        for edges in (knowledge.required, knowledge.forbidden)
+    )
+    tiers = ([name for name in tier if name in names] for tier in knowledge.tiers)
+    return Knowledge(required, forbidden, tiers)
 
 
 def _places(place: dict[str, int], tier: Sequence[str]) -> list[int]:

@@ -162,7 +162,9 @@ def _levels(event: SchemaEvent) -> str:
 def advice_of(report: WindowReport) -> list[str]:
     """Return what a reader may do now."""
     found = _advice_on_change(report)
-    if report.decision.level is DriftLevel.UNDECIDED or report.decision.n_undecided:
+    if report.decision.failed:
+        found.append("Please report this error; if it comes again, keep the records of a window.")
+    elif report.decision.level is DriftLevel.UNDECIDED or report.decision.n_undecided:
         found.append("Larger windows would show smaller changes.")
     if report.overrun is not None:
         setting = "deadline_seconds" if report.overrun is Overrun.DEADLINE else "max_tests"

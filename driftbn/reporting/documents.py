@@ -133,6 +133,7 @@ def decision_to_dict(decision: DriftDecision) -> dict[str, object]:
         "recurring": bool(decision.recurring),
         "design_effect": number(decision.design_effect),
         "reference_windows": int(decision.reference_windows),
+        "reason": decision.reason,
     }
 
 

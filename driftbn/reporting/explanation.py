@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from driftbn.decision.outcome import DriftDecision, DriftLevel, EpisodeEvent
+from driftbn.decision.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
 from driftbn.reporting.caveats import (
     advice_of,
     caveat_sentences,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SMALLEST_P = 1e-300  # a p-value of 0 has only been rounded to it
 
+_AFTER_FAILURE = "The graph shown is the one from before; the next window is judged as usual."
 _WIDTH = 80  # columns of a terminal that has not been touched
 
 
@@ -114,7 +115,7 @@ def _headline(report: WindowReport) -> str:
         case DriftLevel.LEARNING:
             return f"{window}: learning, there is nothing yet to compare with."
         case DriftLevel.UNDECIDED:
-            return f"{window}: undecided, there are too few records for any test."
+            return f"{window} could not be judged: {decision.reason or TOO_FEW_ROWS}."
 
 
 def _settled(decision: DriftDecision) -> str:
@@ -165,7 +166,8 @@ def _level_sentences(report: WindowReport) -> list[str]:
         case DriftLevel.STABLE:
             return _strongest_sign(decision) + _regime(decision)
         case DriftLevel.UNDECIDED:
-            return ["Nothing is known of this window: neither change nor calm."]
+            nothing = "Nothing is known of this window: neither change nor calm."
+            return [nothing, _AFTER_FAILURE] if decision.failed else [nothing]
         case DriftLevel.LEARNING:
             return []
 
@@ -249,7 +251,7 @@ def _episode_sentences(decision: DriftDecision) -> list[str]:
 
 
 def _raw_sentences(report: WindowReport) -> list[str]:
-    if report.decision.level is DriftLevel.LEARNING or report.degraded:
+    if report.decision.level is DriftLevel.LEARNING or report.degraded or report.decision.failed:
         return []
     raw = report.diff.hamming
     differ = f"differ in {counted(raw, 'dependency', 'dependencies')}" if raw else "do not differ"

@@ -117,6 +117,7 @@ _DECISION = record(
         "recurring": FLAG,
         "design_effect": _NUMBER_OR_NULL,
         "reference_windows": WHOLE,
+        "reason": optional(TEXT),
     }
 )
 _COST = record(

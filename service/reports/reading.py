@@ -123,6 +123,7 @@ def decision_from_dict(document: Mapping[str, Any]) -> DriftDecision:
         alpha=_number(document["alpha"]),
         effect=_number(document["effect"]),
         min_effect=_number(document["min_effect"]),
+        reason=document.get("reason"),  # a report of an earlier version has none
         **{name: document[name] for name in plain},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from driftbn.errors import DataError, FormatError
 from driftbn.network import BayesianNetwork
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
+from driftbn.schema import SchemaConfig
 
 SIZE = 250
 Reports = list[WindowReport]
@@ -678,6 +680,140 @@ def test_a_restored_monitor_is_as_degraded_as_the_other() -> None:
         reports += monitor.update(batch)
         monitor = restored(monitor)
     assert dicts(reports) == dicts(whole)
+
+
+# --- windows that cannot be judged ------------------------------------------------------------
+
+
+class BrokenClock:
+    """A clock that breaks once, after some looks at it."""
+
+    def __init__(self) -> None:
+        self.breaks_in = 0
+
+    def __call__(self) -> float:
+        self.breaks_in -= 1
+        if not self.breaks_in:
+            raise OSError("the clock is broken")
+        return 0.0
+
+
+LOOKS = 5  # at the clock for each window, from its start until it is decided
+BROKEN = "OSError: the clock is broken"
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "sliding"])
+def test_a_window_that_fails_is_undecided_and_leaves_no_trace(name: str) -> None:
+    table, states = drifting(), set()
+    until, after = table.iloc[: 10 * SIZE], table.iloc[11 * SIZE :]
+    for look in range(1, LOOKS + 1):
+        clock = BrokenClock()
+        monitor = DriftMonitor(CONFIGS[name], clock=clock)
+        *_, before = monitor.update(until)
+        clock.breaks_in = look
+        (failed,) = monitor.update(table.iloc[10 * SIZE : 11 * SIZE])
+        assert (failed.decision.level.value, failed.decision.reason) == ("undecided", BROKEN)
+        assert (failed.graph, failed.dag) == (before.graph, before.dag)
+        assert (failed.diff.hamming, failed.decision.drift) == (0, False)
+        assert (failed.decision.episode, failed.displayed) == (
+            before.decision.episode,
+            before.displayed,
+        )
+        assert covered([failed]) == whole_windows(11)[10:]
+        states.add(monitor.snapshot())
+    assert len(states) == 1
+    unbroken = DriftMonitor(CONFIGS[name])
+    unbroken.update(until)
+    for report, other in zip(monitor.update(after), unbroken.update(after), strict=True):
+        assert report.graph == other.graph
+        assert report.decision.level == other.decision.level
+        assert report.decision.p_value == other.decision.p_value
+        assert report.decision.edges == other.decision.edges
+
+
+def test_the_first_window_may_fail() -> None:
+    clock = BrokenClock()
+    clock.breaks_in = 2
+    monitor = DriftMonitor(MonitorConfig(window=SIZE, target="dysp"), clock=clock)
+    failed, first, second = monitor.update(drifting().iloc[: 3 * SIZE])
+    assert (failed.decision.reason, failed.graph.skeleton) == (BROKEN, frozenset())
+    assert (first.index, first.decision.level.value) == (1, "learning")
+    assert second.decision.level.value == "stable"
+
+
+def test_a_failed_window_is_told_in_plain_words() -> None:
+    clock = BrokenClock()
+    monitor = DriftMonitor(MonitorConfig(window=SIZE), clock=clock)
+    monitor.update(drifting().iloc[: 7 * SIZE])
+    clock.breaks_in = 3
+    (failed,) = monitor.update(drifting().iloc[7 * SIZE : 8 * SIZE])
+    explanation = failed.explain()
+    assert explanation.headline == f"Window 7 could not be judged: {BROKEN}."
+    assert "The graph shown is the one from before" in " ".join(explanation.sentences)
+    assert "Larger windows" not in str(explanation)
+    assert f"Window 7 could not be judged: {BROKEN}." in failed.to_html()
+    assert json.loads(json.dumps(failed.to_dict()))["decision"]["reason"] == BROKEN
+
+
+def odd_column(rng: np.random.Generator, n_rows: int) -> np.ndarray:
+    """Return values of one of many kinds, none of them fit for much."""
+    one = np.arange(n_rows) == rng.integers(0, n_rows)
+    edges = np.array([np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324])
+    kinds: list[Callable[[], np.ndarray]] = [
+        lambda: np.full(n_rows, "a", object),
+        lambda: np.full(n_rows, None, object),
+        lambda: np.where(one, "x", None),
+        lambda: rng.normal(size=n_rows) * 10.0 ** rng.integers(-300, 300),
+        lambda: rng.choice(edges, n_rows),
+        lambda: rng.integers(-(2**63), 2**63 - 1, n_rows),
+        lambda: rng.integers(0, 250, n_rows).astype(str).astype(object),
+        lambda: np.where(rng.random(n_rows) < 0.5, None, rng.integers(0, 3, n_rows)),
+        lambda: np.repeat(rng.integers(0, 4, n_rows), 7)[:n_rows],
+        lambda: rng.random(n_rows) < 0.5,
+    ]
+    return kinds[rng.integers(len(kinds))]()
+
+
+ODD_CONFIGS = [
+    MonitorConfig(decision=DecisionConfig(shadow_share=1.0), audit_share=1.0, hysteresis=True),
+    MonitorConfig(decision=DecisionConfig(quiet_returns=True), target="c1"),
+    MonitorConfig(schema=SchemaConfig(max_levels=250, numeric_bins=250)),
+    MonitorConfig(rule="threshold", threshold=0, learner=LearnerConfig(max_tests=20)),
+    MonitorConfig(knowledge=Knowledge(required=[("c0", "c1")])),
+]
+
+
+@given(
+    size=st.sampled_from([1, 2, 5, 10, 64, 65, 300]),
+    n_fields=st.integers(2, 6),
+    config=st.sampled_from(ODD_CONFIGS),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_values_make_a_window_fail(
+    size: int, n_fields: int, config: MonitorConfig, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    monitor, reports = DriftMonitor(replace(config, window=size)), []
+    for _ in range(8):
+        table = {f"c{i}": odd_column(rng, size) for i in range(n_fields)}
+        if rng.random() < 0.3:
+            table["c1"] = table["c0"]
+        reports += monitor.update(table)
+    assert len(reports) == 8
+    assert not any(report.decision.failed for report in reports)
+    assert restored(monitor).snapshot() == monitor.snapshot()
+
+
+def test_what_is_known_of_a_field_that_is_left_out_is_left_aside() -> None:
+    table = drifting().assign(id=[f"k{i}" for i in range(len(drifting()))])
+    knowledge = Knowledge(required=[("id", "smoke")], tiers=[["id"], ["smoke"]])
+    known = DriftMonitor(MonitorConfig(window=SIZE, knowledge=knowledge))
+    reports = feed(known, pieces(table.iloc[: 5 * SIZE], SIZE))
+    reports += restored(known).update(table.iloc[5 * SIZE :])
+    plain = DriftMonitor(window=SIZE).update(table)
+    assert [report.graph for report in reports] == [report.graph for report in plain]
+    assert [report.decision for report in reports] == [report.decision for report in plain]
 
 
 # --- memory -----------------------------------------------------------------------------------
