@@ -51,6 +51,7 @@ from driftbn.window_facts import (
     excluded_columns,
     missing_shares,
     shadow_look,
+    told_events,
     twin_names,
 )
 
@@ -295,7 +296,7 @@ class DriftMonitor:
         """Report on a window; where that fails, all is as if the window had not come."""
         try:
             report = self._judge(window)
-        except Exception as error:  # whatever the values are, the next window is judged as usual
+        except Exception as error:  # noqa: BLE001 - whatever the values, the stream goes on
             _log.warning("window %d could not be judged", window.index, exc_info=error)
             report = self._undecided(window, f"{type(error).__name__}: {error}")
         self._events = ()
@@ -328,7 +329,7 @@ class DriftMonitor:
             start=window.start,
             end=window.end,
             conflicts=evidence.learned.conflicts,
-            events=self._events,
+            events=told_events(self._events, window, schema),
             excluded=excluded_columns(schema),
             twins=twin_names(evidence),
             overrun=evidence.learned.overrun,
@@ -372,7 +373,7 @@ class DriftMonitor:
             cost=SearchCost(()),
             start=window.start,
             end=window.end,
-            events=self._events,
+            events=told_events(self._events, window, schema),
             excluded=excluded_columns(schema),
             missing=missing_shares(window, schema),
             target=self.config.target,

@@ -6,11 +6,12 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftbn.encoding.canonical import is_missing
 from driftbn.encoding.codes import check_missing, encode_factor, encode_numbers, stack
 from driftbn.encoding.columns import read_column
 from driftbn.encoding.factors import (
@@ -39,7 +40,7 @@ class SchemaEventKind(StrEnum):
     NEW_LEVEL = "new_level"
     """Values that are none of the levels; they were encoded as ``__other__``."""
     NEW_COLUMN = "new_column"
-    """A column that the schema neither has nor excludes; it was left out."""
+    """A column that the schema neither has nor excludes for good; it was left out."""
     MISSING_COLUMN = "missing_column"
     """A variable without a column; it was encoded as ``__missing__``."""
 
@@ -129,8 +130,8 @@ def infer_and_encode(
     """Infer a schema from a table and encode the table with it, in one pass.
 
     Variables are sorted by name and levels by ``level_key``, so neither the order of rows nor that
-    of columns matters. A constant, duplicate, id-like, temporal or empty column is left out and
-    listed in ``schema.excluded``. With a single row every column is constant, and none is left.
+    of columns matters. A constant, duplicate, id-like, temporal, rare or empty column is left out
+    and listed in ``schema.excluded``. With a single row every column is constant, and none is left.
 
     Parameters
     ----------
@@ -207,11 +208,20 @@ def encode(data: object, schema: Schema, *, names: Sequence[str] | None = None) 
 
 
 def _new_columns(table: Table, schema: Schema) -> list[SchemaEvent]:
-    known = {*schema.names, *(exclusion.name for exclusion in schema.excluded)}
-    return [
-        SchemaEvent(SchemaEventKind.NEW_COLUMN, name, n_rows=table.n_rows)
-        for name in table.columns.keys() - known
-    ]
+    """Return the columns that are new, and those that were too rare and have values."""
+    n_rows = {
+        name: _n_values(table.columns[name]) if name in schema.rare else table.n_rows
+        for name in table.columns.keys() - set(schema.expected)
+    }
+    new = SchemaEventKind.NEW_COLUMN
+    return [SchemaEvent(new, name, n_rows=n) for name, n in n_rows.items() if n]
+
+
+def _n_values(raw: Any) -> int:
+    """Count the cells of a raw column that have a value, whether or not it can be read."""
+    if hasattr(raw, "null_count"):
+        return len(raw) - int(raw.null_count)
+    return sum(value is not None and not is_missing(value) for value in raw)
 
 
 def _absent(variable: Variable, n_rows: int, policy: MissingPolicy) -> tuple[bytes, SchemaEvent]:

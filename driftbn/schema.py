@@ -24,6 +24,15 @@ __all__ = [
     "VariableKind",
 ]
 
+MIN_PRESENT_ROWS: Final = 10
+"""Rows with a value from which on something can be tested of a field.
+
+With fewer, whatever the other field is, a cell of the fourfold table of having a value and one of
+its levels has an expected count below 5, where chi-square does not hold (Cochran 1954).
+"""
+RARE_SHARE: Final = 0.05
+"""Share of the rows from which on a field is kept in any case: small windows are pooled."""
+
 _FORMAT: Final = "driftbn.schema"
 _VERSION: Final = 1
 
@@ -41,6 +50,19 @@ class ExclusionReason(StrEnum):
     """No row has a value."""
     TEMPORAL = "temporal"
     """Dates, times or durations, which move on by themselves; derive hour or weekday instead."""
+    RARE = "rare"
+    """Too few rows have a value for any test. Such fields all seem to determine each other."""
+
+
+def is_rare(n_present: int, n_rows: int) -> bool:
+    """Return whether values in so many rows are too few for any test.
+
+    Examples
+    --------
+    >>> is_rare(9, 5000), is_rare(10, 5000), is_rare(5, 100)
+    (True, False, False)
+    """
+    return n_present < MIN_PRESENT_ROWS and n_present < RARE_SHARE * n_rows
 
 
 @dataclass(frozen=True, order=True)
@@ -111,6 +133,16 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The names of the variables, sorted."""
         return tuple(v.name for v in self.variables)
+
+    @cached_property
+    def rare(self) -> frozenset[str]:
+        """The excluded columns that had too few values, and may have more later."""
+        return frozenset(e.name for e in self.excluded if e.reason is ExclusionReason.RARE)
+
+    @cached_property
+    def expected(self) -> tuple[str, ...]:
+        """The columns whose values are no news: the variables, then those excluded for good."""
+        return (*self.names, *(e.name for e in self.excluded if e.name not in self.rare))
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -7,8 +7,9 @@ import numpy as np
 from driftbn.decision.evidence import WindowEvidence
 from driftbn.decision.shadow import Shadow
 from driftbn.graph import Dag
+from driftbn.records import SchemaEvent
 from driftbn.report import ShadowLook
-from driftbn.schema import Schema
+from driftbn.schema import Schema, is_rare
 from driftbn.window import Window
 
 
@@ -23,6 +24,17 @@ def missing_shares(window: Window, schema: Schema) -> tuple[tuple[str, float], .
 def excluded_columns(schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return the columns that are no variables, each with the reason."""
     return tuple((item.name, item.reason.value) for item in schema.excluded)
+
+
+def told_events(
+    events: tuple[SchemaEvent, ...], window: Window, schema: Schema
+) -> tuple[SchemaEvent, ...]:
+    """Return the events of a window, without columns that were too rare and still are."""
+    return tuple(
+        event
+        for event in events
+        if event.column not in schema.rare or not is_rare(event.n_rows, window.n_rows)
+    )
 
 
 def twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:

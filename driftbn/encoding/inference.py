@@ -28,7 +28,7 @@ from driftbn.encoding.factors import (
     used,
 )
 from driftbn.encoding.tables import Table
-from driftbn.schema import Exclusion, ExclusionReason, Schema, SchemaConfig
+from driftbn.schema import Exclusion, ExclusionReason, Schema, SchemaConfig, is_rare
 from driftbn.variables import OTHER, RESERVED, Variable, VariableKind, level_key, sorted_levels
 
 _LARGEST: Final = sys.float_info.max
@@ -57,6 +57,8 @@ def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np
         raw = table.columns[name]
         column = raw if isinstance(raw, Times) else read_column(name, raw)
         found = _infer(name, column, config)
+        if isinstance(found, Inferred):
+            found = _if_common(found)
         if isinstance(found, Exclusion):
             excluded.append(found)
         else:
@@ -113,6 +115,16 @@ def _infer(name: str, column: Column, config: SchemaConfig) -> Inferred | Exclus
     present = column.present
     id_like = _id_like_numbers(name, present, config)
     return id_like or _infer_numbers(name, column, present, config)
+
+
+def _if_common(found: Inferred) -> Inferred | Exclusion:
+    """Leave out a variable that has values, but too few for any test."""
+    n_rows = len(found.row)
+    n_present = n_rows - found.row.count(found.variable.missing_code)
+    if n_present and is_rare(n_present, n_rows):
+        detail = f"a value in {n_present} of {n_rows} rows"
+        return Exclusion(found.variable.name, ExclusionReason.RARE, detail)
+    return found
 
 
 def _id_like_factor(

@@ -149,7 +149,8 @@ def event_sentence(event: SchemaEvent) -> str:
         end = "it counts as other" if event.n_levels == 1 else "they count as other"
         return f"{column} has {values} never seen before{named}{where}; {end}."
     if event.kind is SchemaEventKind.NEW_COLUMN:
-        return f"There is a column {column} that was not there before{where}; it is left out."
+        new = f"There is a column {column} that was not there before, or hardly"
+        return f"{new}{where}; it is left out."
     return f"The column {column} is absent{where}; it counts as missing there."
 
 

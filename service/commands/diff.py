@@ -27,7 +27,7 @@ _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}
 _EVENTS = {
     SchemaEventKind.NEW_LEVEL: "has values that the first table has not",
-    SchemaEventKind.NEW_COLUMN: "is not in the first table and was left out",
+    SchemaEventKind.NEW_COLUMN: "is not in the first table, or hardly, and was left out",
     SchemaEventKind.MISSING_COLUMN: "is only in the first table",
 }
 

@@ -17,9 +17,8 @@ from service.decoding.scan_words import MIX_HIGH, MIX_LOW, WORD_BYTES
 
 def fields_of(schema: Schema) -> Fields:
     """Return the names that are no event, first those of variables."""
-    excluded = (exclusion.name for exclusion in schema.excluded)
     # A field without a name is left out wherever records are read.
-    names = list(dict.fromkeys((*schema.names, *excluded, "")))
+    names = list(dict.fromkeys((*schema.expected, "")))
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
     slots = np.full(_power_of_two(4 * len(names)), -1, np.int64)
     for number, text in enumerate(texts):

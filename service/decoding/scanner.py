@@ -114,7 +114,7 @@ class Scanner:
 
     def encode(self, records: Sequence[Record]) -> NDArray[np.uint8] | None:
         """Return the codes of records; ``None`` if one of them is an event or is refused."""
-        known = {*self.schema.names, *(exclusion.name for exclusion in self.schema.excluded)}
+        known = set(self.schema.expected)
         if any(not known.issuperset(record) for record in records):
             return None
         parts = []

@@ -73,7 +73,7 @@ def _add_numbers(found: Dashboard) -> None:
     state = number(
         "Last window",
         "What the last window was called: learning, stable, negligible, drift, settling (the window"
-        " after a drift) or undecided (too few records).",
+        " after a drift) or undecided (too few records, or an error).",
         Query(f"driftbn_state{{{MINE}}} == 1", "{{state}}"),
     )
     found.with_panel(plain_colors(state).text_mode(common.BigValueTextMode.NAME))

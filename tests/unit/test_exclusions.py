@@ -6,10 +6,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from driftbn.errors import DataError
 from driftbn.records import infer_and_encode
 from driftbn.schema import ExclusionReason, SchemaConfig
 from driftbn.variables import MISSING
 from tests.encoded import INF, KEEP_IDS, NAN, reasons
+
+KEEP_CONSTANT = SchemaConfig(keep_constant=True, keep_duplicates=True)
 
 
 class TestExclusion:
@@ -119,6 +122,30 @@ class TestExclusion:
     def test_detail_counts_what_was_seen(self):
         (found,) = infer_and_encode({"x": np.arange(60)}).schema.excluded
         assert found.detail == "60 distinct values in 60 rows"
+
+    @pytest.mark.parametrize("value", ["a", 7, 0.5, True])
+    def test_field_with_too_few_values_for_any_test_is_left_out(self, value):
+        for n_values, n_rows in ((1, 5000), (9, 5000), (1, 21), (4, 100)):
+            x = [value] * n_values + [None] * (n_rows - n_values)
+            table = infer_and_encode({"x": x, "y": np.arange(n_rows) % 2}, KEEP_CONSTANT)
+            assert reasons(table) == {"x": "rare"}
+            (found,) = table.schema.excluded
+            assert found.detail == f"a value in {n_values} of {n_rows} rows"
+
+    @pytest.mark.parametrize(
+        ("n_values", "n_rows"), [(10, 5000), (250, 5000), (5, 100), (1, 20), (1, 2)]
+    )
+    def test_field_with_values_enough_is_kept(self, n_values, n_rows):
+        x = ["a"] * n_values + [None] * (n_rows - n_values)
+        assert infer_and_encode({"x": x}).schema.names == ("x",)
+
+    def test_only_missing_values_make_a_field_rare(self):
+        x = ["odd", *["usual"] * 4999]
+        assert infer_and_encode({"x": x, "n": [1.5, *[0.5] * 4999]}).schema.names == ("n", "x")
+
+    def test_missing_values_that_are_rejected_are_so_in_a_rare_field_too(self):
+        with pytest.raises(DataError, match="missing"):
+            infer_and_encode({"x": ["a", *[None] * 99]}, SchemaConfig(missing="reject"))
 
     def test_single_row_leaves_no_variable(self):
         table = infer_and_encode({"a": [1], "b": ["x"], "c": [0.5], "d": [None]})
