@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
 
 from driftbn.window_config import WindowConfig, WindowMode
 from service.output import note, write_text
 from service.settings import (
     LoadedSettings,
-    SettingsError,
     StreamSettings,
     read_settings,
     remarks,
@@ -19,12 +17,9 @@ from service.settings import (
     settings_toml,
 )
 
-BAD_SETTINGS: Final = 78
-"""Exit code if the settings are wrong (EX_CONFIG of sysexits.h)."""
-
 
 def check(config: str | None, environ: Mapping[str, str], *, in_full: bool) -> int:
-    """Say what is wrong with settings or what they come to, and return the exit code.
+    """Say what settings come to, and return the exit code.
 
     Parameters
     ----------
@@ -34,13 +29,13 @@ def check(config: str | None, environ: Mapping[str, str], *, in_full: bool) -> i
         The environment.
     in_full
         Whether to write all settings in force as TOML.
+
+    Raises
+    ------
+    SettingsError
+        If anything is wrong; it says all that is.
     """
-    try:
-        loaded = read_settings(settings_path(config, environ), environ)
-    except SettingsError as error:
-        for line in error.lines:
-            note(f"error: {line}")
-        return BAD_SETTINGS
+    loaded = read_settings(settings_path(config, environ), environ)
     for remark in remarks(loaded.settings):
         note(f"warning: {remark}")
     write_text(settings_toml(loaded) if in_full else _summary(loaded), None)

@@ -4,55 +4,37 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import logging
 import os
 import sys
 from collections.abc import Sequence
-from enum import IntEnum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import pyarrow as pa
 
 from driftbn.errors import ConfigError, DriftbnError
-from service.commands import (
-    calibrate,
-    check,
-    checkpoint,
-    demo,
-    diff,
-    learn,
-    replay,
-    report,
-    run,
-    version,
-)
-from service.errors import UsageError
+from service.errors import ExitCode, UsageError
+from service.optional_parts import naming_the_extra
 from service.output import note
 
-
-class ExitCode(IntEnum):
-    """What the command tells its caller."""
-
-    OK = 0
-    """Done."""
-    FAILED = 1
-    """An input cannot be used, a file cannot be read or written, or a stream has failed."""
-    USAGE = 2
-    """Arguments that are not understood, as argparse has it."""
-    DIFFERENT = diff.DIFFERENT
-    """``diff --exit-code`` has found a difference, or ``replay --exit-code`` a drift."""
-    CONFIG = 78
-    """A setting has a value that is not allowed (EX_CONFIG of sysexits.h)."""
-    INTERRUPTED = 130
-    """Interrupted by Ctrl-C."""
-    BROKEN_PIPE = 141
-    """The reader of the output has gone; nothing is said."""
-
-
-_COMMANDS = (demo, run, check, checkpoint, report, replay, calibrate, learn, diff, version)
+_COMMANDS: Final = {
+    "demo": "watch a made-up stream with known drifts; needs no settings",
+    "run": "read event streams for as long as it takes",
+    "check": "check settings",
+    "checkpoint": "look at the checkpoints of a daemon",
+    "report": "tell of a monitor's drift: words, page, picture, PDF",
+    "replay": "run a monitor over files",
+    "calibrate": "tell what a monitor can see on a stream",
+    "learn": "learn the graph of a table",
+    "diff": "compare two graphs or two tables",
+    "version": "print versions",
+}
+"""The modules of ``service.commands``; only the one that is asked for is imported."""
 _EXIT_CODES = """exit codes:
   0    done (diff, replay: whether or not there is a difference or a drift)
-  1    an input cannot be used, a file cannot be read or written, or a stream has failed
+  1    an input cannot be used, a package is missing, a file cannot be read or written, or a stream
+       has failed
   2    arguments are not understood
   3    diff --exit-code: there is a difference; replay --exit-code: there was a drift
   78   a setting has a value that is not allowed
@@ -74,9 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     SystemExit
         From argparse, on ``--help`` and on arguments it does not understand.
     """
-    parsed = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    command = words[0] if words and words[0] in _COMMANDS else None
     try:
-        return int(parsed.run(parsed))
+        with naming_the_extra(f"driftbn {command}"):
+            parsed = _parser(command).parse_args(words)
+            return int(parsed.run(parsed))
     except UsageError as error:
         note(f"error: {error}")
         return ExitCode.USAGE
@@ -111,7 +96,8 @@ def run_program() -> NoReturn:
     os._exit(code)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    """Return the parser; only the command that is asked for knows its own arguments."""
     parser = argparse.ArgumentParser(
         prog="driftbn",
         description="Says when the relations between the fields of an event stream change.",
@@ -119,8 +105,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    for name, summary in _COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(f"service.commands.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary)
     for subparser in commands.choices.values():
         subparser.epilog = _EXIT_CODES
         subparser.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -1,14 +1,35 @@
-"""Errors of the command line, each naming the input that is at fault."""
+"""Errors of the command line, each naming the input that is at fault, and its exit codes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 
 import pyarrow as pa
 
 from driftbn.errors import ConfigError, DriftbnError
+
+
+class ExitCode(IntEnum):
+    """What the command tells its caller."""
+
+    OK = 0
+    """Done."""
+    FAILED = 1
+    """An input cannot be used, a package is missing, a file cannot be read or written, or a stream
+    has failed."""
+    USAGE = 2
+    """Arguments that are not understood, as argparse has it."""
+    DIFFERENT = 3
+    """``diff --exit-code`` has found a difference, or ``replay --exit-code`` a drift."""
+    CONFIG = 78
+    """A setting has a value that is not allowed (EX_CONFIG of sysexits.h)."""
+    INTERRUPTED = 130
+    """Interrupted by Ctrl-C."""
+    BROKEN_PIPE = 141
+    """The reader of the output has gone; nothing is said."""
 
 
 class InputError(DriftbnError):

@@ -1,27 +1,49 @@
-"""Parts that stand on a client library which is installed only by those who use it."""
+"""Parts that stand on packages which are installed only by those who use them."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Final
 
 from driftbn.errors import MissingExtraError
 
-_CLIENTS: Final = {"kafka": "confluent_kafka", "redis": "redis"}
+EXTRAS: Final = {
+    "service": ("orjson", "prometheus_client", "pydantic", "starlette", "urllib3", "uvicorn"),
+    "kafka": ("confluent_kafka",),
+    "redis": ("redis",),
+    "plots": ("matplotlib",),
+    "river": ("river",),
+}
+"""The packages of each extra, by the names under which they are imported."""
 
 
-def part_of_kind(package: str, kind: str, name: str) -> Any:
-    """Return what has a name in the module that is called after a kind.
+def is_installed(extra: str) -> bool:
+    """Whether there are the packages of an extra."""
+    return all(find_spec(package) is not None for package in EXTRAS[extra])
+
+
+@contextmanager
+def naming_the_extra(feature: str) -> Iterator[None]:
+    """Say what to install where a package of an extra is missing.
 
     Raises
     ------
     MissingExtraError
-        If the client library that it needs is not installed.
+        If the body imports a package of an extra that is not installed.
     """
     try:
-        module = importlib.import_module(f"{package}.{kind}")
+        yield
     except ModuleNotFoundError as error:
-        if error.name != _CLIENTS.get(kind):
-            raise
-        raise MissingExtraError(f"kind {kind!r}", kind) from error
-    return getattr(module, name)
+        package = (error.name or "").partition(".")[0]
+        for extra, packages in EXTRAS.items():
+            if package in packages:
+                raise MissingExtraError(feature, extra) from error
+        raise
+
+
+def part_of_kind(package: str, kind: str, name: str) -> Any:
+    """Return what has a name in the module that is called after a kind."""
+    return getattr(importlib.import_module(f"{package}.{kind}"), name)

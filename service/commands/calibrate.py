@@ -27,7 +27,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "calibrate",
-        help="tell what a monitor can see on a stream",
         description=(
             "Run a monitor over files and tell how often it raises false alarms there, how small a"
             " change it can see, and how large its windows should be."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from service.commands.extras import service_module
+from service import checking
 from service.errors import UsageError
 
 
@@ -13,7 +13,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "check",
-        help="check settings",
         description=(
             "Check the settings of the service: the file, the variables DRIFTBN__SECTION__KEY of"
             " the environment and the files of secrets. Says all that is wrong at once, or in"
@@ -43,12 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     ------
     UsageError
         If options do not go together.
-    MissingExtraError
-        If the packages of the service are not installed.
     """
-    checking = service_module("service.checking")
     if arguments.json_schema:
         if arguments.config is not None:
             raise UsageError("--json-schema describes all settings files; leave --config out")
-        return int(checking.write_schema())
-    return int(checking.check(arguments.config, os.environ, in_full=arguments.print_settings))
+        return checking.write_schema()
+    return checking.check(arguments.config, os.environ, in_full=arguments.print_settings)

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from service.checkpoint import ManifestSurvey, lane_directories, survey
-from service.errors import InputError
+from service.errors import ExitCode, InputError
 from service.output import write_lines, write_text
 from service.text import Line, Style, one_line
-
-DAMAGED = 1
-"""Exit code of ``verify`` when a checkpoint is damaged."""
 
 _HEAD = Line("  number  written               bytes     keys   of states  position", Style.HEAD)
 _SHOWN_POSITION = 80
@@ -25,7 +22,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "checkpoint",
-        help="look at the checkpoints of a daemon",
         description=(
             "Look at the checkpoints in a state directory. The daemon may run meanwhile: nothing is"
             " locked or changed."
@@ -44,8 +40,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "verify",
         help="read every state and check it",
         description=(
-            f"Read every state of every checkpoint and check it. Exits with {DAMAGED} if one is"
-            " damaged; those that a start has set aside already do not count."
+            "Read every state of every checkpoint and check it. Exits with"
+            f" {ExitCode.FAILED} if one is damaged; those that a start has set aside already do not"
+            " count."
         ),
     )
     for action, checksums in ((inspect, False), (verify, True)):
@@ -75,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_damaged = any(
         one.problem is not None and not one.set_aside for found in surveys.values() for one in found
     )
-    return DAMAGED if arguments.checksums and is_damaged else 0
+    return ExitCode.FAILED if arguments.checksums and is_damaged else 0
 
 
 def _document(lane: Path, one: ManifestSurvey) -> dict[str, Any]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from service.commands.extras import service_module
+from service.demo import demonstration
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "demo",
-        help="watch a made-up stream with known drifts; needs no settings",
         description="Makes an event stream with drifts at known places, runs the daemon on it, "
         "and prints what it finds beside what was done to the stream.",
     )
@@ -34,7 +33,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code: 0 if every drift was found."""
-    demonstration = service_module("service.demo.demonstration")
     options = demonstration.Options(
         stay=arguments.stay,
         port=arguments.port,

@@ -12,16 +12,13 @@ from driftbn.diff import StructureDiff, compare, shd
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import extend_to_dag
 from driftbn.records import SchemaEvent, SchemaEventKind
-from service.errors import UsageError, blamed_on
+from service.errors import ExitCode, UsageError, blamed_on
 from service.graphs import is_graph, read_graph
 from service.learned import LearnedFile, learn_source
 from service.options import LearnOptions, add_learning_options
 from service.output import note, write_lines, write_picture, write_text
 from service.tables import STDIN, Source, read_source
 from service.text import Line, Style, directed_edges, edge_text, printable, shown
-
-DIFFERENT = 3
-"""Exit code of ``--exit-code`` when there is a difference."""
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}
@@ -57,7 +54,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "diff",
-        help="compare two graphs or two tables",
         description=(
             "Compare two graphs (JSON, BIF or XMLBIF as written by learn) or the graphs of two"
             " tables. The second table is encoded like the first, and its search starts from what"
@@ -76,7 +72,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     output.add_argument("--png", metavar="FILE", help="draw the difference too")
     output.add_argument("--quiet", action="store_true", help="text: only the changes")
     output.add_argument(
-        "--exit-code", action="store_true", help=f"exit with {DIFFERENT} if there is a difference"
+        "--exit-code",
+        action="store_true",
+        help=f"exit with {ExitCode.DIFFERENT} if there is a difference",
     )
     parser.set_defaults(run=run)
 
@@ -97,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(json.dumps(_document(comparison), indent=1) + "\n", arguments.output)
     else:
         write_lines(_lines(comparison, quiet=arguments.quiet), arguments.output)
-    return DIFFERENT if arguments.exit_code and comparison.differs else 0
+    return ExitCode.DIFFERENT if arguments.exit_code and comparison.differs else 0
 
 
 def _compared(arguments: argparse.Namespace, options: LearnOptions) -> _Comparison:

@@ -29,7 +29,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "learn",
-        help="learn the graph of a table",
         description="Learn who depends on whom in a table and print the graph with its cost.",
     )
     parser.add_argument(

@@ -12,15 +12,12 @@ from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.report import WindowReport
 from driftbn.reporting.html import html_of
-from service.errors import UsageError
+from service.errors import ExitCode, UsageError
 from service.output import note, write_lines, write_text
 from service.progress import Progress
 from service.replaying import Replay, add_replay_options
 from service.tables import STDIN
 from service.text import Line, Style
-
-DRIFT = 3
-"""Exit code of ``--exit-code`` when there was a drift."""
 
 _HEAD = Line("window   records  level        p-value   raw  confirmed", Style.HEAD)
 _STYLES = {
@@ -35,7 +32,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "replay",
-        help="run a monitor over files",
         description=(
             "Run a monitor over files as if they were a stream. Prints a line for each window: its"
             " number, its records, what it comes to, the p-value of the decision, the raw Hamming"
@@ -51,7 +47,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     output.add_argument("--html", metavar="FILE", help="write a page with pictures too")
     output.add_argument("--quiet", action="store_true", help="only the drifts; no progress bar")
     output.add_argument(
-        "--exit-code", action="store_true", help=f"exit with {DRIFT} if there was a drift"
+        "--exit-code",
+        action="store_true",
+        help=f"exit with {ExitCode.DIFFERENT} if there was a drift",
     )
     parser.set_defaults(run=run)
 
@@ -103,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         write_text(html_of(told.reports), arguments.html)
     told.end(monitor)
-    return DRIFT if arguments.exit_code and told.n_drifts else 0
+    return ExitCode.DIFFERENT if arguments.exit_code and told.n_drifts else 0
 
 
 def _base_config(arguments: argparse.Namespace) -> MonitorConfig:

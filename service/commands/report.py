@@ -11,15 +11,15 @@ from pathlib import Path
 from types import ModuleType
 
 from driftbn.config import check_integer
-from driftbn.errors import MissingExtraError
-from service.commands.extras import service_module
 from service.errors import UsageError
+from service.optional_parts import naming_the_extra
 from service.output import write_lines, write_text
 from service.reports.choosing import DEFAULT_LAST, Request
 from service.reports.page import html_of
 from service.reports.saving import check_names, save
 from service.reports.story import Story, story_of
 from service.reports.words import document_of, lines_of
+from service.settings import load_settings, settings_path
 from service.store import Store
 from service.tables import STDIN
 
@@ -30,7 +30,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Declare the command."""
     parser = commands.add_parser(
         "report",
-        help="tell of a monitor's drift: words, page, picture, PDF",
         description=(
             "Tell what the history of a daemon has on a monitor: what changed, since when and how"
             " sure it is, with a picture and a time line. The daemon may run meanwhile: nothing is"
@@ -78,8 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
         If a number or a setting is not allowed.
     UsageError
         If two outputs go to the same place, or a picture to a terminal.
-    MissingExtraError
-        If the packages that a picture or settings need are not installed.
     NotInHistoryError
         If there is no such monitor, key, window or episode.
     """
@@ -120,9 +117,8 @@ def _request(arguments: argparse.Namespace) -> Request:
 def _history(arguments: argparse.Namespace) -> Path:
     if arguments.history is not None:
         return Path(arguments.history)
-    settings = service_module("service.settings")
-    path = settings.settings_path(arguments.config, os.environ)
-    return Path(settings.load_settings(path, os.environ).history_path)
+    path = settings_path(arguments.config, os.environ)
+    return load_settings(path, os.environ).history_path
 
 
 def _drawn(
@@ -142,9 +138,5 @@ def _encoded(text: str) -> bytes:
 
 def _pictures() -> ModuleType:
     """Import what draws, before anything is read."""
-    try:
+    with naming_the_extra("drawing"):
         return importlib.import_module("service.reports.pictures")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "matplotlib":
-            raise
-        raise MissingExtraError("drawing", "plots") from error

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from service.commands.extras import service_module
+from service import running
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "run",
-        help="read event streams for as long as it takes",
         description="Reads the streams of the settings, reports on every window, and goes on "
         "after a restart exactly where it stood. SIGTERM ends it in order, SIGHUP reads the "
         "settings again.",
@@ -38,5 +37,4 @@ def run(arguments: argparse.Namespace) -> int:
     ConfigError
         If the settings are not allowed.
     """
-    running = service_module("service.running")
-    return int(running.run(arguments.config, arguments.reset))
+    return running.run(arguments.config, arguments.reset)

@@ -15,7 +15,7 @@ _STANDS_ON = ("numpy", "numba", "scipy", "pyarrow", "pandas", "networkx")
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    parser = commands.add_parser("version", help="print versions")
+    parser = commands.add_parser("version")
     parser.add_argument("--json", action="store_true", help="write JSON instead of text")
     parser.set_defaults(run=run)
 

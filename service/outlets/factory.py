@@ -10,11 +10,6 @@ from service.settings import OutletSettings
 def make_outlet(settings: OutletSettings) -> Outlet:
     """Return the outlet that the settings describe.
 
-    Raises
-    ------
-    MissingExtraError
-        If the client library of a broker is not installed.
-
     Examples
     --------
     >>> from service.settings import LogOutletSettings

@@ -22,11 +22,6 @@ def make_source(stream: StreamSettings, journal: Journal | None) -> RecordSource
         Its settings.
     journal
         For a stream that is fed over HTTP, where its records wait.
-
-    Raises
-    ------
-    MissingExtraError
-        If the client library of a broker is not installed.
     """
     make = part_of_kind("service.sources", stream.source.kind, "make")
     source: RecordSource = make(stream, journal)
