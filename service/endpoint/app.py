@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.endpoint import ingest
-from service.endpoint.auth import Guard, check_exposure
+from service.endpoint.auth import Guard
 from service.endpoint.limits import Limits
 from service.endpoint.openapi import openapi_operation
 from service.endpoint.operations import Call, Operation
@@ -61,14 +61,8 @@ def make_app(
     page_routes
         Routes of the page, one for each of its files; they set their own content security policy.
         They are public, as nothing in them is secret: the page asks the user for the token.
-
-    Raises
-    ------
-    ConfigError
-        If others than this machine could ask without a token.
     """
     token = None if settings.token is None else settings.token.get_secret_value()
-    check_exposure(settings.host, token)
     limits = limits or limits_of(settings)
     table = all_operations(limits)
     public = [item.path for item in table if item.public] + [item.path for item in page_routes]

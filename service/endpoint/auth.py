@@ -2,7 +2,7 @@
 
 With a token every route needs it, as ``Authorization: Bearer TOKEN``, but those of health and the
 files of the page, in which nothing is secret. Without one the endpoint listens on loopback only:
-any other address is refused at start, and there is no setting to allow it.
+the settings allow no other address.
 
 A page of another site cannot get in through the user's browser either: requests that name another
 host are refused (a name can be made to point here), there are no CORS headers, and records are not
@@ -12,62 +12,17 @@ taken in a content type that a browser sends without asking first.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Collection
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from driftbn.errors import ConfigError
 from service.endpoint.problems import ProblemError, shortened
+from service.settings import is_loopback
 
 CHALLENGE = 'Bearer realm="driftbn"'
 """What a client without a token is told to send; of a browser's own question there is no need."""
-
-
-def check_exposure(host: str, token: str | None) -> None:
-    """Refuse an address that others can reach unless there is a token.
-
-    Raises
-    ------
-    ConfigError
-        If there is none, or an empty one.
-
-    Examples
-    --------
-    >>> check_exposure("127.0.0.1", None)
-    >>> check_exposure("0.0.0.0", "a secret")
-    >>> check_exposure("0.0.0.0", None)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    driftbn.errors.ConfigError: endpoint.host = '0.0.0.0' is not allowed: it must be 127.0.0.1, ...
-    """
-    if token is not None and not token.strip():
-        raise ConfigError("endpoint.token", token, "a text that is not empty")
-    if token is None and not is_loopback(host):
-        raise ConfigError(
-            "endpoint.host",
-            host,
-            "127.0.0.1, ::1 or localhost as long as there is no endpoint.token or"
-            " endpoint.token_file: set one",
-        )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is reached from this machine only.
-
-    Examples
-    --------
-    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "[::1]", "10.0.0.1")]
-    [True, True, True, True, False]
-    """
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class Guard:

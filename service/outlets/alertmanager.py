@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from time import time
 from typing import Any, Final
 
-from driftbn.errors import ConfigError
 from service.events import Event, EventType
 from service.outlets.base import OutletError
 from service.outlets.posting import Poster
@@ -49,11 +48,6 @@ class AlertmanagerOutlet:
         Address and name.
     clock
         Returns seconds since the epoch.
-
-    Raises
-    ------
-    ConfigError
-        If ``types`` lets an alert begin and not end.
     """
 
     refresh_seconds = REFRESH_SECONDS
@@ -61,7 +55,6 @@ class AlertmanagerOutlet:
     def __init__(
         self, settings: AlertmanagerOutletSettings, *, clock: Callable[[], float] = time
     ) -> None:
-        _check_types(settings.types)
         self.name = settings.name
         self.refused: tuple[Event, ...] = ()
         wanted = frozenset(EventType) if settings.types is None else frozenset(settings.types)
@@ -162,15 +155,6 @@ class AlertmanagerOutlet:
                 extra={"outlet": self.name, "status": status, "n_alerts": len(alerts)},
             )
         return status is None
-
-
-def _check_types(types: Sequence[str] | None) -> None:
-    if types is None:
-        return
-    for matter, end in ((_DRIFT, EventType.DRIFT_ENDED), (_MONITOR, EventType.MONITOR_RECOVERED)):
-        if matter & set(types) and end not in types:
-            allowed = f"such that alerts can end: with {end.value!r} too"
-            raise ConfigError("types", tuple(types), allowed)
 
 
 def _matter(event: Event) -> tuple[str, ...]:

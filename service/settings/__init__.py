@@ -12,6 +12,7 @@ from service.settings.model import (
     ServiceSettings,
     Settings,
     StoreSettings,
+    is_loopback,
 )
 from service.settings.monitors import StreamSettings
 from service.settings.outlets import (
@@ -76,6 +77,7 @@ __all__ = [
     "StreamSettings",
     "WebhookOutletSettings",
     "WindowSettings",
+    "is_loopback",
     "load_settings",
     "read_settings",
     "remarks",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import glob
+import os
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
+
+from driftbn.errors import ConfigError
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """Names of monitors and outlets: they become parts of addresses, files and labels."""
@@ -47,6 +51,28 @@ def _pattern(pattern: str, info: ValidationInfo) -> str:
     return pattern if Path(pattern).is_absolute() else str(Path(prefix) / pattern)
 
 
+def _directory(path: Path) -> Path:
+    there = next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
+    if os.path.lexists(there) and not os.path.isdir(there):
+        raise ConfigError("", str(path), f"a directory or one that can be made; {there} is a file")
+    return path
+
+
+def _own_file(path: Path) -> Path:
+    _directory(path.parent)
+    if os.path.isdir(path):
+        raise ConfigError("", str(path), "a file, and not a directory")
+    return path
+
+
+def _address(url: str) -> str:
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise ConfigError("", url, "an address with a host and a port that is a number") from error
+    return url
+
+
 # A whole number in quotes is text; refusing it here beats guessing.
 Flag: TypeAlias = Annotated[bool, Field(strict=True)]
 Integer: TypeAlias = Annotated[int, Field(strict=True)]
@@ -58,9 +84,17 @@ Share: TypeAlias = Annotated[float, Field(strict=True, ge=0, le=1)]
 Level: TypeAlias = Annotated[float, Field(strict=True, gt=0, lt=1)]
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-HttpUrl: TypeAlias = Annotated[str, StringConstraints(pattern=HTTP_PATTERN)]
-RedisUrl: TypeAlias = Annotated[str, StringConstraints(pattern=REDIS_PATTERN)]
+HttpUrl: TypeAlias = Annotated[
+    str, StringConstraints(pattern=HTTP_PATTERN), AfterValidator(_address)
+]
+RedisUrl: TypeAlias = Annotated[
+    str, StringConstraints(pattern=REDIS_PATTERN), AfterValidator(_address)
+]
 Location: TypeAlias = Annotated[Path, AfterValidator(_path)]
 """A path; a relative one is relative to the directory of the settings file."""
+Directory: TypeAlias = Annotated[Location, AfterValidator(_directory)]
+"""A directory, or one that can be made."""
+OwnFile: TypeAlias = Annotated[Location, AfterValidator(_own_file)]
+"""A file, or one that can be made."""
 Pattern: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(_pattern)]
 """A path or glob, relative to the same."""

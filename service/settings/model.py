@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol, Self
+from typing import Annotated, Final, Protocol, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from driftbn.errors import ConfigError
-from service.settings.base import MIB, Bytes, Count, Flag, Location, Number, Seconds, Section, Text
+from service.optional_parts import is_installed
+from service.settings.base import (
+    MIB,
+    Bytes,
+    Count,
+    Directory,
+    Flag,
+    Location,
+    Number,
+    OwnFile,
+    Seconds,
+    Section,
+    Text,
+)
 from service.settings.monitors import StreamSettings
 from service.settings.outlets import OutletSettings
 from service.settings.secrets import secret_of
@@ -41,7 +55,7 @@ class LogFormat(StrEnum):
 class ServiceSettings(Section):
     """The process."""
 
-    state_dir: Location
+    state_dir: Directory
     """Where checkpoints, history, journals and quarantined records live; made if it is not
     there."""
     exit_when_drained: Flag = False
@@ -50,6 +64,22 @@ class ServiceSettings(Section):
     """How long a shutdown may take before it is forced."""
     queue_bytes: Bytes = 64 * MIB
     """Bytes per stream that are read and not yet worked through; beyond that reading waits."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is reached from this machine only.
+
+    Examples
+    --------
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "[::1]", "10.0.0.1")]
+    [True, True, True, True, False]
+    """
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 class EndpointSettings(Section):
@@ -74,6 +104,18 @@ class EndpointSettings(Section):
 
     _secret = field_validator("token")(secret_of("token"))
 
+    @model_validator(mode="after")
+    def _check_exposure(self) -> Self:
+        """Refuse an address that others can reach unless there is a token."""
+        if self.token is not None and not self.token.get_secret_value().strip():
+            raise ConfigError("token", "", "a text that is not empty")
+        if self.enabled and self.token is None and not is_loopback(self.host):
+            allowed = (
+                "127.0.0.1, ::1 or localhost as long as there is no token or token_file: set one"
+            )
+            raise ConfigError("host", self.host, allowed)
+        return self
+
 
 class CheckpointSettings(Section):
     """How often state is written."""
@@ -89,7 +131,7 @@ class CheckpointSettings(Section):
 class StoreSettings(Section):
     """The history of windows, episodes and events."""
 
-    path: Location | None = None
+    path: OwnFile | None = None
     """The SQLite file; ``history.sqlite`` in the state directory unless given."""
     keep_windows: Count = 2000
     """Windows kept of each monitor."""
@@ -140,6 +182,16 @@ def duplicates(section: str, tables: Sequence[Named]) -> list[ConfigError]:
     return found
 
 
+_EXTRAS: Final = {
+    "kafka": "kafka",
+    "redis": "redis",
+    "adwin": "river",
+    "page_hinkley": "river",
+    "kswin": "river",
+}
+"""The extra that a kind of source or outlet or a rule stands on."""
+
+
 class Settings(Section):
     """All settings of the service.
 
@@ -177,9 +229,22 @@ class Settings(Section):
         for place in () if self.endpoint.enabled else http:
             allowed = "another where endpoint.enabled is false"
             errors.append(ConfigError(f"monitors[{place}].source.kind", "http", allowed))
+        errors += self._missing_extras()
         if errors:
             raise SeveralErrors(errors)
         return self
+
+    def _missing_extras(self) -> list[ConfigError]:
+        chosen: list[tuple[str, str]] = []
+        for place, stream in enumerate(self.monitors):
+            chosen.append((f"monitors[{place}].source.kind", stream.source.kind))
+            chosen.append((f"monitors[{place}].rule", stream.rule.value))
+        chosen += ((f"outlets[{i}].kind", outlet.kind) for i, outlet in enumerate(self.outlets))
+        return [
+            ConfigError(field, value, f"installed, pip install 'driftbn[{extra}]', or another")
+            for field, value in chosen
+            if (extra := _EXTRAS.get(value)) is not None and not is_installed(extra)
+        ]
 
     @property
     def history_path(self) -> Path:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, SecretStr, field_validator
 
+from driftbn.errors import ConfigError
 from service.settings.base import Count, HttpUrl, Location, Name, RedisUrl, Seconds, Section, Text
 from service.settings.secrets import secret_of
 from service.settings.sources import Options
@@ -19,6 +20,10 @@ EventType: TypeAlias = Literal[
     "io.driftbn.monitor.failed.v1",
     "io.driftbn.monitor.recovered.v1",
 ]
+_ENDS: Final = {
+    "io.driftbn.drift.": "io.driftbn.drift.ended.v1",
+    "io.driftbn.monitor.": "io.driftbn.monitor.recovered.v1",
+}
 _Types: TypeAlias = Annotated[tuple[EventType, ...], Field(min_length=1)]
 
 
@@ -130,6 +135,15 @@ class AlertmanagerOutletSettings(Section):
     """The address of Alertmanager, without ``/api/v2``."""
     timeout_seconds: Seconds = 10.0
     """How long an answer may take."""
+
+    @field_validator("types")
+    @classmethod
+    def _check_types(cls, types: _Types | None) -> _Types | None:
+        for matter, end in _ENDS.items():
+            begins = any(name.startswith(matter) for name in types or ())
+            if begins and end not in (types or ()):
+                raise ConfigError("", types, f"such that alerts can end: with {end!r} too")
+        return types
 
 
 OutletSettings: TypeAlias = Annotated[

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import ipaddress
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from service.settings.base import Section
 from service.settings.errors import path_text
-from service.settings.model import EndpointSettings, Settings
+from service.settings.model import Settings
 from service.settings.structure import Place, fields_of
 
 
 def remarks(settings: Settings) -> tuple[str, ...]:
-    """Return warnings: secrets that anyone can read, an endpoint that anyone can reach.
-
-    Examples
-    --------
-    >>> stream = {"name": "orders", "source": {"kind": "stdin"}}
-    >>> open_to_all = {"host": "0.0.0.0"}
-    >>> service = {"state_dir": "state"}
-    >>> for remark in remarks(Settings(service=service, endpoint=open_to_all, monitors=[stream])):
-    ...     print(remark)
-    endpoint.host = '0.0.0.0' is open to others and asks for no token: set endpoint.token_file
-    """
+    """Return warnings of secrets that anyone can read."""
     found = []
     for place, value in walk(settings, ()):
         if str(place[-1]).endswith("_file") and isinstance(value, Path) and _open_to_all(value):
             found.append(f"{path_text(place)}: anyone can read {value}; chmod o-r it")
-    endpoint = settings.endpoint
-    if endpoint.enabled and endpoint.token is None and not _loopback(endpoint):
-        found.append(
-            f"endpoint.host = {endpoint.host!r} is open to others and asks for no token:"
-            " set endpoint.token_file"
-        )
     return tuple(found)
 
 
@@ -55,13 +38,4 @@ def _open_to_all(path: Path) -> bool:
     try:
         return bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:  # gone since it was read: nobody can read it any more
-        return False
-
-
-def _loopback(endpoint: EndpointSettings) -> bool:
-    if endpoint.host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(endpoint.host).is_loopback
-    except ValueError:
         return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
 
+from driftbn.errors import ConfigError
 from service.settings.base import (
     MIB,
     Bytes,
@@ -33,6 +34,17 @@ _OptionText: TypeAlias = Annotated[
 ]
 Options: TypeAlias = dict[str, _OptionText]
 """Settings of librdkafka; numbers and booleans become text, as it wants them."""
+
+
+_OWN_OPTIONS: Final = {
+    "bootstrap.servers": "'brokers' gives it",
+    "group.id": "'group' gives it",
+    "sasl.username": "'username' gives it",
+    "sasl.password": "'password' or 'password_file' gives it",
+    "enable.auto.commit": "offsets are committed after checkpoints",
+    "enable.auto.offset.store": "offsets are committed after checkpoints",
+    "auto.offset.reset": "'start' says where a new stream begins",
+}
 
 
 class Start(StrEnum):
@@ -120,6 +132,22 @@ class KafkaSourceSettings(Section):
     """The password itself; better in a file."""
 
     _secret = field_validator("password")(secret_of("password"))
+
+    @field_validator("format")
+    @classmethod
+    def _check_format(cls, form: TableFormat) -> TableFormat:
+        if form is TableFormat.CSV:
+            allowed = "ndjson, json, parquet or arrow: a message of CSV has no header"
+            raise ConfigError("", form, allowed)
+        return form
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, options: Options) -> Options:
+        for name, reason in _OWN_OPTIONS.items():
+            if name in options:
+                raise ConfigError(name, "...", f"left out: {reason}")
+        return options
 
 
 class RedisSourceSettings(Section):

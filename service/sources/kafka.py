@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from driftbn.errors import ConfigError
 from service.settings import KafkaSourceSettings, Partitions
 from service.sources.base import Chunk, LaneListener, Position, SourceError
 from service.sources.kafka_client import client_options, is_incremental
@@ -21,7 +20,6 @@ from service.sources.kafka_lane import LaneMessages
 from service.sources.kafka_lanes import Lanes, offsets_of
 from service.sources.kafka_sight import Sight
 from service.sources.kafka_topic import Topic, reason_of
-from service.tables import TableFormat
 
 if TYPE_CHECKING:
     from service.journal import Journal
@@ -63,11 +61,6 @@ class KafkaSource:
         Which topic, and how.
     clock
         Seconds that only go forward.
-
-    Raises
-    ------
-    ConfigError
-        If the format or an option does not go with Kafka.
     """
 
     drained: Final = False  # more may come
@@ -75,9 +68,6 @@ class KafkaSource:
     def __init__(
         self, settings: KafkaSourceSettings, *, clock: Callable[[], float] = monotonic
     ) -> None:
-        if settings.format is TableFormat.CSV:
-            allowed = "ndjson, json, parquet or arrow: a message of CSV has no header"
-            raise ConfigError("source.format", settings.format.value, allowed)
         self.name = f"topic {settings.topic}"
         self.settings = settings
         self._options = client_options(settings)

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from driftbn.errors import ConfigError
 from service.settings import KafkaSourceSettings
 
 _CRITICAL: Final = 2  # as syslog counts levels
-_OWN: Final = {
-    "bootstrap.servers": "'brokers' gives it",
-    "group.id": "'group' gives it",
-    "sasl.username": "'username' gives it",
-    "sasl.password": "'password' or 'password_file' gives it",
-    "enable.auto.commit": "offsets are committed after checkpoints",
-    "enable.auto.offset.store": "offsets are committed after checkpoints",
-    "auto.offset.reset": "'start' says where a new stream begins",
-}
 
 
 def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
     """Return the settings of the consumer, without callbacks.
-
-    Raises
-    ------
-    ConfigError
-        If the user sets what the source must decide itself.
 
     Examples
     --------
@@ -36,9 +21,6 @@ def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
     >>> options["bootstrap.servers"], options["client.id"], options["enable.auto.commit"]
     ('one:9092,two:9092', 'desk', False)
     """
-    for name, reason in _OWN.items():
-        if name in settings.options:
-            raise ConfigError(f"options.{name}", "...", f"left out: {reason}")
     return {
         "client.id": "driftbn",
         "isolation.level": "read_committed",

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import argparse
-import importlib
 import json
 import os
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from driftbn.errors import MissingExtraError
-from service.commands import check
-from service.errors import UsageError
+from service.cli import main
+from service.errors import ExitCode
 from tests.settings_files import CONFIGS
 
 SETTINGS = """
@@ -58,11 +54,8 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     for name in [name for name in os.environ if name.startswith("DRIFTBN")]:
         monkeypatch.delenv(name)
 
-    def call(*words: object) -> Ran:
-        parser = argparse.ArgumentParser()
-        check.add_parser(parser.add_subparsers())
-        parsed = parser.parse_args(["check", *map(str, words)])
-        return Ran(parsed.run(parsed), *capfd.readouterr())
+    def call(*words: object, command: str = "check") -> Ran:
+        return Ran(main([command, *map(str, words)]), *capfd.readouterr())
 
     return call
 
@@ -141,12 +134,62 @@ def test_the_environment_names_the_file(
 
 
 def test_warnings_do_not_fail_the_check(
-    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DRIFTBN__ENDPOINT__HOST", "0.0.0.0")
+    token = tmp_path / "token"
+    token.write_text("geheim")
+    token.chmod(0o644)
+    monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN_FILE", str(token))
     ran = run("--config", settings)
     assert ran.code == 0
-    assert ran.err.startswith("driftbn: warning: endpoint.host = '0.0.0.0' is open to others")
+    assert ran.err.startswith(f"driftbn: warning: endpoint.token_file: anyone can read {token}")
+
+
+REFUSED = {
+    "an address open to others without a token": (
+        ("[service]", '[endpoint]\nhost = "0.0.0.0"\n[service]'),
+        "endpoint.host = '0.0.0.0'",
+    ),
+    "an empty token": (("[service]", '[endpoint]\ntoken = " "\n[service]'), "endpoint.token = "),
+    "state below a file": (('"state"', '"driftbn.toml/state"'), "service.state_dir = "),
+    "a directory as history": (("[service]", '[store]\npath = "."\n[service]'), "store.path = "),
+    "an option that is the source's own": (
+        ('topic = "orders"', 'topic = "orders", options = {"group.id" = "g"}'),
+        "monitors[0].source.options.group.id = (hidden)",
+    ),
+    "CSV from Kafka": (
+        ('topic = "orders"', 'topic = "orders", format = "csv"'),
+        "monitors[0].source.format = 'csv'",
+    ),
+    "a port of Redis that is none": (
+        ('stream = "calls"', 'stream = "calls", url = "redis://host:port"'),
+        "monitors[2].source.url = 'redis://host:port'",
+    ),
+    "a port of a webhook that is none": (
+        ('kind = "log"', 'kind = "webhook"\nurl = "http://host:port"'),
+        "outlets[0].url = 'http://host:port'",
+    ),
+    "half of an IPv6 address": (
+        ('kind = "log"', 'kind = "alertmanager"\nurl = "http://[::1"'),
+        "outlets[0].url = 'http://[::1'",
+    ),
+    "alerts that never end": (
+        ('kind = "log"', 'kind = "alertmanager"\ntypes = ["io.driftbn.drift.started.v1"]'),
+        "outlets[0].types = ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_run_refuses_check_refuses_in_the_same_words(
+    run: Run, settings: Path, change: tuple[str, str], words: str
+) -> None:
+    settings.write_text(SETTINGS.replace(*change, 1))
+    checked = run("--config", settings)
+    assert checked == run("--config", settings, command="run")
+    assert (checked.code, checked.out) == (ExitCode.CONFIG, "")
+    assert f"{settings}: {words}" in checked.err
+    assert list(settings.parent.iterdir()) == [settings]
 
 
 def test_printed_settings_are_toml_with_their_origins(
@@ -187,17 +230,6 @@ def test_the_schema_has_every_kind_with_its_limits(run: Run) -> None:
 
 
 def test_a_schema_is_of_no_file(run: Run, settings: Path) -> None:
-    with pytest.raises(UsageError, match="leave --config out"):
-        run("--json-schema", "--config", settings)
-
-
-def test_without_the_packages_of_the_service_the_extra_is_named(
-    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(name: str) -> object:
-        raise ModuleNotFoundError(name="pydantic")
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    monkeypatch.delitem(sys.modules, "service.checking", raising=False)
-    with pytest.raises(MissingExtraError, match="service"):
-        run("--config", settings)
+    ran = run("--json-schema", "--config", settings)
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "leave --config out" in ran.err

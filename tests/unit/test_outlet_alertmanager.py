@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from driftbn.errors import ConfigError
 from service.events import Event, EventType
 from service.outlets.alertmanager import (
     FIRING_SECONDS,
@@ -254,8 +254,8 @@ def test_alert_that_is_refused_is_done_with() -> None:
     ],
 )
 def test_alerts_that_could_not_end_are_refused_in_the_settings(types: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="such that alerts can end"):
-        AlertmanagerOutlet(AlertmanagerOutletSettings(types=types))
+    with pytest.raises(ValidationError, match="such that alerts can end"):
+        AlertmanagerOutletSettings.model_validate({"types": types})
 
 
 def test_only_what_is_wanted_is_refreshed() -> None:

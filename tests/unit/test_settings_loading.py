@@ -478,17 +478,6 @@ def test_secrets_that_anyone_can_read_are_remarked(write: Write, tmp_path: Path)
     assert remarks(settings) == ()
 
 
-@pytest.mark.parametrize(
-    ("host", "open_to_others"),
-    [("127.0.0.1", False), ("::1", False), ("localhost", False), ("0.0.0.0", True), ("h", True)],
-)
-def test_an_endpoint_open_to_others_without_token_is_remarked(
-    write: Write, host: str, open_to_others: bool
-) -> None:
-    settings = load_settings(write(MINIMAL), {"DRIFTBN__ENDPOINT__HOST": host})
-    assert bool(remarks(settings)) is open_to_others
-
-
 # Printing
 
 
