@@ -12,7 +12,6 @@ from jsonschema import Draft202012Validator
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from driftbn.errors import ConfigError
 from service.endpoint.app import all_operations, make_app
 from service.endpoint.limits import Limits
 from service.endpoint.view import Health, Readiness
@@ -371,11 +370,6 @@ def test_everything_but_health_needs_the_token(service: FakeService) -> None:
         answer = client.request(operation.method, path)
         assert answer.status_code == (200 if operation.public else 401), path
     assert client.get(ORDERS, headers={"authorization": "Bearer secret"}).status_code == 200
-
-
-def test_an_open_address_without_a_token_is_refused(service: FakeService) -> None:
-    with pytest.raises(ConfigError, match=r"endpoint\.host = '0\.0\.0\.0'"):
-        make_app(service, EndpointSettings(host="0.0.0.0"))
 
 
 @pytest.mark.parametrize("path", ["/-/healthy", BASE, "/metrics", "/nothing"])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from typing import Any, cast
@@ -163,6 +162,4 @@ def test_a_client_that_does_not_read_is_let_go() -> None:
 
         await EventStream(blocks(), 0.05, on_end=lambda: None)({"type": "http"}, receive, send)
 
-    began = time.monotonic()
-    asyncio.run(run())
-    assert time.monotonic() - began < 10
+    asyncio.run(asyncio.wait_for(run(), 60))

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,11 +145,9 @@ def test_a_reader_wakes_as_soon_as_a_table_comes(journal: Journal) -> None:
     woken = []
     thread = threading.Thread(target=lambda: woken.append(journal.wait(0, 60)))
     thread.start()
-    started = time.monotonic()
     journal.append(table(1))
     thread.join(30)
     assert woken == [True]
-    assert time.monotonic() - started < 20
 
 
 def test_closing_wakes_those_who_wait(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -309,17 +308,15 @@ def test_more_files_are_followed_than_are_kept_open(
 def test_closing_wakes_a_poll_that_waits(tmp_path: Path) -> None:
     append(tmp_path / "a.ndjson", LINES[0])
     source = FilesSource(
-        FilesSourceSettings(path=str(tmp_path / "a.ndjson"), follow=True, poll_seconds=100.0)
+        FilesSourceSettings(path=str(tmp_path / "a.ndjson"), follow=True, poll_seconds=3600.0)
     )
     source.open(Lane())
     assert source.poll(1) is not None
     returned: list[Chunk | None] = []
-    thread = threading.Thread(target=lambda: returned.append(source.poll(100)))
+    thread = threading.Thread(target=lambda: returned.append(source.poll(3600)))
     thread.start()
-    started = time.monotonic()
     source.close()
-    thread.join(10)
-    assert time.monotonic() - started < 5
+    thread.join(60)
     assert returned == [None]
 
 

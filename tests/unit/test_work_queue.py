@@ -25,7 +25,7 @@ def test_an_item_without_room_waits_until_there_is() -> None:
     thread.start()
     assert not done.is_set()
     assert queue.get() == "first"
-    assert done.wait(5)
+    assert done.wait(60)
     thread.join()
     assert queue.get(0) == "second"
 
@@ -42,7 +42,7 @@ def test_who_waits_for_room_is_woken_when_half_of_it_is_there() -> None:
     assert [queue.get() for _ in range(4)] == [0, 1, 2, 3]
     assert not done.wait(0.1)
     assert queue.get() == 4
-    assert done.wait(5)
+    assert done.wait(60)
     thread.join()
     assert [queue.get(0) for _ in range(7)] == [5, 6, 7, 8, 9, 10, None]
 
