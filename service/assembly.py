@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Final
 
-from service.checkpoint import lane_directory
+from service.checkpoint import lane_directories, lane_directory
 from service.committing import Committer, History
 from service.delivery import Deliverer
 from service.endpoint.app import make_app
@@ -17,6 +17,7 @@ from service.endpoint.live import LiveSignal
 from service.endpoint.server import EndpointServer
 from service.endpoint.view import ServiceView
 from service.errors import StateError
+from service.identity import count_reset, has_identity, identity_of
 from service.journal import Journal
 from service.logs import configure_logging
 from service.metrics import Metrics
@@ -26,7 +27,7 @@ from service.pipeline import StreamPipeline
 from service.quarantine import Quarantine
 from service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from service.sources.factory import journal_path, make_source
-from service.store import Store
+from service.store import Store, StoreError
 from service.stream_parts import StreamParts
 
 logger = logging.getLogger(f"driftbn.{__name__}")
@@ -74,7 +75,8 @@ class Assembly:
         self.live = LiveSignal()
         self.stopping = False
         _make_directory(settings.service.state_dir)
-        self.store = Store(settings.history_path, clock=time)
+        self.store = _open_history(settings)
+        self.identity = identity_of(settings.service.state_dir)
         self._streams: dict[str, _Stream] = {}
         self._outlets: dict[str, _Outlet] = {}
         self._server: EndpointServer | None = None
@@ -117,6 +119,16 @@ class Assembly:
     def lanes_path(self, name: str) -> Path:
         """Return where the lanes of a stream have their checkpoints."""
         return lane_directory(self.settings.service.state_dir, name, "").parent
+
+    def count_reset(self, name: str) -> None:
+        """Have the events of a stream carry other ids than all before.
+
+        Raises
+        ------
+        StateError
+            If that cannot be written.
+        """
+        self.identity = count_reset(self.settings.service.state_dir, name)
 
     def start_endpoint(self, view: ServiceView) -> None:
         """Listen, if the settings want it.
@@ -215,6 +227,7 @@ class Assembly:
             observer=self.metrics,
             queue_bytes=self.settings.service.queue_bytes,
             keep=self.settings.checkpoint.keep,
+            origin=self.identity.origin(settings.name),
         )
         pipeline = StreamPipeline(parts)
         self.metrics.add_stream(settings.name, settings.source.kind)
@@ -224,11 +237,15 @@ class Assembly:
 
     def _recall(self, name: str) -> None:
         """Let metrics show what was known before the restart."""
-        rows = self.store.monitors(name, limit=_RECALLED)
-        if not rows:
+        try:
+            rows = self.store.monitors(name, limit=_RECALLED)
+            if not rows:
+                return
+            newest = max(rows, key=lambda row: row.last.stored)
+            last = self.store.window(name, newest.key, newest.last.window_index)
+        except StoreError as error:
+            logger.error("metrics begin without the last window: %s", error)
             return
-        newest = max(rows, key=lambda row: row.last.stored)
-        last = self.store.window(name, newest.key, newest.last.window_index)
         kinds = {row.key: row.open_episode.kind or "structural" for row in rows if row.open_episode}
         self.metrics.recall(name, None if last is None else last.report, kinds)
 
@@ -272,6 +289,19 @@ class Assembly:
             if stream.journal is not None:
                 stream.journal.close()
         return not waiting
+
+
+def _open_history(settings: Settings) -> Store:
+    path, state_dir = settings.history_path, settings.service.state_dir
+    is_gone = not path.exists() or not path.stat().st_size
+    # The history is made before the identity, so a state that has one had a history too.
+    if is_gone and has_identity(state_dir) and lane_directories(state_dir):
+        logger.error(
+            "the history is gone and a new one is begun: its windows and episodes, and events that"
+            " were not delivered yet, are lost; streams go on from their checkpoints: %s",
+            path,
+        )
+    return Store(path, clock=time)
 
 
 def _open_journal(path: Path, stream: StreamSettings) -> Journal:

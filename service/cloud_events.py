@@ -1,6 +1,6 @@
 """Windows as publications, and what is worth telling of them as CloudEvents 1.0.
 
-Everything here follows from the window and the state alone, without a clock, so a daemon that was
+Everything here follows from the window, the state and its origin alone, without a clock, so a daemon that was
 killed makes the same publications with the same ids once more.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
@@ -29,14 +29,20 @@ from service.events import Event, EventType, Publication
 
 __all__ = ["EventState", "event_id", "failure_of", "publication_of", "rfc3339"]
 
-NAMESPACE: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
-"""Of the ids of events; must never change, or old events would be told again."""
+NO_ORIGIN: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
+"""Namespace of the ids of events that belong to no state directory."""
 MAX_CHANGES: Final = 50
 """Edges and fields, each, that an event lists, strongest first; all are in the history."""
 
 
-def publication_of(
-    stream: str, key: str, lane: str, report: WindowReport, state: EventState
+def publication_of(  # noqa: PLR0913 - each says something else of the window
+    stream: str,
+    key: str,
+    lane: str,
+    report: WindowReport,
+    state: EventState,
+    *,
+    origin: UUID = NO_ORIGIN,
 ) -> tuple[EventState, Publication]:
     """Return what is published of a window, and the state for the next one.
 
@@ -48,6 +54,8 @@ def publication_of(
         The window.
     state
         What the window before left; ``EventState()`` for the first one.
+    origin
+        Namespace of the ids of events; another one for every stream, state directory and reset.
 
     Examples
     --------
@@ -58,7 +66,7 @@ def publication_of(
     >>> told.window, told.explanation["headline"], told.events
     (0, 'Window 0: learning, there is nothing yet to compare with.', ())
     """
-    teller = _Teller(stream, key, report)
+    teller = _Teller(stream, key, report, origin)
     state = teller.tell(state)
     explanation, timings = report.explain(), report.timings
     publication = Publication(
@@ -78,8 +86,14 @@ def publication_of(
     return state, publication
 
 
-def failure_of(
-    stream: str, key: str, lane: str, reason: str, state: EventState
+def failure_of(  # noqa: PLR0913 - as for windows
+    stream: str,
+    key: str,
+    lane: str,
+    reason: str,
+    state: EventState,
+    *,
+    origin: UUID = NO_ORIGIN,
 ) -> tuple[EventState, Publication]:
     """Return what is published of a monitor that has failed, and the state it then has.
 
@@ -91,15 +105,20 @@ def failure_of(
         The error.
     state
         What the last window left.
+    origin
+        Of the ids of events.
     """
     words = event_words.failed(event_words.monitor_name(stream, key), reason)
     window = state.window + 1
-    event = _event((stream, key, window), EventType.MONITOR_FAILED, words, {"reason": reason}, None)
+    place = _Place(origin, stream, key, window)
+    event = _event(place, EventType.MONITOR_FAILED, words, {"reason": reason})
     told = Publication(stream, key, lane, window, {}, {}, {}, (event,))
     return replace(state, failed=True), told
 
 
-def event_id(monitor: str, key: str, window: int, type_: EventType) -> str:
+def event_id(
+    monitor: str, key: str, window: int, type_: EventType, origin: UUID = NO_ORIGIN
+) -> str:
     """Return the id of an event: a UUID that follows from what the event is about.
 
     Examples
@@ -107,7 +126,7 @@ def event_id(monitor: str, key: str, window: int, type_: EventType) -> str:
     >>> event_id("orders", "", 14, EventType.DRIFT_STARTED)
     '90880909-dcec-59ee-b959-e9561c0f5103'
     """
-    return str(uuid5(NAMESPACE, json.dumps([monitor, key, window, type_.value])))
+    return str(uuid5(origin, json.dumps([monitor, key, window, type_.value])))
 
 
 def rfc3339(seconds: float | None) -> str | None:
@@ -130,8 +149,9 @@ def rfc3339(seconds: float | None) -> str | None:
 class _Teller:
     """Collects the events of one window."""
 
-    def __init__(self, monitor: str, key: str, report: WindowReport) -> None:
+    def __init__(self, monitor: str, key: str, report: WindowReport, origin: UUID) -> None:
         self.events: list[Event] = []
+        self._origin = origin
         self._monitor, self._key = monitor, key
         self._name = event_words.monitor_name(monitor, key)
         self._report = report
@@ -247,7 +267,7 @@ class _Teller:
 
     def _add(self, type_: EventType, words: Words, data: dict[str, Any]) -> None:
         report = self._report
-        place = (self._monitor, self._key, int(report.index))
+        place = _Place(self._origin, self._monitor, self._key, int(report.index))
         about = {
             "rows": int(report.rows),
             "first_record": int(report.first_record),
@@ -256,21 +276,26 @@ class _Teller:
         self.events.append(_event(place, type_, words, about | data, rfc3339(report.end)))
 
 
+class _Place(NamedTuple):
+    """What an event is about."""
+
+    origin: UUID
+    monitor: str
+    key: str
+    window: int
+
+
 def _event(
-    place: tuple[str, str, int],
-    type_: EventType,
-    words: Words,
-    data: dict[str, Any],
-    time: str | None,
+    place: _Place, type_: EventType, words: Words, data: dict[str, Any], time: str | None = None
 ) -> Event:
-    """Return a CloudEvent about a window of a monitor with a key."""
-    monitor, key, window = place
+    """Return a CloudEvent."""
+    origin, monitor, key, window = place
     source = f"/monitors/{quote(monitor, safe='')}"
     if key:
         source += f"?key={quote(key, safe='', errors='replace')}"
     document: dict[str, Any] = {
         "specversion": "1.0",
-        "id": event_id(monitor, key, window, type_),
+        "id": event_id(monitor, key, window, type_, origin),
         "type": type_.value,
         "source": source,
         "subject": f"episodes/{data['episode']}" if "episode" in data else f"windows/{window}",

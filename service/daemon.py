@@ -85,6 +85,8 @@ class Daemon:
             if name not in known:
                 listed = ", ".join(sorted(known))
                 raise UsageError(f"--reset {name}: no monitor has this name; there are {listed}")
+            # First, so that a kill amid this leaves no stream that begins anew with the old ids.
+            self._assembly.count_reset(name)
             directory = self._assembly.lanes_path(name)
             if directory.exists():
                 shutil.rmtree(directory)

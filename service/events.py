@@ -38,7 +38,8 @@ class Event:
     Parameters
     ----------
     id
-        The same for the same thing, whoever computes it and however often.
+        The same for the same thing however often it is computed, and for no other thing: it
+        carries the identity of the state directory and the number of resets of the stream.
     type
         ``io.driftbn.drift.started.v1`` and the like.
     monitor, key
@@ -154,9 +155,9 @@ class Publication:
 def fingerprint_of(document: Mapping[str, Any]) -> str:
     """Return a text that is the same for the same event with the same data.
 
-    By it an outlet knows what it has delivered already. The id alone would not do: a monitor that
-    is started anew numbers its windows from 0 again, and its events must not be held for old ones.
-    When the event was told does not count.
+    By it an outlet knows what it has delivered already, even where the identity of a state
+    directory was copied with it and two daemons make other events of the same id. When the event
+    was told does not count.
 
     Examples
     --------

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
+from uuid import UUID
 
 from driftbn.errors import DataError
 from driftbn.schema import Schema
 from service.checkpoint import CheckpointDirectory
-from service.cloud_events import EventState, failure_of, publication_of
+from service.cloud_events import NO_ORIGIN, EventState, failure_of, publication_of
 from service.decoding import Rejected, RejectReason, Rows
 from service.decoding.decoded import MAX_KEPT_BYTES, cut, n_bytes_of, n_rows_of
 from service.events import Publication
@@ -90,6 +91,8 @@ class Lane:
         Its checkpoints, opened.
     meta
         What the checkpoint said that it was opened with; ``None`` for a new lane.
+    origin
+        Namespace of the ids of events; see ``service.identity``.
 
     Raises
     ------
@@ -112,8 +115,11 @@ class Lane:
         name: str,
         directory: CheckpointDirectory,
         meta: Mapping[str, Any] | None,
+        *,
+        origin: UUID = NO_ORIGIN,
     ) -> None:
         self.stream = stream
+        self.origin = origin
         self.name = name
         self.directory = directory
         meta = meta or {}
@@ -272,7 +278,7 @@ class Lane:
         found = []
         for report in item.monitor.update(rows):
             item.events, publication = publication_of(
-                self.stream.name, key, self.name, report, item.events
+                self.stream.name, key, self.name, report, item.events, origin=self.origin
             )
             found.append(publication)
         return found
@@ -289,7 +295,9 @@ class Lane:
             extra={"monitor": self.stream.name, "key": key},
         )
         state = EventState() if item is None else item.events
-        state, told = failure_of(self.stream.name, key, self.name, reason, state)
+        state, told = failure_of(
+            self.stream.name, key, self.name, reason, state, origin=self.origin
+        )
         if item is not None:
             item.events = state
         return (told,)

@@ -132,7 +132,7 @@ class StreamPipeline:
         directory = CheckpointDirectory(path, keep=self.parts.keep)
         meta = self._open_directory(directory)
         try:
-            taken = Lane(self.parts.settings, lane, directory, meta)
+            taken = Lane(self.parts.settings, lane, directory, meta, origin=self.parts.origin)
             self.parts.committer.publish(taken.leftover())
         except BaseException:
             directory.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from uuid import UUID
 
 from service.committing import Committer
 from service.observer import Observer
@@ -52,6 +53,8 @@ class StreamParts:
         Bytes of records that may wait between the two threads.
     keep
         Checkpoints kept of a lane.
+    origin
+        Namespace of the ids of its events; see ``service.identity``.
     """
 
     settings: StreamSettings
@@ -62,3 +65,4 @@ class StreamParts:
     observer: Observer
     queue_bytes: int
     keep: int
+    origin: UUID

@@ -10,7 +10,9 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+from uuid import UUID
 
+from service import identity
 from tests.services.process import HOST, Service, ServiceError, free_port, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +58,9 @@ class DaemonService(Service):
         self.kill_point: KillPoint | None = None
         self.module = "service"  # that is run
         self.state_dir = state_dir or directory / "state"
+        # One identity for all, so that the events of two state directories can be compared.
+        self.state_dir.mkdir(parents=True, exist_ok=True)
+        (self.state_dir / identity.FILE).write_bytes(identity.Identity(UUID(int=1)).to_json())
         self.config = directory / "driftbn.toml"
         drained = "true" if exit_when_drained else "false"
         self.config.write_text(
