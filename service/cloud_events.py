@@ -1,7 +1,7 @@
 """Windows as publications, and what is worth telling of them as CloudEvents 1.0.
 
-Everything here follows from the window, the state and its origin alone, without a clock, so a daemon that was
-killed makes the same publications with the same ids once more.
+Everything here follows from the window, the state and its origin alone, without a clock, so a
+daemon that was killed makes the same publications with the same ids once more.
 """
 
 from __future__ import annotations

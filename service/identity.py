@@ -38,7 +38,7 @@ class Identity:
     >>> one, other = Identity(UUID(int=1)), Identity(UUID(int=2))
     >>> one.origin("orders") == Identity(UUID(int=1)).origin("orders")
     True
-    >>> len({one.origin("orders"), other.origin("orders"), one.after_reset("orders").origin("orders")})
+    >>> len({each.origin("orders") for each in (one, other, one.after_reset("orders"))})
     3
     """
 

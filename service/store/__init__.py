@@ -1,6 +1,6 @@
 """The history of windows, episodes and events, in SQLite."""
 
-from service.store.errors import StoreError
+from service.store.errors import DamagedRowError, StoreError
 from service.store.rows import (
     EdgeRow,
     EpisodeEdge,
@@ -13,6 +13,7 @@ from service.store.rows import (
 from service.store.store import Store
 
 __all__ = [
+    "DamagedRowError",
     "EdgeRow",
     "EpisodeEdge",
     "EpisodeRow",

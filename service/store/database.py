@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from service.store.errors import StoreError
-from service.store.schema import APPLICATION_ID, STATEMENTS, VERSION
+from service.checksums import understand_checksums
+from service.store.errors import DamagedRowError, RowDamage, StoreError
+from service.store.schema import APPLICATION_ID, KEYS, STATEMENTS, VERSION
 
 logger = logging.getLogger("driftbn.service.store")
 
@@ -21,6 +22,8 @@ BUSY_SECONDS: Final = 10.0
 """How long to wait for another process that writes."""
 CHECKED_BYTES: Final = 256 << 20
 """A larger file is not checked as a whole when it is opened: that takes seconds for each GB."""
+MAX_SHOWN: Final = 10
+"""Damaged rows of a table that the log names."""
 _WAL_BYTES: Final = 64 << 20
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -119,6 +122,8 @@ class Database:
     def _told(self, done: str) -> Iterator[None]:
         try:
             yield
+        except RowDamage as damage:
+            raise DamagedRowError(self.path, damage.row, damage.sequence) from damage
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             reason = "the disk is full" if code == sqlite3.SQLITE_FULL else str(error)
@@ -142,16 +147,12 @@ class Database:
         connection = _connected(self.path)
         try:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > VERSION:
-                raise StoreError(self.path, _newer(version))
+            if version not in (0, VERSION):
+                raise StoreError(self.path, _of_another(version))
             if not version:
                 self._create(connection)
             elif self.path.stat().st_size <= CHECKED_BYTES:
-                (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                if found != "ok":
-                    damage = sqlite3.DatabaseError(found)
-                    damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-                    raise damage
+                self._check(connection)
             _check_mode(connection, self.path)
             self._inode = self.path.stat().st_ino
         except BaseException:
@@ -169,6 +170,28 @@ class Database:
         for statement in STATEMENTS:
             connection.execute(statement)
         connection.execute("COMMIT")
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Make sure that the file is whole; say which rows are not as they were written.
+
+        Those stay where they are: whoever reads them is told too.
+        """
+        problem = _structural_damage(connection)
+        if problem is not None:
+            if not _reindexed(connection):
+                raise _damage(problem)
+            logger.error(
+                "an index of the history was damaged and is made anew: %s: %s", self.path, problem
+            )
+        for table, names in KEYS.items():
+            shown = " || ' ' || ".join(f"quote({name})" for name in names)
+            query = f"SELECT {shown} FROM {table} WHERE NOT intact"
+            rows = [str(row) for (row,) in connection.execute(query)]
+            if rows:
+                logger.error(
+                    "%d rows of %s in the history are damaged and cannot be read: %s: %s",
+                    len(rows), table, self.path, ", ".join(rows[:MAX_SHOWN]),
+                )  # fmt: skip
 
     def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
         self._age += 1
@@ -195,15 +218,38 @@ class Database:
                 part.rename(aside.with_name(aside.name + suffix))
 
 
+def _damage(problem: str) -> sqlite3.DatabaseError:
+    damage = sqlite3.DatabaseError(problem)
+    damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return damage
+
+
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _DAMAGED  # the low byte is the primary code
 
 
-def _newer(version: int) -> str:
+def _structural_damage(connection: sqlite3.Connection) -> str | None:
+    """Return what is wrong with pages, order or indexes; ``None`` if nothing is."""
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    return None if found == "ok" else str(found)
+
+
+def _reindexed(connection: sqlite3.Connection) -> bool:
+    """Make all indexes anew from the tables and return whether all is well then."""
+    try:
+        connection.execute("REINDEX")
+    except sqlite3.OperationalError:
+        raise  # it is locked, or the disk is full
+    except sqlite3.DatabaseError:
+        return False  # the tables are damaged
+    return _structural_damage(connection) is None
+
+
+def _of_another(version: int) -> str:
     return (
         f"the history has version {version} and this driftbn knows version {VERSION}:"
-        " run the driftbn that wrote it or a later one, or give another path for the history"
+        " run the driftbn that wrote it, or move it away or give another path to begin a new one"
     )
 
 
@@ -211,8 +257,12 @@ def _connected(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")
+    understand_checksums(connection)
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+    except UnicodeDecodeError as error:  # SQLite quotes from tables whose names are damaged
+        raise _damage(str(error)) from error
     return connection
 
 

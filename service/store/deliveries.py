@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from typing import Final, TypeAlias
 
 from service.events import Event
-from service.store.mapping import EVENT_COLUMNS, event_pair
+from service.store.errors import RowDamage
+from service.store.mapping import EVENT_COLUMNS, event_pair, intact_events
 
 logger = logging.getLogger("driftbn.service.store")
 
@@ -17,7 +18,7 @@ Lanes: TypeAlias = Collection[tuple[str, str]] | None
 """Monitor and lane of the events that are meant; ``None`` for all."""
 
 _OF_LANES: Final = (
-    " AND (e.monitor, e.lane) IN"
+    "(e.monitor, e.lane) IN"
     " (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?))"
 )
 
@@ -25,13 +26,29 @@ _OF_LANES: Final = (
 def read_pending(
     connection: sqlite3.Connection, outlet: str, lanes: Lanes, limit: int
 ) -> list[tuple[int, Event]]:
-    """Return the oldest events that an outlet has not got yet."""
+    """Return the oldest events that an outlet has not got yet, up to one that is damaged.
+
+    Raises
+    ------
+    RowDamage
+        If the first one is damaged.
+    """
     of_lanes, values = _lane_condition(lanes)
     query = (
-        f"SELECT {EVENT_COLUMNS} FROM deliveries AS d JOIN events AS e USING (sequence)"
-        f" WHERE d.outlet = ?{of_lanes} ORDER BY d.sequence LIMIT ?"
+        f"SELECT d.intact AND e.intact, d.sequence, {EVENT_COLUMNS}"
+        " FROM deliveries AS d LEFT JOIN events AS e USING (sequence)"
+        f" WHERE d.outlet = ? AND (e.sequence IS NULL OR {of_lanes})"
+        " ORDER BY d.sequence LIMIT ?"
     )
-    return [event_pair(found) for found in connection.execute(query, (outlet, *values, limit))]
+    found: list[tuple[int, Event]] = []
+    for intact, sequence, *event in connection.execute(query, (outlet, *values, limit)):
+        if intact:
+            found.append(event_pair(event))
+        elif found:
+            break
+        else:
+            raise RowDamage(f"event {sequence}", sequence)
+    return found
 
 
 def count_pending(connection: sqlite3.Connection, outlet: str) -> int:
@@ -48,12 +65,12 @@ def read_newest(
     # With a single max() SQLite gives the other columns of the same row.
     query = (
         f"SELECT max(e.sequence), {EVENT_COLUMNS} FROM events AS e"
-        f" WHERE e.type IN (SELECT value FROM json_each(?)){of_lanes} AND NOT EXISTS"
+        f" WHERE e.type IN (SELECT value FROM json_each(?)) AND {of_lanes} AND NOT EXISTS"
         " (SELECT * FROM deliveries AS d WHERE d.outlet = ? AND d.sequence = e.sequence)"
         " GROUP BY e.monitor, e.key ORDER BY e.monitor, e.key"
     )
     found = connection.execute(query, (json.dumps(sorted(types)), *values, outlet))
-    return [event_pair(one[1:])[1] for one in found]
+    return [event for _, event in intact_events(one[1:] for one in found)]
 
 
 def note_delivered(connection: sqlite3.Connection, outlet: str, sequences: Iterable[int]) -> None:
@@ -86,5 +103,5 @@ def drop_oldest(connection: sqlite3.Connection, n_kept: int) -> int:
 
 def _lane_condition(lanes: Lanes) -> tuple[str, tuple[str, ...]]:
     if lanes is None:
-        return "", ()
+        return "TRUE", ()
     return _OF_LANES, (json.dumps(sorted(lanes)),)

@@ -44,14 +44,6 @@ def digest_of(publication: Publication) -> bytes:
     return _digest(encoded(_lasting_parts(publication), sort_keys=True))
 
 
-def has_digest(publication: Publication, digest: bytes) -> bool:
-    """Return whether a digest is that of a publication, by this driftbn or an earlier one."""
-    if digest == digest_of(publication):
-        return True
-    text = json.dumps(_lasting_parts(publication), sort_keys=True, separators=(",", ":"))
-    return digest == _digest(text.encode())
-
-
 def window_values(publication: Publication, now: float) -> dict[str, Any]:
     """Return the columns of the table ``windows``."""
     report, timings = publication.report, publication.timings
@@ -92,9 +84,11 @@ def window_values(publication: Publication, now: float) -> dict[str, Any]:
     }
 
 
-def edge_values(publication: Publication) -> list[dict[str, Any]]:
+def edge_values(
+    monitor: str, key: str, window: int, report: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Return the rows of the table ``edges``."""
-    decision, diff = publication.report["decision"], publication.report["diff"]
+    decision, diff = report["decision"], report["diff"]
     found = [
         {
             "origin": "confirmed",
@@ -110,12 +104,8 @@ def edge_values(publication: Publication) -> list[dict[str, Any]]:
     untested = {"p_value": None, "before": None, "after": None}
     for change in ("added", "removed", "reversed"):
         found += [{"origin": "raw", **edge, "change": change, **untested} for edge in diff[change]]
-    window = {
-        "monitor": publication.monitor,
-        "key": publication.key,
-        "window_index": publication.window,
-    }
-    return [window | edge for edge in found]
+    place = {"monitor": monitor, "key": key, "window_index": window}
+    return [place | edge for edge in found]
 
 
 def event_values(event: Event, lane: str, now: float) -> dict[str, Any]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from driftbn.decision.outcome import EpisodeEvent
 from service.events import Publication
 from service.store.documents import as_json
+from service.store.errors import RowDamage
 from service.store.mapping import episode_row
 from service.store.rows import EpisodeEdge, EpisodeRow
 from service.store.schema import REPLACE_EPISODE, columns_of
+
+logger = logging.getLogger("driftbn.service.store")
 
 _COLUMNS = columns_of(EpisodeRow)
 
@@ -24,18 +29,29 @@ def bring_forward(connection: sqlite3.Connection, publication: Publication) -> b
     # The library may end an episode without a window that says so.
     connection.execute(
         "UPDATE episodes SET state = 'ended', ended_window = ?"
-        " WHERE monitor = ? AND key = ? AND state = 'open' AND episode IS NOT ?",
+        " WHERE monitor = ? AND key = ? AND state = 'open' AND episode IS NOT ? AND intact",
         (publication.window, *monitor, number),
     )
     if number is None:
         return False
     query = f"SELECT {_COLUMNS} FROM episodes WHERE monitor = ? AND key = ? AND episode = ?"
     known = connection.execute(query, (*monitor, number)).fetchone()
-    episode = _begun(connection, publication) if known is None else episode_row(known)
+    episode = _known(known) or _begun(connection, publication)
     after = _after(episode, publication)
     values = vars(after) | {"edges": as_json([vars(edge) for edge in after.edges])}
     connection.execute(REPLACE_EPISODE, values)
     return known is None
+
+
+def _known(values: Sequence[Any] | None) -> EpisodeRow | None:
+    """Return an episode that is there; a damaged one is written anew from this window on."""
+    if values is None:
+        return None
+    try:
+        return episode_row(values)
+    except RowDamage as damage:
+        logger.error("%s in the history and begun anew there", damage)
+        return None
 
 
 def _begun(connection: sqlite3.Connection, publication: Publication) -> EpisodeRow:
@@ -46,7 +62,7 @@ def _begun(connection: sqlite3.Connection, publication: Publication) -> EpisodeR
     if since != publication.window:  # its first windows are not in this history, or an old one
         query = (
             'SELECT first_record, "start" FROM windows'
-            " WHERE monitor = ? AND key = ? AND window_index = ?"
+            " WHERE monitor = ? AND key = ? AND window_index = ? AND intact"
         )
         found = connection.execute(query, (publication.monitor, publication.key, since))
         start = found.fetchone() or (None, None)

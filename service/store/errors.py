@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from driftbn.errors import DriftbnError
@@ -20,3 +21,29 @@ class StoreError(DriftbnError):
         self.path = path
         self.problem = problem
         super().__init__(f"{path}: {problem}")
+
+
+class DamagedRowError(StoreError):
+    """A row of the history is not as it was written; the others can be read.
+
+    Attributes
+    ----------
+    row
+        Which one, for people.
+    sequence
+        Its number, if it is an event.
+    """
+
+    def __init__(self, path: Path, row: str, sequence: int | None) -> None:
+        self.row = row
+        self.sequence = sequence
+        super().__init__(path, f"{row} is damaged in the history: its checksum does not fit")
+
+
+class RowDamage(sqlite3.DatabaseError):
+    """What ``DamagedRowError`` tells, where the file is not known."""
+
+    def __init__(self, row: str, sequence: int | None = None) -> None:
+        self.row = row
+        self.sequence = sequence
+        super().__init__(f"{row} is damaged")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
 from service.events import Event
-from service.store.rows import EpisodeEdge, EpisodeRow, WindowRow
+from service.store.errors import RowDamage
+from service.store.rows import EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
 
-EVENT_COLUMNS: Final = "e.sequence, e.id, e.type, e.monitor, e.key, e.window_index, e.document"
+logger = logging.getLogger("driftbn.service.store")
+
+EVENT_COLUMNS: Final = (
+    "e.intact, e.sequence, e.id, e.type, e.monitor, e.key, e.window_index, e.document"
+)
 
 
 def _places(row: type[Any], kind: str) -> tuple[int, ...]:
@@ -22,22 +28,64 @@ _EPISODE_FLAGS: Final = _places(EpisodeRow, "bool")
 
 
 def window_row(values: Sequence[Any]) -> WindowRow:
-    """Return a window from its columns."""
-    return WindowRow(*_with_flags(values, _WINDOW_FLAGS))
+    """Return a window from its columns.
+
+    Raises
+    ------
+    RowDamage
+        If it is not intact; so do all below.
+    """
+    intact, *found = values
+    if not intact:
+        raise RowDamage(f"window {found[2]} of {monitor_name(*found[:2])}")
+    return WindowRow(*_with_flags(found, _WINDOW_FLAGS))
+
+
+def edge_row(values: Sequence[Any]) -> EdgeRow:
+    """Return a change of an edge from its columns."""
+    intact, *found = values
+    if not intact:
+        raise RowDamage(f"an edge in window {found[2]} of {monitor_name(*found[:2])}")
+    return EdgeRow(*found)
 
 
 def episode_row(values: Sequence[Any]) -> EpisodeRow:
     """Return an episode from its columns, of which the last is JSON."""
-    found = _with_flags(values, _EPISODE_FLAGS)
+    intact, *found = values
+    if not intact:
+        raise RowDamage(f"episode {found[2]} of {monitor_name(*found[:2])}")
+    found = _with_flags(found, _EPISODE_FLAGS)
     found[-1] = tuple(EpisodeEdge(**edge) for edge in json.loads(found[-1]))
     return EpisodeRow(*found)
 
 
 def event_pair(values: Sequence[Any]) -> tuple[int, Event]:
     """Return an event with its number from ``EVENT_COLUMNS``."""
-    sequence, *found = values
+    intact, sequence, *found = values
+    if not intact:
+        raise RowDamage(f"event {sequence}", sequence)
     found[-1] = json.loads(found[-1])
     return sequence, Event(*found)
+
+
+def intact_events(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, Event]]:
+    """Iterate over events; damaged ones are logged and left out."""
+    for values in rows:
+        try:
+            yield event_pair(values)
+        except RowDamage as damage:
+            logger.error("%s in the history and left out", damage)
+
+
+def monitor_name(monitor: str, key: str) -> str:
+    """Return a monitor in words.
+
+    Examples
+    --------
+    >>> monitor_name("orders", ""), monitor_name("orders", "x")
+    ("monitor 'orders'", "monitor 'orders', key 'x'")
+    """
+    return f"monitor {monitor!r}, key {key!r}" if key else f"monitor {monitor!r}"
 
 
 def _with_flags(values: Sequence[Any], places: tuple[int, ...]) -> list[Any]:

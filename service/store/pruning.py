@@ -15,7 +15,7 @@ def prune_windows(connection: sqlite3.Connection, keep: int) -> int:
     """Delete windows of monitors that have more than ``keep``; return how many."""
     query = (
         "SELECT monitor, key, last_window - ?1 + 1 FROM monitors"
-        " WHERE last_window - pruned_before >= ?1 LIMIT ?2"
+        " WHERE last_window - pruned_before >= ?1 AND intact LIMIT ?2"
     )
     n_deleted = 0
     for monitor, key, cut in connection.execute(query, (keep, PRUNED_WINDOWS)).fetchall():

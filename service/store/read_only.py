@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from service.store.errors import StoreError
+from service.checksums import understand_checksums
+from service.store.errors import DamagedRowError, RowDamage, StoreError
 from service.store.schema import APPLICATION_ID, VERSION
 
 _BUSY_SECONDS: Final = 10.0
@@ -80,7 +81,9 @@ class ReadOnlyDatabase:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except RowDamage as damage:
+            raise DamagedRowError(self.path, damage.row, damage.sequence) from damage
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
                 raise StoreError(self.path, _NO_HISTORY) from error
             raise StoreError(self.path, f"the history cannot be read: {error}") from error
@@ -101,6 +104,7 @@ class ReadOnlyDatabase:
             isolation_level=None,
             check_same_thread=False,
         )
+        understand_checksums(connection)
         try:
             self._check(connection)
         except BaseException:
@@ -113,10 +117,10 @@ class ReadOnlyDatabase:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if owner != APPLICATION_ID or not version:
             raise StoreError(self.path, _NO_HISTORY)
-        if version > VERSION:
+        if version != VERSION:
             problem = (
                 f"the history has version {version} and this driftbn knows version {VERSION}:"
-                " use the driftbn that wrote it or a later one"
+                " use the driftbn that wrote it"
             )
             raise StoreError(self.path, problem)
 

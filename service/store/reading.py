@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from service.events import Event
-from service.store.documents import decompressed
-from service.store.mapping import EVENT_COLUMNS, episode_row, event_pair, window_row
+from service.store.documents import decompressed, edge_values
+from service.store.errors import RowDamage
+from service.store.mapping import (
+    EVENT_COLUMNS,
+    edge_row,
+    episode_row,
+    intact_events,
+    monitor_name,
+    window_row,
+)
 from service.store.rows import EdgeRow, EpisodeRow, MonitorRow, Series, WindowDetail, WindowRow
 from service.store.schema import columns_of
 
@@ -15,13 +25,13 @@ _WINDOW: Final = columns_of(WindowRow)
 _EPISODE: Final = columns_of(EpisodeRow)
 _EDGE: Final = columns_of(EdgeRow)
 _LARGEST: Final = 2**63 - 1
-_N_WINDOW: Final = len(WindowRow.__dataclass_fields__)
-_N_COUNTS: Final = 6
+_N_WINDOW: Final = len(WindowRow.__dataclass_fields__) + 1
+_N_COUNTS: Final = 7
 
 _MONITORS: Final = (
-    "SELECT m.monitor, m.key, m.lane, m.n_windows, m.n_drifts, m.n_episodes,"
+    "SELECT m.intact, m.monitor, m.key, m.lane, m.n_windows, m.n_drifts, m.n_episodes,"
     f" {columns_of(WindowRow, 'w.')}, {columns_of(EpisodeRow, 'e.')} FROM monitors AS m"
-    " JOIN windows AS w"
+    " LEFT JOIN windows AS w"
     " ON w.monitor = m.monitor AND w.key = m.key AND w.window_index = m.last_window"
     " LEFT JOIN episodes AS e"
     " ON e.monitor = m.monitor AND e.key = m.key AND e.state = 'open'"
@@ -73,19 +83,17 @@ def read_window(
     window = (monitor, key, index)
     where = "WHERE monitor = ? AND key = ? AND window_index = ?"
     found = connection.execute(f"SELECT {_WINDOW} FROM windows {where}", window).fetchone()
-    if found is None:
+    documents = connection.execute(
+        f"SELECT intact, report, explanation FROM documents {where}", window
+    ).fetchone()
+    if found is None and documents is None:
         return None
-    documents = connection.execute(f"SELECT report, explanation FROM documents {where}", window)
-    report, explanation = documents.fetchone()
-    edges = connection.execute(
-        f"SELECT {_EDGE} FROM edges {where} ORDER BY origin, source, target, change", window
-    )
-    return WindowDetail(
-        window_row(found),
-        decompressed(report),
-        decompressed(explanation),
-        tuple(EdgeRow(*edge) for edge in edges),
-    )
+    if found is None or documents is None or not documents[0]:
+        raise RowDamage(f"the report of window {index} of {monitor_name(monitor, key)}")
+    report, explanation = map(decompressed, documents[1:])
+    edges = (EdgeRow(**values) for values in edge_values(monitor, key, index, report))
+    by_name = attrgetter("origin", "source", "target", "change")
+    return WindowDetail(window_row(found), report, explanation, tuple(sorted(edges, key=by_name)))
 
 
 def read_series(connection: sqlite3.Connection, monitor: str, key: str, limit: int) -> Series:
@@ -95,7 +103,11 @@ def read_series(connection: sqlite3.Connection, monitor: str, key: str, limit: i
         " ORDER BY window_index DESC LIMIT ?"
     )
     found = connection.execute(query, (monitor, key, limit)).fetchall()
-    return Series(*zip(*reversed(found), strict=True)) if found else Series(*((),) * 8)
+    for intact, index, *_ in found:
+        if not intact:
+            raise RowDamage(f"window {index} of {monitor_name(monitor, key)}")
+    _, *columns = zip(*reversed(found), strict=True) if found else ((),) * 9
+    return Series(*columns)
 
 
 def read_episodes(
@@ -129,19 +141,22 @@ def read_edge_history(
     )  # fmt: skip
     query = f"{one} UNION {one} ORDER BY window_index DESC, origin, change LIMIT ?"
     found = connection.execute(query, (*monitor, *edge, *monitor, *edge[::-1], limit))
-    return [EdgeRow(*values) for values in found]
+    return [edge_row(values) for values in found]
 
 
 def read_events(
     connection: sqlite3.Connection, after_sequence: int, limit: int
 ) -> list[tuple[int, Event]]:
     """Return events with their numbers, the oldest first."""
-    query = f"SELECT {EVENT_COLUMNS} FROM events AS e WHERE sequence > ? ORDER BY sequence LIMIT ?"
-    return [event_pair(found) for found in connection.execute(query, (after_sequence, limit))]
+    query = f"SELECT {EVENT_COLUMNS} FROM events AS e WHERE sequence > ? ORDER BY sequence"
+    return list(islice(intact_events(connection.execute(query, (after_sequence,))), limit))
 
 
 def _monitor_row(values: tuple[Any, ...]) -> MonitorRow:
+    intact, *counts = values[:_N_COUNTS]
     window = values[_N_COUNTS : _N_COUNTS + _N_WINDOW]
     episode = values[_N_COUNTS + _N_WINDOW :]
-    open_episode = None if episode[0] is None else episode_row(episode)
-    return MonitorRow(*(*values[:_N_COUNTS], window_row(window), open_episode))
+    if not intact or window[1] is None:  # its last window has lost its name
+        raise RowDamage(monitor_name(*counts[:2]))
+    open_episode = None if episode[1] is None else episode_row(episode)
+    return MonitorRow(*(*counts, window_row(window), open_episode))

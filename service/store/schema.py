@@ -5,22 +5,34 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
+from service.checksums import checksummed
 from service.store.rows import EdgeRow, EpisodeRow, WindowRow
 
-VERSION: Final = 1
+VERSION: Final = 2
 APPLICATION_ID: Final = 0x44424E31
 """Says in the file's head whose it is: DBN1."""
+KEYS: Final = {
+    "monitors": ("monitor", "key"),
+    "windows": ("monitor", "key", "window_index"),
+    "documents": ("monitor", "key", "window_index"),
+    "edges": ("monitor", "key", "window_index", "source", "target"),
+    "episodes": ("monitor", "key", "episode"),
+    "events": ("sequence", "monitor", "key", "type"),
+    "deliveries": ("outlet", "sequence"),
+}
+"""Every table, with the columns by which people know its rows."""
 
 
 def columns_of(row: type[Any], prefix: str = "") -> str:
-    """Return the columns of a table in the order of a row's fields.
+    """Return whether a row is intact and its columns in the order of the fields.
 
     Examples
     --------
-    >>> columns_of(EdgeRow, "e.")[:34]
-    'e."monitor", e."key", e."window_in'
+    >>> columns_of(EdgeRow, "e.")[:30]
+    'e.intact, e."monitor", e."key"'
     """
-    return ", ".join(f'{prefix}"{column.name}"' for column in fields(row))
+    names = (f'{prefix}"{column.name}"' for column in fields(row))
+    return ", ".join((f"{prefix}intact", *names))
 
 
 def insert_into(table: str, *columns: str) -> str:
@@ -35,25 +47,41 @@ def insert_into(table: str, *columns: str) -> str:
     return f"INSERT INTO {table} ({names}) VALUES ({', '.join(f':{name}' for name in columns)})"
 
 
+def replace_in(table: str, *columns: str) -> str:
+    """Return the same for a row that may be there."""
+    return insert_into(table, *columns).replace("INSERT", "INSERT OR REPLACE", 1)
+
+
 INSERT_WINDOW: Final = insert_into("windows", *(c.name for c in fields(WindowRow)), "digest")
-INSERT_EDGE: Final = insert_into("edges", *(c.name for c in fields(EdgeRow)))
-REPLACE_EPISODE: Final = insert_into("episodes", *(c.name for c in fields(EpisodeRow))).replace(
-    "INSERT", "INSERT OR REPLACE", 1
+REPLACE_EDGE: Final = replace_in("edges", *(c.name for c in fields(EdgeRow)))
+REPLACE_EPISODE: Final = replace_in("episodes", *(c.name for c in fields(EpisodeRow)))
+
+
+def _table(name: str, columns: str, *constraints: str, without_rowid: bool = True) -> str:
+    """Return the statement that makes a table whose rows have checksums."""
+    parts = ", ".join((checksummed(columns), *constraints))
+    return f"CREATE TABLE {name} ({parts}){' WITHOUT ROWID' if without_rowid else ''}"
+
+
+_OF_WINDOW: Final = (
+    "FOREIGN KEY (monitor, key, window_index)"
+    " REFERENCES windows (monitor, key, window_index) ON DELETE CASCADE"
 )
 
 # Rows of one monitor lie beside each other (WITHOUT ROWID), as they are read; documents, which are
 # large and read one at a time, have a table of their own.
 STATEMENTS: Final = (
-    """CREATE TABLE monitors (
-        monitor TEXT NOT NULL, key TEXT NOT NULL, lane TEXT NOT NULL,
+    _table(
+        "monitors",
+        """monitor TEXT NOT NULL, key TEXT NOT NULL, lane TEXT NOT NULL,
         n_windows INTEGER NOT NULL, n_drifts INTEGER NOT NULL, n_episodes INTEGER NOT NULL,
-        last_window INTEGER NOT NULL,
-        pruned_before INTEGER NOT NULL,
-        PRIMARY KEY (monitor, key)
-    ) WITHOUT ROWID""",
+        last_window INTEGER NOT NULL, pruned_before INTEGER NOT NULL""",
+        "PRIMARY KEY (monitor, key)",
+    ),
     "CREATE INDEX monitors_by_length ON monitors (last_window - pruned_before)",
-    """CREATE TABLE windows (
-        monitor TEXT NOT NULL, key TEXT NOT NULL, window_index INTEGER NOT NULL,
+    _table(
+        "windows",
+        """monitor TEXT NOT NULL, key TEXT NOT NULL, window_index INTEGER NOT NULL,
         lane TEXT NOT NULL,
         first_record INTEGER NOT NULL, last_record INTEGER NOT NULL, rows INTEGER NOT NULL,
         start REAL, "end" REAL,
@@ -65,53 +93,57 @@ STATEMENTS: Final = (
         design_effect REAL, effect REAL, degraded INTEGER NOT NULL,
         episode INTEGER, headline TEXT NOT NULL,
         learn_seconds REAL, decide_seconds REAL, stored REAL NOT NULL,
-        digest BLOB NOT NULL,
-        PRIMARY KEY (monitor, key, window_index),
-        FOREIGN KEY (monitor, key) REFERENCES monitors (monitor, key)
-    ) WITHOUT ROWID""",
+        digest BLOB NOT NULL""",
+        "PRIMARY KEY (monitor, key, window_index)",
+        "FOREIGN KEY (monitor, key) REFERENCES monitors (monitor, key)",
+    ),
     "CREATE INDEX windows_with_drift ON windows (monitor, key, window_index) WHERE drift",
-    """CREATE TABLE documents (
-        monitor TEXT NOT NULL, key TEXT NOT NULL, window_index INTEGER NOT NULL,
-        report BLOB NOT NULL, explanation BLOB NOT NULL,
-        PRIMARY KEY (monitor, key, window_index),
-        FOREIGN KEY (monitor, key, window_index)
-            REFERENCES windows (monitor, key, window_index) ON DELETE CASCADE
-    )""",
-    """CREATE TABLE edges (
-        monitor TEXT NOT NULL, key TEXT NOT NULL, window_index INTEGER NOT NULL,
-        origin TEXT NOT NULL CHECK (origin IN ('confirmed', 'raw')),
-        source TEXT NOT NULL, target TEXT NOT NULL, change TEXT NOT NULL,
-        p_value REAL, before REAL, after REAL,
-        PRIMARY KEY (monitor, key, window_index, origin, source, target, change),
-        FOREIGN KEY (monitor, key, window_index)
-            REFERENCES windows (monitor, key, window_index) ON DELETE CASCADE
-    ) WITHOUT ROWID""",
+    _table(
+        "documents",
+        """monitor TEXT NOT NULL, key TEXT NOT NULL, window_index INTEGER NOT NULL,
+        report BLOB NOT NULL, explanation BLOB NOT NULL""",
+        "PRIMARY KEY (monitor, key, window_index)",
+        _OF_WINDOW,
+        without_rowid=False,
+    ),
+    _table(
+        "edges",
+        """monitor TEXT NOT NULL, key TEXT NOT NULL, window_index INTEGER NOT NULL,
+        origin TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, change TEXT NOT NULL,
+        p_value REAL, before REAL, after REAL""",
+        "PRIMARY KEY (monitor, key, window_index, origin, source, target, change)",
+        "CHECK (origin IN ('confirmed', 'raw'))",
+        _OF_WINDOW,
+    ),
     "CREATE INDEX edges_by_name ON edges (monitor, key, source, target, window_index)",
-    """CREATE TABLE episodes (
-        monitor TEXT NOT NULL, key TEXT NOT NULL, episode INTEGER NOT NULL,
+    _table(
+        "episodes",
+        """monitor TEXT NOT NULL, key TEXT NOT NULL, episode INTEGER NOT NULL,
         started_window INTEGER NOT NULL, started_record INTEGER, started_time REAL,
         last_window INTEGER NOT NULL, ended_window INTEGER,
         kind TEXT, headline TEXT NOT NULL, recurring INTEGER NOT NULL,
-        n_windows INTEGER NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('open', 'ended')),
-        edges TEXT NOT NULL,
-        PRIMARY KEY (monitor, key, episode),
-        FOREIGN KEY (monitor, key) REFERENCES monitors (monitor, key)
-    ) WITHOUT ROWID""",
+        n_windows INTEGER NOT NULL, state TEXT NOT NULL, edges TEXT NOT NULL""",
+        "PRIMARY KEY (monitor, key, episode)",
+        "CHECK (state IN ('open', 'ended'))",
+        "FOREIGN KEY (monitor, key) REFERENCES monitors (monitor, key)",
+    ),
     "CREATE UNIQUE INDEX open_episodes ON episodes (monitor, key) WHERE state = 'open'",
-    """CREATE TABLE events (
-        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    _table(
+        "events",
+        """sequence INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE, type TEXT NOT NULL,
         monitor TEXT NOT NULL, key TEXT NOT NULL, lane TEXT NOT NULL,
-        window_index INTEGER NOT NULL, stored REAL NOT NULL, document TEXT NOT NULL
-    )""",
+        window_index INTEGER NOT NULL, stored REAL NOT NULL, document TEXT NOT NULL""",
+        without_rowid=False,
+    ),
     "CREATE INDEX events_by_monitor ON events (monitor, key, type, sequence)",
     "CREATE INDEX events_by_age ON events (stored)",
-    """CREATE TABLE deliveries (
-        outlet TEXT NOT NULL,
-        sequence INTEGER NOT NULL REFERENCES events (sequence) ON DELETE CASCADE,
-        PRIMARY KEY (outlet, sequence)
-    ) WITHOUT ROWID""",
+    _table(
+        "deliveries",
+        "outlet TEXT NOT NULL, sequence INTEGER NOT NULL",
+        "PRIMARY KEY (outlet, sequence)",
+        "FOREIGN KEY (sequence) REFERENCES events (sequence) ON DELETE CASCADE",
+    ),
     "CREATE INDEX deliveries_by_event ON deliveries (sequence)",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",

@@ -10,13 +10,14 @@ from typing import Final, TypeAlias
 from service.events import Event, Publication
 from service.store.documents import (
     compressed,
+    digest_of,
     edge_values,
     event_values,
-    has_digest,
     window_values,
 )
 from service.store.episodes import bring_forward
-from service.store.schema import INSERT_EDGE, INSERT_WINDOW
+from service.store.mapping import monitor_name
+from service.store.schema import INSERT_WINDOW, REPLACE_EDGE
 
 logger = logging.getLogger("driftbn.service.store")
 
@@ -33,6 +34,12 @@ _COUNT_WINDOW: Final = (
     " ON CONFLICT (monitor, key) DO UPDATE SET lane = excluded.lane,"
     " n_windows = n_windows + 1, n_drifts = n_drifts + excluded.n_drifts,"
     " last_window = max(last_window, excluded.last_window)"
+)
+_COUNT_ANEW: Final = (
+    "INSERT OR REPLACE INTO monitors SELECT ?1, ?2, ?3, count(*), ifnull(sum(drift), 0),"
+    " (SELECT count(*) FROM episodes WHERE monitor = ?1 AND key = ?2),"
+    " ifnull(max(window_index), -1), ifnull(min(window_index), 0)"
+    " FROM windows WHERE monitor = ?1 AND key = ?2"
 )
 _COUNT_EPISODE: Final = (
     "UPDATE monitors SET n_episodes = n_episodes + 1 WHERE monitor = ? AND key = ?"
@@ -78,10 +85,10 @@ class PublicationWriter:
         self._connection.execute(_COUNT_WINDOW, values)
         self._connection.execute(INSERT_WINDOW, values)
         self._connection.execute(
-            "INSERT INTO documents VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?)",
             (*window, compressed(publication.report), compressed(publication.explanation)),
         )
-        self._connection.executemany(INSERT_EDGE, edge_values(publication))
+        self._connection.executemany(REPLACE_EDGE, edge_values(*window, publication.report))
         if bring_forward(self._connection, publication):
             self._connection.execute(_COUNT_EPISODE, window[:2])
         self._write_events(publication)
@@ -102,15 +109,19 @@ class PublicationWriter:
         """Return whether a window is in the history, or so old that it was deleted from it."""
         window = (publication.monitor, publication.key, publication.window)
         found = self._connection.execute(
-            "SELECT w.digest FROM monitors AS m LEFT JOIN windows AS w"
+            "SELECT m.intact, w.digest FROM monitors AS m LEFT JOIN windows AS w"
             " ON w.monitor = m.monitor AND w.key = m.key AND w.window_index = ?3"
             " WHERE m.monitor = ?1 AND m.key = ?2"
-            " AND (w.window_index IS NOT NULL OR m.pruned_before > ?3)",
+            " AND (w.window_index IS NOT NULL OR m.pruned_before > ?3 OR NOT m.intact)",
             window,
         ).fetchone()
         if found is None:
             return False
-        if found[0] is not None and not has_digest(publication, found[0]):
+        intact, digest = found
+        if not intact:
+            self._count_anew(publication)
+            return self._is_known(publication)
+        if digest is not None and digest != digest_of(publication):
             self.n_conflicts += 1
             logger.error(
                 "window %d is in the history with another content, which stays",
@@ -118,6 +129,12 @@ class PublicationWriter:
                 extra={"monitor": publication.monitor, "key": publication.key},
             )
         return True
+
+    def _count_anew(self, publication: Publication) -> None:
+        """Replace the counts of a monitor that are damaged by what the history holds."""
+        monitor = (publication.monitor, publication.key)
+        self._connection.execute(_COUNT_ANEW, (*monitor, publication.lane))
+        logger.error("the counts of %s were damaged and are made anew", monitor_name(*monitor))
 
     def _write_event(self, event: Event, lane: str) -> None:
         inserted = self._connection.execute(_INSERT_EVENT, event_values(event, lane, self._now))

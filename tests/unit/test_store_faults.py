@@ -11,7 +11,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from service.cloud_events import EventState, publication_of
 from service.events import Publication
-from service.store import Store, StoreError, database
+from service.store import DamagedRowError, Store, StoreError, database
 from tests.small_disk import small_disk_at
 
 N_KILLS = 40
@@ -318,3 +319,145 @@ def test_a_history_locked_for_too_long_is_told(
         other.execute("ROLLBACK")
         other.close()
         assert one.publish(windows_of("d", 1)) == 1
+
+
+# Flipped bits
+
+N_FLIPS = 240
+
+
+def answers(store: Store) -> Iterator[tuple[str, object]]:
+    """Ask a history everything that it can be asked; a refusal is an answer."""
+    monitors = [("orders", key) for key in "ab"]
+    questions: dict[str, Callable[[], object]] = {
+        "monitors": store.monitors,
+        "events": store.events,
+        "outlets": store.outlets,
+    }
+    for name, _ in OUTLETS:
+        questions[f"pending {name}"] = partial(store.pending, name, None, 100)
+        questions[f"waiting {name}"] = partial(store.n_pending, name)
+    types = {event.type for key in "ab" for one in windows_of(key, 20) for event in one.events}
+    questions["newest"] = partial(store.newest_events, "ends", None, types)
+    for place in monitors:
+        for ask in (store.monitor, store.windows, store.series, store.episodes):
+            questions[f"{ask.__name__} {place}"] = partial(ask, *place)  # type: ignore[operator]
+        questions[f"drifts {place}"] = partial(store.windows, *place, drift_only=True)
+        questions[f"edge {place}"] = partial(store.edge_history, *place, "b", "c")
+        for number in range(20):
+            questions[f"window {place} {number}"] = partial(store.window, *place, number)
+            questions[f"episode {place} {number}"] = partial(store.episode, *place, number)
+    for name, question in questions.items():
+        try:
+            yield name, question()
+        except StoreError as error:
+            yield name, error
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_no_flipped_bit_changes_an_answer_silently(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.sqlite"
+    with Store(path, clock=lambda: 1e9) as one:
+        one.publish([*windows_of("a", 20), *windows_of("b", 20)], OUTLETS)
+        before = dict(answers(one))
+    data = path.read_bytes()
+    n_told = 0
+    for bit in random.Random(1).sample(range(8 * len(data)), N_FLIPS):
+        path.write_bytes(flipped(data, bit))
+        caplog.clear()
+        try:
+            with Store(path, clock=lambda: 1e9) as one:
+                after = dict(answers(one))
+        except StoreError:
+            n_told += 1
+            continue
+        differing = [name for name in before if after[name] != before[name]]
+        told = errors_in(caplog)
+        n_told += bool(told)
+        assert told or all(isinstance(after[name], StoreError) for name in differing), differing
+        for aside in tmp_path.glob("*.corrupt*"):
+            aside.unlink()
+    assert n_told > N_FLIPS / 4
+
+
+def test_damage_met_while_reading_names_the_row_and_spares_the_others(written: Path) -> None:
+    with Store(written, clock=lambda: 1e9) as one:
+        damage(written, "windows SET rows = 11 WHERE key = 'a' AND window_index = 5")
+        damage(written, "documents SET report = zeroblob(9) WHERE key = 'b' AND window_index = 6")
+        damage(written, "episodes SET n_windows = 7 WHERE key = 'c' AND episode = 1")
+        with pytest.raises(DamagedRowError, match="window 5 of monitor 'orders', key 'a' is dam"):
+            one.windows("orders", "a")
+        with pytest.raises(DamagedRowError, match="report of window 6 of monitor 'orders', key 'b"):
+            one.window("orders", "b", 6)
+        with pytest.raises(DamagedRowError, match="episode 1 of monitor 'orders', key 'c'"):
+            one.episodes("orders", "c")
+        assert one.window("orders", "a", 4) is not None
+        assert len(one.windows("orders", "b")) == 100
+        assert one.episode("orders", "c", 2) is not None
+
+
+def test_damaged_rows_are_named_at_the_start(
+    written: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    damage(written, "windows SET hamming = 9 WHERE key = 'a' AND window_index = 5")
+    with Store(written) as one:
+        assert len(one.windows("orders", "b")) == 100
+    (message,) = errors_in(caplog)
+    assert "1 rows of windows in the history are damaged" in message
+    assert "'orders' 'a' 5" in message
+
+
+def test_publishing_goes_on_over_damaged_rows_and_hides_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.sqlite"
+    windows = windows_of("a", 20)
+    with Store(path, clock=lambda: 1e9) as one:
+        one.publish(windows[:7], OUTLETS)  # in the middle of an episode
+        damage(path, "monitors SET pruned_before = 1000000, n_windows = 3")
+        damage(path, "episodes SET started_window = 1")
+        damage(path, "windows SET rows = 3 WHERE window_index = 2")
+        assert one.publish(windows[7:], OUTLETS) == 13
+        monitor = one.monitor("orders", "a")
+        assert monitor is not None
+        assert (monitor.n_windows, monitor.last.window_index) == (20, 19)
+        assert [row.started_window for row in one.episodes("orders", "a")] == [15, 5]
+        with pytest.raises(DamagedRowError, match="window 2"):
+            one.windows("orders", "a")
+    assert "the counts of monitor 'orders', key 'a' were damaged" in caplog.text
+    assert "episode 0 of monitor 'orders', key 'a' is damaged" in caplog.text
+
+
+def test_a_damaged_event_is_named_and_what_comes_behind_it_can_be_had(
+    written: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store(written) as one:
+        events = one.events()
+        first = events[0][0]
+        damage(written, f"events SET window_index = 999 WHERE sequence = {first}")
+        assert one.events() == events[1:]
+        assert f"event {first} is damaged" in caplog.text
+        with pytest.raises(DamagedRowError, match=f"event {first} is damaged") as caught:
+            one.pending("all", None, 100)
+        assert caught.value.sequence == first
+        one.delivered("all", [first])
+        assert one.pending("all", None, 100) == events[1:]
+
+
+def damage(path: Path, change: str) -> None:
+    """Change a row and leave its checksum as it was, as a broken disk does."""
+    table, _, rest = change.partition(" ")
+    where = rest[rest.find("WHERE") :] if "WHERE" in rest else ""
+    with sqlite3.connect(path) as connection:
+        query = f"SELECT checksum FROM {table} {where}"
+        (kept,) = connection.execute(query).fetchone()
+        connection.create_function("row_checksum", -1, lambda *_: kept, deterministic=True)
+        assert connection.execute(f"UPDATE {change}").rowcount == 1
+    connection.close()
