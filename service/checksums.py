@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import zlib
-from typing import Final
-
-_NAME: Final = re.compile(r'\s*("\w+"|\w+)')
 
 
 def checksummed(columns: str) -> str:
-    """Return the columns of a new table and two more that SQLite itself keeps.
+    """Return the columns of a new table and one more, ``checksum``, that covers them all.
 
-    ``checksum`` is written with the row, whoever writes it, and covers every column; ``intact`` is
-    whether it fits what is read now. An ``UPDATE`` makes a checksum of what it finds: it must leave
-    out rows that are not intact.
+    SQLite itself writes it with the row, whoever writes that. An ``UPDATE`` makes a checksum of
+    what it finds, so it must leave out rows that are not intact.
 
     Parameters
     ----------
@@ -24,19 +19,28 @@ def checksummed(columns: str) -> str:
 
     Examples
     --------
+    >>> columns = "x TEXT, y REAL"
     >>> connection = sqlite3.connect(":memory:")
     >>> understand_checksums(connection)
-    >>> _ = connection.execute(f"CREATE TABLE t ({checksummed('x TEXT, y REAL')})")
+    >>> _ = connection.execute(f"CREATE TABLE t ({checksummed(columns)})")
     >>> _ = connection.execute("INSERT INTO t VALUES ('a', 1)")
-    >>> connection.execute("SELECT x, y, intact FROM t").fetchall()
+    >>> connection.execute(f"SELECT x, y, {intact(columns)} FROM t").fetchall()
     [('a', 1.0, 1)]
     """
-    names = [match[1] for match in map(_NAME.match, columns.split(",")) if match]
-    checksum = f"row_checksum({', '.join(map(_exact, names))})"
-    return (
-        f"{columns}, checksum INTEGER NOT NULL AS ({checksum}) STORED,"
-        f" intact INTEGER AS (checksum IS {checksum}) VIRTUAL"
-    )
+    return f"{columns}, checksum INTEGER NOT NULL AS ({_checksum(columns)}) STORED"
+
+
+def intact(columns: str, prefix: str = "") -> str:
+    """Return the expression that tells whether a row is as it was written.
+
+    Parameters
+    ----------
+    columns
+        As they were given to ``checksummed``.
+    prefix
+        Of the table in a query, with its dot.
+    """
+    return f"{prefix}checksum IS {_checksum(columns, prefix)}"
 
 
 def understand_checksums(connection: sqlite3.Connection) -> None:
@@ -45,13 +49,21 @@ def understand_checksums(connection: sqlite3.Connection) -> None:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
 
 
-def _exact(name: str) -> str:
-    """Return a value so that it comes whole to Python: a damaged text may be no UTF-8.
+def _checksum(columns: str, prefix: str = "") -> str:
+    """Return the expression of a checksum.
 
-    Only numbers with a fraction go as they are: their text depends on the version of SQLite.
+    The literals of all values are one blob: a damaged text may be no UTF-8, which no function in
+    Python is given. Numbers with a fraction go as they are, as their literals depend on the version
+    of SQLite, unless damage has made something else of them.
     """
-    return f"CASE typeof({name}) WHEN 'real' THEN {name} ELSE CAST(quote({name}) AS BLOB) END"
+    words = [definition.split() for definition in columns.split(",")]
+    reals = [f"{prefix}{name}" for name, kind, *_ in words if kind == "REAL"]
+    others = [f"quote({prefix}{name})" for name, kind, *_ in words if kind != "REAL"]
+    floats = [f"CASE typeof({name}) WHEN 'real' THEN {name} END" for name in reals]
+    types = [f"typeof({name})" for name in reals]
+    literals = " || ',' || ".join((*others, *types))
+    return f"row_checksum({', '.join((f'CAST({literals} AS BLOB)', *floats))})"
 
 
-def _row_checksum(*values: bytes | float) -> int:
-    return zlib.crc32(repr(values).encode())
+def _row_checksum(literals: bytes, *floats: float | None) -> int:
+    return zlib.crc32(repr(floats).encode(), zlib.crc32(literals))

@@ -15,6 +15,7 @@ from driftbn.errors import DriftbnError
 from driftbn.reporting.words import counted
 from service.events import Event
 from service.outlets.base import Outlet, OutletError, RefreshingOutlet
+from service.store import DamagedRowError
 
 logger = logging.getLogger("driftbn.service.delivery")
 
@@ -22,6 +23,9 @@ FIRST_WAIT_SECONDS: Final = 1.0
 LONGEST_WAIT_SECONDS: Final = 60.0
 BATCH_EVENTS: Final = 100
 """Events that are given to an outlet at a time."""
+FIRST_TELL_SECONDS: Final = 60.0
+LONGEST_TELL_SECONDS: Final = 3600.0
+"""How often the log says that an outlet still cannot be reached: twice as late each time."""
 LOOK_SECONDS: Final = 1.0
 """How often to look whether pending events of a lane have become ours: no wake tells of that."""
 
@@ -124,6 +128,7 @@ class Deliverer:
         self._unnoted: list[int] = []
         self._abandoned = False
         self._refresh_at = clock()
+        self._down_since = self._tell_at = clock()
 
     @property
     def status(self) -> DeliveryStatus:
@@ -210,17 +215,29 @@ class Deliverer:
 
     def _send_all(self) -> None:
         """Send until nothing is pending."""
-        name = self.outlet.name
         self._note()
-        while pending := self._store.pending(name, self._lanes(), BATCH_EVENTS):
-            events = [event for _, event in pending]
+        while pending := self._pending(BATCH_EVENTS):
             try:
-                self.outlet.send(events)
+                self.outlet.send([event for _, event in pending])
             except OutletError as error:
-                self._observer.notified(name, events[error.n_delivered].monitor, "failed", 1)
                 self._done(pending[: error.n_delivered])
                 raise
             self._done(pending)
+
+    def _pending(self, limit: int) -> Sequence[tuple[int, Event]]:
+        """Return the oldest events that wait; one that is damaged is given up."""
+        name = self.outlet.name
+        while True:
+            try:
+                return self._store.pending(name, self._lanes(), limit)
+            except DamagedRowError as error:
+                if error.event is None:
+                    raise
+                sequence, monitor = error.event
+                logger.error("%s; it is given up", error, extra={"outlet": name})
+                self._observer.notified(name, monitor, "failed", 1)
+                self._status = replace(self._status, n_refused=self._status.n_refused + 1)
+                self._store.delivered(name, [sequence])
 
     def _done(self, numbered: Sequence[tuple[int, Event]]) -> None:
         """Count and note what was sent."""
@@ -258,7 +275,11 @@ class Deliverer:
 
     def _worked(self) -> None:
         if self._status.error is not None:
-            logger.warning("delivery works again", extra={"outlet": self.outlet.name})
+            logger.warning(
+                "delivery works again after %.0f s",
+                self._clock() - self._down_since,
+                extra={"outlet": self.outlet.name},
+            )
         self._status = replace(self._status, n_failures=0, error=None, next_try=None)
         self._count_pending()
 
@@ -281,19 +302,12 @@ class Deliverer:
 
     def _failed(self, error: DriftbnError, retry_after: float | None = None) -> float:
         """Note a failure and return how long to wait."""
-        self._count_pending()
+        self._count_failure()
         n_failures = self._status.n_failures + 1
         longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(n_failures - 1, 10))
         # Spread, so that many daemons do not come back to a server all at once.
         wait = max(longest * self._jitter.uniform(0.5, 1.0), retry_after or 0.0)
-        if str(error) != self._status.error:
-            logger.warning(
-                "%s; %s pending, next try in %.1f s",
-                error,
-                counted(self._status.n_pending, "event"),
-                wait,
-                extra={"outlet": self.outlet.name},
-            )
+        self._tell(str(error), wait)
         self._status = replace(
             self._status,
             n_failures=n_failures,
@@ -301,3 +315,33 @@ class Deliverer:
             next_try=self._clock() + wait,
         )
         return wait
+
+    def _count_failure(self) -> None:
+        """Count what waits, and that the first of it could not be sent."""
+        self._count_pending()
+        try:
+            first = self._store.pending(self.outlet.name, self._lanes(), 1)
+        except DriftbnError as error:
+            logger.debug("pending events cannot be read: %s", error)
+            return
+        for _, event in first:
+            self._observer.notified(self.outlet.name, event.monitor, "failed", 1)
+
+    def _tell(self, error: str, wait: float) -> None:
+        """Log a failure that is new, and one that lasts again and again, ever less often."""
+        now = self._clock()
+        if self._status.error is None:
+            self._down_since, self._tell_at = now, now + FIRST_TELL_SECONDS
+        elif now >= self._tell_at:
+            seconds = min(now - self._down_since, LONGEST_TELL_SECONDS)
+            self._tell_at = now + max(seconds, FIRST_TELL_SECONDS)
+        elif error == self._status.error:
+            return
+        logger.warning(
+            "%s; %s pending, for %.0f s nothing could be sent, next try in %.1f s",
+            error,
+            counted(self._status.n_pending, "event"),
+            now - self._down_since,
+            wait,
+            extra={"outlet": self.outlet.name},
+        )

@@ -27,7 +27,7 @@ from service.endpoint.problems import ProblemError
 from service.endpoint.view import ServiceView
 from service.endpoint.views import episodes, events, graph, health, monitors, windows
 from service.settings import EndpointSettings
-from service.store import StoreError
+from service.store import DamagedRowError, StoreError
 
 logger = logging.getLogger("driftbn.service.endpoint")
 
@@ -76,6 +76,7 @@ def make_app(
         exception_handlers={
             ProblemError: _told,
             HTTPException: _told_by_router,
+            DamagedRowError: _damaged,
             StoreError: _history_away,
             Exception: _unexpected,
         },
@@ -177,6 +178,17 @@ async def _history_away(_: Request, error: Exception) -> Response:
         "history",
         "the history cannot be read now; the log of the service says more",
         headers={"retry-after": "5"},
+    )
+    return problem.response()
+
+
+async def _damaged(_: Request, error: Exception) -> Response:
+    logger.error("%s", error)
+    row = cast(DamagedRowError, error).row
+    problem = ProblemError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "damaged",
+        f"{row} is damaged in the history and cannot be shown; what else is there can",
     )
     return problem.response()
 

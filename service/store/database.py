@@ -14,14 +14,14 @@ from typing import Final
 
 from service.checksums import understand_checksums
 from service.store.errors import DamagedRowError, RowDamage, StoreError
-from service.store.schema import APPLICATION_ID, KEYS, STATEMENTS, VERSION
+from service.store.schema import APPLICATION_ID, KEYS, STATEMENTS, VERSION, is_intact
 
 logger = logging.getLogger("driftbn.service.store")
 
 BUSY_SECONDS: Final = 10.0
 """How long to wait for another process that writes."""
-CHECKED_BYTES: Final = 256 << 20
-"""A larger file is not checked as a whole when it is opened: that takes seconds for each GB."""
+CHECKED_BYTES: Final = 128 << 20
+"""A larger file is not checked as a whole when it is opened: that takes 3 s for each 100 MB."""
 MAX_SHOWN: Final = 10
 """Damaged rows of a table that the log names."""
 _WAL_BYTES: Final = 64 << 20
@@ -123,7 +123,7 @@ class Database:
         try:
             yield
         except RowDamage as damage:
-            raise DamagedRowError(self.path, damage.row, damage.sequence) from damage
+            raise DamagedRowError(self.path, damage.row, damage.event) from damage
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             reason = "the disk is full" if code == sqlite3.SQLITE_FULL else str(error)
@@ -185,7 +185,7 @@ class Database:
             )
         for table, names in KEYS.items():
             shown = " || ' ' || ".join(f"quote({name})" for name in names)
-            query = f"SELECT {shown} FROM {table} WHERE NOT intact"
+            query = f"SELECT {shown} FROM {table} WHERE NOT ({is_intact(table)})"
             rows = [str(row) for (row,) in connection.execute(query)]
             if rows:
                 logger.error(

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from service.events import Event
 from service.store.errors import RowDamage
 from service.store.mapping import EVENT_COLUMNS, event_pair, intact_events
+from service.store.schema import is_intact
 
 logger = logging.getLogger("driftbn.service.store")
 
@@ -35,19 +36,19 @@ def read_pending(
     """
     of_lanes, values = _lane_condition(lanes)
     query = (
-        f"SELECT d.intact AND e.intact, d.sequence, {EVENT_COLUMNS}"
+        f"SELECT {is_intact('deliveries', 'd.')}, d.sequence, {EVENT_COLUMNS}"
         " FROM deliveries AS d LEFT JOIN events AS e USING (sequence)"
         f" WHERE d.outlet = ? AND (e.sequence IS NULL OR {of_lanes})"
         " ORDER BY d.sequence LIMIT ?"
     )
     found: list[tuple[int, Event]] = []
     for intact, sequence, *event in connection.execute(query, (outlet, *values, limit)):
-        if intact:
+        if intact and event[0]:
             found.append(event_pair(event))
         elif found:
             break
         else:
-            raise RowDamage(f"event {sequence}", sequence)
+            raise RowDamage(f"event {sequence}", (sequence, str(event[4])))
     return found
 
 

@@ -14,11 +14,11 @@ from service.store.documents import as_json
 from service.store.errors import RowDamage
 from service.store.mapping import episode_row
 from service.store.rows import EpisodeEdge, EpisodeRow
-from service.store.schema import REPLACE_EPISODE, columns_of
+from service.store.schema import REPLACE_EPISODE, columns_of, is_intact
 
 logger = logging.getLogger("driftbn.service.store")
 
-_COLUMNS = columns_of(EpisodeRow)
+_COLUMNS = columns_of(EpisodeRow, "episodes")
 
 
 def bring_forward(connection: sqlite3.Connection, publication: Publication) -> bool:
@@ -29,7 +29,8 @@ def bring_forward(connection: sqlite3.Connection, publication: Publication) -> b
     # The library may end an episode without a window that says so.
     connection.execute(
         "UPDATE episodes SET state = 'ended', ended_window = ?"
-        " WHERE monitor = ? AND key = ? AND state = 'open' AND episode IS NOT ? AND intact",
+        " WHERE monitor = ? AND key = ? AND state = 'open' AND episode IS NOT ?"
+        f" AND {is_intact('episodes')}",
         (publication.window, *monitor, number),
     )
     if number is None:
@@ -62,7 +63,8 @@ def _begun(connection: sqlite3.Connection, publication: Publication) -> EpisodeR
     if since != publication.window:  # its first windows are not in this history, or an old one
         query = (
             'SELECT first_record, "start" FROM windows'
-            " WHERE monitor = ? AND key = ? AND window_index = ? AND intact"
+            " WHERE monitor = ? AND key = ? AND window_index = ?"
+            f" AND {is_intact('windows')}"
         )
         found = connection.execute(query, (publication.monitor, publication.key, since))
         start = found.fetchone() or (None, None)

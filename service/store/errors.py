@@ -30,20 +30,20 @@ class DamagedRowError(StoreError):
     ----------
     row
         Which one, for people.
-    sequence
-        Its number, if it is an event.
+    event
+        Number and monitor, if it is an event; the monitor may be damaged.
     """
 
-    def __init__(self, path: Path, row: str, sequence: int | None) -> None:
+    def __init__(self, path: Path, row: str, event: tuple[int, str] | None = None) -> None:
         self.row = row
-        self.sequence = sequence
+        self.event = event
         super().__init__(path, f"{row} is damaged in the history: its checksum does not fit")
 
 
 class RowDamage(sqlite3.DatabaseError):
     """What ``DamagedRowError`` tells, where the file is not known."""
 
-    def __init__(self, row: str, sequence: int | None = None) -> None:
+    def __init__(self, row: str, event: tuple[int, str] | None = None) -> None:
         self.row = row
-        self.sequence = sequence
+        self.event = event
         super().__init__(f"{row} is damaged")

@@ -11,11 +11,13 @@ from typing import Any, Final
 from service.events import Event
 from service.store.errors import RowDamage
 from service.store.rows import EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
+from service.store.schema import is_intact
 
 logger = logging.getLogger("driftbn.service.store")
 
 EVENT_COLUMNS: Final = (
-    "e.intact, e.sequence, e.id, e.type, e.monitor, e.key, e.window_index, e.document"
+    f"{is_intact('events', 'e.')},"
+    " e.sequence, e.id, e.type, e.monitor, e.key, e.window_index, e.document"
 )
 
 
@@ -63,7 +65,7 @@ def event_pair(values: Sequence[Any]) -> tuple[int, Event]:
     """Return an event with its number from ``EVENT_COLUMNS``."""
     intact, sequence, *found = values
     if not intact:
-        raise RowDamage(f"event {sequence}", sequence)
+        raise RowDamage(f"event {sequence}", (sequence, found[2]))
     found[-1] = json.loads(found[-1])
     return sequence, Event(*found)
 

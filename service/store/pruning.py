@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
+from service.store.schema import is_intact
+
 PRUNED_WINDOWS: Final = 1000
 """Windows that are deleted at a time at most."""
 PRUNED_EVENTS: Final = 5000
@@ -15,7 +17,7 @@ def prune_windows(connection: sqlite3.Connection, keep: int) -> int:
     """Delete windows of monitors that have more than ``keep``; return how many."""
     query = (
         "SELECT monitor, key, last_window - ?1 + 1 FROM monitors"
-        " WHERE last_window - pruned_before >= ?1 AND intact LIMIT ?2"
+        f" WHERE last_window - pruned_before >= ?1 AND {is_intact('monitors')} LIMIT ?2"
     )
     n_deleted = 0
     for monitor, key, cut in connection.execute(query, (keep, PRUNED_WINDOWS)).fetchall():

@@ -82,7 +82,7 @@ class ReadOnlyDatabase:
         try:
             yield
         except RowDamage as damage:
-            raise DamagedRowError(self.path, damage.row, damage.sequence) from damage
+            raise DamagedRowError(self.path, damage.row, damage.event) from damage
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
                 raise StoreError(self.path, _NO_HISTORY) from error

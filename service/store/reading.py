@@ -19,18 +19,20 @@ from service.store.mapping import (
     window_row,
 )
 from service.store.rows import EdgeRow, EpisodeRow, MonitorRow, Series, WindowDetail, WindowRow
-from service.store.schema import columns_of
+from service.store.schema import columns_of, is_intact
 
-_WINDOW: Final = columns_of(WindowRow)
-_EPISODE: Final = columns_of(EpisodeRow)
-_EDGE: Final = columns_of(EdgeRow)
+_WINDOW: Final = columns_of(WindowRow, "windows")
+_EPISODE: Final = columns_of(EpisodeRow, "episodes")
+_EDGE: Final = columns_of(EdgeRow, "edges")
 _LARGEST: Final = 2**63 - 1
 _N_WINDOW: Final = len(WindowRow.__dataclass_fields__) + 1
 _N_COUNTS: Final = 7
 
 _MONITORS: Final = (
-    "SELECT m.intact, m.monitor, m.key, m.lane, m.n_windows, m.n_drifts, m.n_episodes,"
-    f" {columns_of(WindowRow, 'w.')}, {columns_of(EpisodeRow, 'e.')} FROM monitors AS m"
+    f"SELECT {is_intact('monitors', 'm.')},"
+    " m.monitor, m.key, m.lane, m.n_windows, m.n_drifts, m.n_episodes,"
+    f" {columns_of(WindowRow, 'windows', 'w.')},"
+    f" {columns_of(EpisodeRow, 'episodes', 'e.')} FROM monitors AS m"
     " LEFT JOIN windows AS w"
     " ON w.monitor = m.monitor AND w.key = m.key AND w.window_index = m.last_window"
     " LEFT JOIN episodes AS e"
@@ -84,7 +86,7 @@ def read_window(
     where = "WHERE monitor = ? AND key = ? AND window_index = ?"
     found = connection.execute(f"SELECT {_WINDOW} FROM windows {where}", window).fetchone()
     documents = connection.execute(
-        f"SELECT intact, report, explanation FROM documents {where}", window
+        f"SELECT {is_intact('documents')}, report, explanation FROM documents {where}", window
     ).fetchone()
     if found is None and documents is None:
         return None
@@ -99,7 +101,7 @@ def read_window(
 def read_series(connection: sqlite3.Connection, monitor: str, key: str, limit: int) -> Series:
     """Return the last windows of a monitor as columns."""
     query = (
-        f"SELECT {columns_of(Series)} FROM windows WHERE monitor = ? AND key = ?"
+        f"SELECT {columns_of(Series, 'windows')} FROM windows WHERE monitor = ? AND key = ?"
         " ORDER BY window_index DESC LIMIT ?"
     )
     found = connection.execute(query, (monitor, key, limit)).fetchall()

@@ -17,7 +17,7 @@ from service.store.documents import (
 )
 from service.store.episodes import bring_forward
 from service.store.mapping import monitor_name
-from service.store.schema import INSERT_WINDOW, REPLACE_EDGE
+from service.store.schema import INSERT_EDGE, INSERT_WINDOW, is_intact
 
 logger = logging.getLogger("driftbn.service.store")
 
@@ -35,6 +35,7 @@ _COUNT_WINDOW: Final = (
     " n_windows = n_windows + 1, n_drifts = n_drifts + excluded.n_drifts,"
     " last_window = max(last_window, excluded.last_window)"
 )
+_INTACT: Final = f"({is_intact('monitors', 'm.')})"
 _COUNT_ANEW: Final = (
     "INSERT OR REPLACE INTO monitors SELECT ?1, ?2, ?3, count(*), ifnull(sum(drift), 0),"
     " (SELECT count(*) FROM episodes WHERE monitor = ?1 AND key = ?2),"
@@ -88,7 +89,7 @@ class PublicationWriter:
             "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?)",
             (*window, compressed(publication.report), compressed(publication.explanation)),
         )
-        self._connection.executemany(REPLACE_EDGE, edge_values(*window, publication.report))
+        self._connection.executemany(INSERT_EDGE, edge_values(*window, publication.report))
         if bring_forward(self._connection, publication):
             self._connection.execute(_COUNT_EPISODE, window[:2])
         self._write_events(publication)
@@ -109,10 +110,10 @@ class PublicationWriter:
         """Return whether a window is in the history, or so old that it was deleted from it."""
         window = (publication.monitor, publication.key, publication.window)
         found = self._connection.execute(
-            "SELECT m.intact, w.digest FROM monitors AS m LEFT JOIN windows AS w"
+            f"SELECT {_INTACT}, w.digest FROM monitors AS m LEFT JOIN windows AS w"
             " ON w.monitor = m.monitor AND w.key = m.key AND w.window_index = ?3"
             " WHERE m.monitor = ?1 AND m.key = ?2"
-            " AND (w.window_index IS NOT NULL OR m.pruned_before > ?3 OR NOT m.intact)",
+            f" AND (w.window_index IS NOT NULL OR m.pruned_before > ?3 OR NOT {_INTACT})",
             window,
         ).fetchone()
         if found is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from service.events import Event, EventType
 from service.outlets.base import OutletError
 from service.outlets.webhook import WebhookOutlet
 from service.settings import WebhookOutletSettings
+from service.store import DamagedRowError
 from tests.outlet_parts import HOST, answer, closed_port, make_event, receiver
 
 LANES = frozenset({("orders", "")})
@@ -293,16 +296,46 @@ def test_events_of_lanes_that_are_elsewhere_wait_until_they_are_here() -> None:
     assert outlet.sent == [1]
 
 
-def test_same_trouble_is_logged_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_trouble_that_lasts_is_logged_ever_less_often_and_its_end_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     store, clock = Store([make_event(1)]), Clock()
-    deliverer = make(Outlet(away(), away(), away()), store, clock)
+    n_minutes = 6 * 60
+    deliverer = make(Outlet(*(away() for _ in range(n_minutes))), store, clock)
     with caplog.at_level(logging.WARNING):
-        for _ in range(4):
+        for _ in range(n_minutes + 1):
             deliverer.step()
             clock.now += 60
-    first, last = [record.getMessage() for record in caplog.records]
-    assert first.startswith("test: it is away; 1 event pending, next try in ")
-    assert last == "delivery works again"
+    *told, last = [record.getMessage() for record in caplog.records]
+    assert all("test: it is away; 1 event pending" in message for message in told)
+    minutes = [0, 1, 2, 4, 8, 16, 32, 64, 124, 184, 244, 304]
+    assert [int(re.findall(r"for (\d+) s nothing", one)[0]) // 60 for one in told] == minutes
+    assert last == f"delivery works again after {60 * n_minutes} s"
+
+
+def test_an_outlet_that_cannot_be_opened_while_events_wait_is_counted() -> None:
+    outlet = Outlet()
+    outlet.open_problems = [away()]
+    deliverer = make(outlet, Store([make_event(1)]))
+    deliverer.step()
+    assert counts(deliverer) == {"failed": 1}
+
+
+def test_a_damaged_event_is_counted_and_holds_up_none_behind_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Damaged(Store):
+        def pending(self, outlet: str, lanes: Lanes, limit: int) -> Sequence[tuple[int, Event]]:
+            if 1 in self.waiting:
+                raise DamagedRowError(tmp_path, "event 1", (1, "orders"))
+            return super().pending(outlet, lanes, limit)
+
+    outlet = Outlet()
+    deliverer = make(outlet, Damaged([make_event(i) for i in range(1, 4)]))
+    assert deliverer.step() is None
+    assert outlet.sent == [2, 3]
+    assert counts(deliverer) == {"failed": 1, "sent": 2}
+    assert "event 1 is damaged in the history" in caplog.text
 
 
 # Refreshing

@@ -446,7 +446,7 @@ def test_a_damaged_event_is_named_and_what_comes_behind_it_can_be_had(
         assert f"event {first} is damaged" in caplog.text
         with pytest.raises(DamagedRowError, match=f"event {first} is damaged") as caught:
             one.pending("all", None, 100)
-        assert caught.value.sequence == first
+        assert caught.value.event == (first, "orders")
         one.delivered("all", [first])
         assert one.pending("all", None, 100) == events[1:]
 
