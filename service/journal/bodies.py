@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-
-from service.journal_errors import JournalError
 
 _CODEC: Final = "zstd"
 
@@ -41,14 +38,22 @@ class Body:
     sequence
         Its number.
     table
-        The records.
+        The records; ``None`` if the body is damaged.
     n_behind
         How many records wait behind it.
+    damaged
+        What there is of a damaged body.
     """
 
     sequence: int
-    table: pa.Table = field(repr=False)
+    table: pa.Table | None = field(repr=False)
     n_behind: int
+    damaged: bytes = field(default=b"", repr=False)
+
+    @property
+    def n_records(self) -> int:
+        """How many records can be read."""
+        return 0 if self.table is None else self.table.num_rows
 
 
 def raw_bytes(table: pa.Table) -> pa.Buffer:
@@ -65,18 +70,7 @@ def compressed(raw: pa.Buffer) -> bytes:
     return body
 
 
-def unpacked(path: Path, sequence: int, body: bytes, n_raw_bytes: int) -> pa.Table:
-    """Return the table of a body.
-
-    Raises
-    ------
-    JournalError
-        If the body is damaged.
-    """
-    try:
-        raw = pa.decompress(body, decompressed_size=n_raw_bytes, codec=_CODEC)
-        return pa.ipc.open_stream(raw).read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise JournalError(
-            path, f"body {sequence} is damaged ({error}); move the file away to go on"
-        ) from error
+def unpacked(body: bytes, n_raw_bytes: int) -> pa.Table:
+    """Return the table of a body."""
+    raw = pa.decompress(body, decompressed_size=n_raw_bytes, codec=_CODEC)
+    return pa.ipc.open_stream(raw).read_all()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from service.journal.bodies import Accepted, Body, compressed, raw_bytes, unpacked
-from service.journal.database import blamed, connect, prepare
-from service.journal_errors import JournalFullError, KeyConflictError
+from service.journal.database import BODY_INTACT, KEY_INTACT, blamed, connect, opened
+from service.journal_errors import JournalError, JournalFullError, KeyConflictError
 
 if TYPE_CHECKING:
     from service.settings.sources import HttpSourceSettings
@@ -26,7 +27,8 @@ class Journal:
     Parameters
     ----------
     path
-        The SQLite file; it and its directory are made if they are not there.
+        The SQLite file; it and its directory are made if they are not there. One that is damaged
+        beyond single bodies is set aside, and a new one begun.
     max_pending_bytes
         Compressed bytes that may wait. One table is accepted whatever its size if none waits.
     remember_keys
@@ -68,9 +70,8 @@ class Journal:
         self._last_sequence = self._n_records = self._n_pending_bytes = 0
         with blamed(self.path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = connect(path)
+            self._writer = opened(path)
             try:
-                prepare(self._writer, path)
                 self._reader = connect(path)  # in WAL mode it does not wait for the writer
                 self._load()
             except BaseException:
@@ -144,6 +145,8 @@ class Journal:
     def read(self, after_sequence: int, limit_bytes: int) -> tuple[Body, ...]:
         """Return the tables after one, at least the next, up to about so many compressed bytes.
 
+        A body that is damaged comes without its table.
+
         Raises
         ------
         JournalError
@@ -153,16 +156,16 @@ class Journal:
         n_bytes = 0
         with self._reading, blamed(self.path):
             rows = self._reader.execute(
-                "SELECT sequence, n_records + n_records_before, n_raw_bytes, body FROM bodies"
-                " WHERE sequence > ? ORDER BY sequence",
+                f"SELECT sequence, length(body), {BODY_INTACT},"
+                " n_records + n_records_before, n_raw_bytes, body"
+                " FROM bodies WHERE sequence > ? ORDER BY sequence",
                 (after_sequence,),
             )
-            for sequence, n_records_until, n_raw_bytes, body in rows:
-                if found and n_bytes + len(body) > limit_bytes:
+            for sequence, size, is_intact, *values in rows:
+                if found and n_bytes + size > limit_bytes:
                     break
-                table = unpacked(self.path, sequence, body, n_raw_bytes)
-                found.append(Body(sequence, table, max(0, self._n_records - n_records_until)))
-                n_bytes += len(body)
+                found.append(self._body(sequence, values) if is_intact else _lost(sequence, values))
+                n_bytes += size
             rows.close()
         return tuple(found)
 
@@ -223,27 +226,40 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _body(self, sequence: int, values: Sequence[Any]) -> Body:
+        n_records_until, n_raw_bytes, body = values
+        n_behind = max(0, self._n_records - n_records_until)
+        return Body(sequence, unpacked(body, n_raw_bytes), n_behind)
+
     def _load(self) -> None:
         row = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'bodies'")
         self._last_sequence = int((row.fetchone() or (0,))[0])
-        (self._n_records,) = self._writer.execute("SELECT n_records FROM totals").fetchone()
+        last = self._writer.execute(
+            f"SELECT n_records + n_records_before FROM bodies WHERE {BODY_INTACT}"
+            " ORDER BY sequence DESC LIMIT 1"
+        )
+        self._n_records = int((last.fetchone() or (0,))[0])
         self._n_pending_bytes = self._pending()
 
     def _pending(self) -> int:
-        (n_bytes,) = self._writer.execute("SELECT total(n_bytes) FROM bodies").fetchone()
+        (n_bytes,) = self._writer.execute("SELECT total(length(body)) FROM bodies").fetchone()
         return int(n_bytes)
 
     def _known(self, key: str | None, digest: bytes) -> Accepted | None:
         if key is None:
             return None
         row = self._writer.execute(
-            "SELECT sequence, n_records, digest FROM keys WHERE key = ?", (key,)
+            f"SELECT {KEY_INTACT}, sequence, n_records, digest FROM keys WHERE key = ?", (key,)
         ).fetchone()
         if row is None:
             return None
-        if row[2] != digest:
+        is_intact, sequence, n_records, known = row
+        if not is_intact:
+            problem = f"the idempotency key {key!r} is damaged: send under another if it is news"
+            raise JournalError(self.path, problem)
+        if known != digest:
             raise KeyConflictError(self.path, key)
-        return Accepted(row[0], row[1], duplicate=True)
+        return Accepted(sequence, n_records, duplicate=True)
 
     def _insert(
         self, n_records: int, n_raw_bytes: int, body: bytes, named: tuple[str | None, bytes]
@@ -251,12 +267,17 @@ class Journal:
         key, digest = named
         with self._writer:
             sequence = self._writer.execute(
-                "INSERT INTO bodies (n_records, n_records_before, n_raw_bytes, n_bytes, body)"
-                " SELECT ?, n_records, ?, ?, ? FROM totals",
-                (n_records, n_raw_bytes, len(body), body),
+                "INSERT INTO bodies (n_records, n_records_before, n_raw_bytes, body)"
+                " VALUES (?, ?, ?, ?)",
+                (n_records, self._n_records, n_raw_bytes, body),
             ).lastrowid
-            self._writer.execute("UPDATE totals SET n_records = n_records + ?", (n_records,))
             if key is not None:
                 values = (key, sequence, n_records, digest)
                 self._writer.execute("INSERT INTO keys VALUES (?, ?, ?, ?)", values)
         return int(sequence or 0)
+
+
+def _lost(sequence: int, values: Sequence[Any]) -> Body:
+    """Return a body that is damaged."""
+    body = values[-1]
+    return Body(sequence, None, 0, body if isinstance(body, bytes) else b"")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from service.journal import Body, Journal, JournalError
 from service.settings.sources import HttpSourceSettings
 from service.sources.base import Chunk, LaneListener, Position, SourceError
+from service.tables import TableFormat
 
 if TYPE_CHECKING:
     from service.settings import StreamSettings
@@ -97,10 +98,15 @@ class HttpSource:
                 raise SourceError(self.name, str(error)) from error
         if not self._waiting:
             return None
+        if self._waiting[0].table is None:
+            return self._damaged(self._waiting.pop(0))
         schema = self._waiting[0].table.schema
         alike = list(
             takewhile(
-                lambda body: body.table.schema.equals(schema, check_metadata=True), self._waiting
+                lambda body: (
+                    body.table is not None and body.table.schema.equals(schema, check_metadata=True)
+                ),
+                self._waiting,
             )
         )
         del self._waiting[: len(alike)]
@@ -116,6 +122,14 @@ class HttpSource:
     def close(self) -> None:
         """Read no more."""
         self._ready = False
+
+    def _damaged(self, body: Body) -> Chunk:
+        """Return a body as bytes of which no table can be read: it is set aside as a whole."""
+        self._sequence = body.sequence
+        logger.error("body %d is damaged in the journal and set aside", body.sequence)
+        place = f"body {body.sequence}, which is damaged in the journal"
+        position = {"sequence": body.sequence}
+        return Chunk("", body.damaged, TableFormat.ARROW, position, lambda *_: place)
 
     def _chunk(self, bodies: Sequence[Body]) -> Chunk:
         table = pa.concat_tables([body.table for body in bodies])
@@ -139,7 +153,7 @@ class HttpSource:
 
 def _place(bodies: Sequence[Body]) -> Callable[[int, int], str]:
     sequences = [body.sequence for body in bodies]
-    firsts = [0, *accumulate(body.table.num_rows for body in bodies)][:-1]
+    firsts = [0, *accumulate(body.n_records for body in bodies)][:-1]
 
     def place(record: int, _: int) -> str:
         i = bisect_right(firsts, record) - 1

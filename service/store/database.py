@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from service.checksums import understand_checksums
+from service.integrity import check_structure, corrupt, is_damage, set_aside, understand_checksums
 from service.store.errors import DamagedRowError, RowDamage, StoreError
 from service.store.schema import APPLICATION_ID, KEYS, STATEMENTS, VERSION, is_intact
 
@@ -25,7 +25,6 @@ CHECKED_BYTES: Final = 128 << 20
 MAX_SHOWN: Final = 10
 """Damaged rows of a table that the log names."""
 _WAL_BYTES: Final = 64 << 20
-_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class Database:
@@ -79,7 +78,7 @@ class Database:
                 connection.execute("COMMIT")
             except sqlite3.DatabaseError as error:
                 self._roll_back()
-                if _is_damage(error):
+                if is_damage(error):
                     self._begin_anew(error)
                 raise
             except BaseException:
@@ -137,7 +136,7 @@ class Database:
             try:
                 return self._checked()
             except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
                 self._set_aside(error)
             return self._checked()
@@ -176,10 +175,8 @@ class Database:
 
         Those stay where they are: whoever reads them is told too.
         """
-        problem = _structural_damage(connection)
+        problem = check_structure(connection, STATEMENTS)
         if problem is not None:
-            if not _reindexed(connection):
-                raise _damage(problem)
             logger.error(
                 "an index of the history was damaged and is made anew: %s: %s", self.path, problem
             )
@@ -204,46 +201,13 @@ class Database:
             self._writer = self._checked()
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
-        aside = _free_name(self.path)
         logger.error(
             "the history is damaged and a new one is begun; it is kept as %s, with events that"
             " were not delivered yet: %s: %s",
-            aside.name,
+            set_aside(self.path).name,
             self.path,
             error,
         )
-        for suffix in ("", "-wal", "-shm"):
-            part = self.path.with_name(self.path.name + suffix)
-            if part.exists():
-                part.rename(aside.with_name(aside.name + suffix))
-
-
-def _damage(problem: str) -> sqlite3.DatabaseError:
-    damage = sqlite3.DatabaseError(problem)
-    damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return damage
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in _DAMAGED  # the low byte is the primary code
-
-
-def _structural_damage(connection: sqlite3.Connection) -> str | None:
-    """Return what is wrong with pages, order or indexes; ``None`` if nothing is."""
-    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    return None if found == "ok" else str(found)
-
-
-def _reindexed(connection: sqlite3.Connection) -> bool:
-    """Make all indexes anew from the tables and return whether all is well then."""
-    try:
-        connection.execute("REINDEX")
-    except sqlite3.OperationalError:
-        raise  # it is locked, or the disk is full
-    except sqlite3.DatabaseError:
-        return False  # the tables are damaged
-    return _structural_damage(connection) is None
 
 
 def _of_another(version: int) -> str:
@@ -262,7 +226,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
     except UnicodeDecodeError as error:  # SQLite quotes from tables whose names are damaged
-        raise _damage(str(error)) from error
+        raise corrupt(str(error)) from error
     return connection
 
 
@@ -284,11 +248,3 @@ def _alone(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _free_name(path: Path) -> Path:
-    number, aside = 1, path.with_name(f"{path.name}.corrupt")
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.corrupt-{number}")
-    return aside

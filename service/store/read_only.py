@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from service.checksums import understand_checksums
+from service.integrity import understand_checksums
 from service.store.errors import DamagedRowError, RowDamage, StoreError
 from service.store.schema import APPLICATION_ID, VERSION
 

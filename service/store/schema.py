@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, Final
 
-from service.checksums import checksummed, intact
+from service.integrity import checksummed, intact
 from service.store.rows import EdgeRow, EpisodeRow, WindowRow
 
 VERSION: Final = 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import random
 import signal
@@ -13,10 +14,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from service.journal import Accepted, Journal, JournalError, JournalFullError, KeyConflictError
+from service.journal import (
+    Accepted,
+    Body,
+    Journal,
+    JournalError,
+    JournalFullError,
+    KeyConflictError,
+)
 from service.settings.sources import HttpSourceSettings
 
 N_KILLS = 24
+N_FLIPS = 240
 
 
 def table(*values: int) -> pa.Table:
@@ -190,11 +199,15 @@ def test_many_threads_may_append_while_one_reads_and_releases(journal: Journal) 
         assert mine == sorted(mine)
 
 
-def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "journal.sqlite"
     path.write_bytes(b"something else " * 100)
-    with pytest.raises(JournalError, match=r"journal\.sqlite: .*move it away to begin a new one"):
-        Journal(path)
+    with Journal(path) as journal:
+        journal.append(table(1))
+    assert "is damaged and a new one is begun; it is kept as journal.sqlite.corrupt" in caplog.text
+    assert (tmp_path / "journal.sqlite.corrupt").read_bytes() == b"something else " * 100
 
 
 def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -203,7 +216,7 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(JournalError, match="it has version 7, but this program reads version 1"):
+    with pytest.raises(JournalError, match="it has version 7, but this program reads version 2"):
         Journal(path)
 
 
@@ -213,15 +226,62 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         Journal(tmp_path / "file" / "journal.sqlite")
 
 
-def test_a_damaged_body_is_named(tmp_path: Path) -> None:
+def test_a_damaged_body_comes_without_its_table_and_spares_the_others(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with Journal(path) as journal:
-        journal.append(table(1))
-        with sqlite3.connect(path) as connection:
-            connection.execute("UPDATE bodies SET body = zeroblob(length(body))")
-        connection.close()
-        with pytest.raises(JournalError, match="body 1 is damaged"):
-            journal.read(0, 1000)
+        for n in range(3):
+            journal.append(table(n))
+    data = path.read_bytes()
+    (body,) = [body for body in bodies_in(path) if body.sequence == 2]
+    assert body.table is not None
+    with sqlite3.connect(path) as connection:
+        (stored,) = connection.execute("SELECT body FROM bodies WHERE sequence = 2").fetchone()
+    connection.close()
+    path.write_bytes(data.replace(stored, stored[:-1] + bytes([stored[-1] ^ 1])))
+    found = bodies_in(path)
+    assert [body.sequence for body in found] == [1, 2, 3]
+    assert [body.table for body in found] == [table(0), None, table(2)]
+    assert found[1].damaged == stored[:-1] + bytes([stored[-1] ^ 1])
+
+
+def bodies_in(path: Path) -> tuple[Body, ...]:
+    with Journal(path) as journal:
+        return journal.read(0, 1 << 30)
+
+
+def test_no_flipped_bit_changes_an_answer_silently(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    chance = random.Random(1)
+    tables = [table(*chance.choices(range(1 << 60), k=20)) for _ in range(40)]
+    with Journal(path) as journal:
+        for number, given in enumerate(tables):
+            journal.append(given, f"key {number}")
+    data = path.read_bytes()
+    n_told = 0
+    for bit in chance.sample(range(8 * len(data)), N_FLIPS):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        caplog.clear()
+        with Journal(path) as journal:
+            found = [body.table for body in journal.read(0, 1 << 30)]
+            known = [known_as(journal, f"key {n}", given) for n, given in enumerate(tables)]
+        told = any(record.levelno == logging.ERROR for record in caplog.records)
+        n_told += told
+        assert told or (found, known) == (tables, list(range(1, len(tables) + 1)))
+        for aside in tmp_path.glob("*.corrupt*"):
+            aside.unlink()
+    assert n_told > N_FLIPS / 4
+
+
+def known_as(journal: Journal, key: str, given: pa.Table) -> int | str:
+    """Return under which number a table was accepted, or why that cannot be told."""
+    try:
+        return journal.append(given, key).sequence
+    except JournalError as error:
+        return str(error)
 
 
 def test_settings_make_a_journal(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.decoding import Decoder
 from service.journal import Journal, JournalError
 from service.settings.sources import HttpSourceSettings
 from service.sources.base import Position, SourceError
@@ -206,3 +208,27 @@ def test_trouble_with_the_journal_may_pass(
     assert not caught.value.fatal
     source.release("", {"sequence": 1})
     assert "stays in the journal for now" in caplog.text
+
+
+def test_a_damaged_body_is_set_aside_as_a_whole_and_those_behind_it_are_given(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    with Journal(path) as journal:
+        for n in range(3):
+            journal.append(pa.table({"n": [n]}))
+    with sqlite3.connect(path) as connection:
+        (body,) = connection.execute("SELECT body FROM bodies WHERE sequence = 2").fetchone()
+    connection.close()
+    path.write_bytes(path.read_bytes().replace(body, body[:-1] + bytes([body[-1] ^ 1])))
+    with Journal(path) as journal:
+        source = source_of(journal)
+        chunks = [source.poll(0) for _ in range(3)]
+        assert source.poll(0) is None
+    decoder = Decoder(None, max_record_bytes=100)
+    decoded = [decoder.decode(chunk) for chunk in chunks if chunk is not None]
+    assert [one.n_rows for one in decoded] == [1, 0, 1]
+    ((rejected,),) = [one.rejected for one in decoded if one.rejected]
+    assert rejected.place == "body 2, which is damaged in the journal"
+    assert [chunk.position for chunk in chunks if chunk] == [{"sequence": n} for n in (1, 2, 3)]
+    assert "body 2 is damaged in the journal and set aside" in caplog.text
