@@ -16,7 +16,7 @@ from service.endpoint.app import all_operations, make_app
 from service.endpoint.limits import Limits
 from service.endpoint.view import Health, Readiness
 from service.settings import EndpointSettings
-from service.store import StoreError
+from service.store import DamagedRowError, StoreError
 from tests.endpoint_service import N_AFTER, N_BEFORE, SLASH, FakeService, drifting_publications
 from tests.http_client import Client
 
@@ -342,6 +342,19 @@ def test_a_history_that_cannot_be_read_is_no_mistake(
     monkeypatch.setattr(service.store, "monitor", fail)
 
     assert refused(client, ORDERS, 503)["type"] == "urn:driftbn:problem:history"
+
+
+def test_a_damaged_window_is_named(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DamagedRowError(Path("history.sqlite"), "window 3 of monitor 'orders'")
+
+    monkeypatch.setattr(service.store, "monitor", fail)
+
+    problem = refused(client, ORDERS, 500)
+    assert problem["type"] == "urn:driftbn:problem:damaged"
+    assert "window 3 of monitor 'orders' is damaged" in problem["detail"]
 
 
 def test_a_mistake_is_told_without_its_details(

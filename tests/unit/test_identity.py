@@ -163,3 +163,21 @@ def test_a_history_that_is_gone_is_told(tmp_path: Path, caplog: pytest.LogCaptur
     (told,) = [one for one in caplog.records if "the history is gone" in one.getMessage()]
     assert told.levelno == logging.ERROR
     assert str(history) in told.getMessage()
+
+
+def test_a_damaged_last_window_keeps_no_daemon_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = directory_of(tmp_path, "one", seed=1)
+    run(directory)
+    history = directory / "state" / "history.sqlite"
+    with Store(history) as store:
+        last = store.monitors("orders")[0].last.headline.encode()
+    data = history.read_bytes()
+    place = data.rindex(last)
+    history.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    write_records(directory, seed=2)
+    run(directory)
+    assert "metrics begin without the last window" in caplog.text
+    with Store(history) as store:
+        assert store.monitors("orders")[0].n_windows == 8

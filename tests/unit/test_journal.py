@@ -265,9 +265,13 @@ def test_no_flipped_bit_changes_an_answer_silently(
         changed[bit // 8] ^= 1 << bit % 8
         path.write_bytes(changed)
         caplog.clear()
-        with Journal(path) as journal:
-            found = [body.table for body in journal.read(0, 1 << 30)]
-            known = [known_as(journal, f"key {n}", given) for n, given in enumerate(tables)]
+        try:
+            with Journal(path) as journal:
+                found = [body.table for body in journal.read(0, 1 << 30)]
+                known = [known_as(journal, f"key {n}", given) for n, given in enumerate(tables)]
+        except JournalError:
+            n_told += 1
+            continue
         told = any(record.levelno == logging.ERROR for record in caplog.records)
         n_told += told
         assert told or (found, known) == (tables, list(range(1, len(tables) + 1)))
