@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.encoding.arrow_columns import is_arrow_text, one_array
+from driftbn.encoding.arrow_columns import one_array, plain_column
 from driftbn.encoding.canonical import is_missing
 from driftbn.encoding.optional import arrow
 from driftbn.errors import DataError
@@ -50,16 +50,23 @@ def read_times(raw: Any) -> NDArray[np.float64]:
 
 
 def _from_arrow(raw: Any) -> NDArray[np.float64]:
-    types, array = arrow().types, one_array(raw)
-    if types.is_dictionary(array.type):
+    types, array = arrow().types, one_array(plain_column(raw))
+    kind = array.type
+    if types.is_dictionary(kind):
         return _from_arrow(array.dictionary_decode())
-    if types.is_date(array.type):
-        array = array.cast(arrow().timestamp("ms"))
-    if types.is_timestamp(array.type):
+    if types.is_date(kind):
+        return _from_arrow(array.cast(arrow().timestamp("ms")))
+    if types.is_timestamp(kind):
         return _from_datetimes(array.to_numpy(zero_copy_only=False))
-    if types.is_integer(array.type) or types.is_floating(array.type):
-        return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
-    for zone in ("UTC", None) if is_arrow_text(array.type) else ():
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return np.asarray(array.cast("float64", safe=False).to_numpy(zero_copy_only=False))
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _from_texts(array)
+    return np.full(len(array), np.nan)  # of no other type is a cell a time
+
+
+def _from_texts(array: Any) -> NDArray[np.float64]:
+    for zone in ("UTC", None):
         with suppress(ValueError):  # a fiftieth of the time that Python takes for these texts
             return _from_arrow(array.cast(arrow().timestamp("us", zone)))
     return _from_cells(array.to_pylist())
@@ -109,6 +116,7 @@ def bad_time(name: str, raw: Any, row: int) -> DataError:
         shown = type(value).__name__
     problem = (
         f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the "
-        "epoch, a date and time, or the ISO 8601 text of one"
+        "epoch, a date and time, or the ISO 8601 text of one, and not too far from the origin of "
+        "time windows"
     )
     return DataError(problem, column=name, row=row, value=value)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from driftbn.encoding.arrow_columns import plain_column
 from driftbn.encoding.canonical import ALLOWED, canonical_text, is_missing
 from driftbn.encoding.columns import read_column
 from driftbn.encoding.factors import Factor, Numbers, Times, texts_of
@@ -62,9 +63,18 @@ def read_cells(name: str, raw: Any) -> list[Cell]:
         try:
             return _typed_cells(read_column(name, raw), len(raw))
         except DataError:  # some cell is at fault; which ones is found one by one
-            pass
-    values = list(raw) if not hasattr(raw, "to_pylist") else raw.to_pylist()
+            if hasattr(raw, "to_pylist"):
+                plain = plain_column(raw)
+                return [_arrow_cell(name, plain[row : row + 1]) for row in range(len(plain))]
+    values = list(raw)
     return values if _AS_THEY_ARE.issuperset(map(type, values)) else list(map(_cell, values))
+
+
+def _arrow_cell(name: str, alone: Any) -> Cell:
+    try:
+        return _typed_cells(read_column(name, alone), 1)[0]
+    except DataError as error:
+        return None if alone.null_count else Refused(error.problem, error.value)
 
 
 def _typed_cells(column: Any, n_rows: int) -> list[Cell]:
@@ -136,6 +146,10 @@ class PendingRows:
     ----------
     missing
         What to do with missing values.
+    values_win
+        Whether another value among times is taken all the same, unless missing values are rejected:
+        the column is one of values then, and the times before it are missing. Where bad rows are
+        left out, a time that came first would otherwise have all rows after it left out.
 
     Examples
     --------
@@ -148,8 +162,9 @@ class PendingRows:
     Table(n_rows=3, columns={'x': [1, 2, 3], 'y': [None, None, 'a']})
     """
 
-    def __init__(self, missing: MissingPolicy) -> None:
+    def __init__(self, missing: MissingPolicy, *, values_win: bool = False) -> None:
         self.missing = missing
+        self.values_win = values_win and missing is not MissingPolicy.REJECT
         self.n_rows = 0
         self._columns: dict[str, list[Cell]] = {}
         self._temporal: dict[str, bool] = {}  # of the columns that have held a value
@@ -199,7 +214,7 @@ class PendingRows:
             held.extend(cells)
             present = set(map(type, cells)) - {type(None)}
             if present:
-                self._temporal[name] = Mark in present
+                self._temporal[name] = present == {Mark} and self._temporal.get(name, True)
         self.n_rows += n_rows
         for held in self._columns.values():
             held.extend([None] * (self.n_rows - len(held)))
@@ -231,7 +246,9 @@ class PendingRows:
             named = zip(contested, cells, strict=True)
             times = {name: cell is Mark.TIME for name, cell in named if cell is not None}
             wrong = [
-                name for name, is_time in times.items() if temporal.get(name, is_time) != is_time
+                name
+                for name, is_time in times.items()
+                if temporal.get(name, is_time) != is_time and not (self.values_win and not is_time)
             ]
             if row not in found and not wrong:
                 temporal |= times
@@ -243,7 +260,10 @@ class PendingRows:
     def table(self) -> Table:
         """Return the rows as a table to infer a schema from."""
         times = {name for name, temporal in self._temporal.items() if temporal}
-        columns = {n: Times("times") if n in times else c for n, c in self._columns.items()}
+        columns = {
+            name: Times("times") if name in times else _without_times(cells)
+            for name, cells in self._columns.items()
+        }
         return Table(self.n_rows, columns)
 
     def to_json(self) -> str:
@@ -254,7 +274,9 @@ class PendingRows:
         return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, missing: MissingPolicy, text: Any) -> PendingRows:
+    def from_json(
+        cls, missing: MissingPolicy, text: Any, *, values_win: bool = False
+    ) -> PendingRows:
         """Return the rows that ``to_json`` wrote.
 
         Raises
@@ -271,9 +293,15 @@ class PendingRows:
             raise FormatError(f"not rows that are held: {error!r}") from error
         if not _fits(n_rows, held):
             raise FormatError(f"rows that are held must be {n_rows!r} plain values a column")
-        rows = cls(missing)
+        rows = cls(missing, values_win=values_win)
         rows._extend(held, n_rows)
         return rows
+
+
+def _without_times(cells: list[Cell]) -> list[Cell]:
+    if Mark.TIME not in cells:
+        return cells
+    return [None if cell is Mark.TIME else cell for cell in cells]
 
 
 def _note_refused(found: dict[int, DataError], name: str, cells: Sequence[Cell]) -> None:

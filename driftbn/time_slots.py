@@ -40,10 +40,16 @@ def read_slots(clock: NDArray[np.float64], config: WindowConfig) -> NDArray[np.f
     DataError
         If a time is so far from the origin that slots have no number there.
     """
-    slots = slots_of(clock, config)
-    far = np.flatnonzero(~(np.abs(slots) < _MAX_SLOT))
+    far = np.flatnonzero(~have_slots(clock, config))
     _refuse(far, clock, f"is too far from the origin {config.origin}")
-    return slots
+    return slots_of(clock, config)
+
+
+def have_slots(times: ArrayLike, config: WindowConfig) -> NDArray[np.bool_]:
+    """Return which times a window can hold: finite ones, and in time windows not too far ones."""
+    if config.seconds is None:
+        return np.isfinite(times)
+    return np.abs(slots_of(times, config)) < _MAX_SLOT
 
 
 def slots_of(times: ArrayLike, config: WindowConfig) -> NDArray[np.float64]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from driftbn.encoding.arrow_columns import is_plain, one_array, plain_column
 from driftbn.encoding.canonical import canonical_text
 from driftbn.variables import MISSING
 
@@ -24,13 +25,20 @@ class KeyedRows(NamedTuple):
     n_rows: int
 
 
+class Keys(NamedTuple):
+    """The keys of rows."""
+
+    texts: list[str]  # the distinct ones
+    codes: NDArray[np.int64]  # [rows]: which of them; -1 for a row without a key
+
+
 def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     """Part rows by the value of ``field``, in the order in which the keys come first.
 
     Parameters
     ----------
     rows
-        An Arrow table, or a list of dicts.
+        An Arrow table of plain columns, or a list of dicts.
     field
         The key field. Its values are read as the library reads categories: 3, 3.0 and "3" are one
         key. It is left out of the rows, as it would say the same in all rows of a key.
@@ -44,24 +52,40 @@ def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     if isinstance(rows, list):
         yield from _part_records(rows, field)
         return
-    if field not in rows.schema.names:
-        yield KeyedRows(None, rows, len(rows))
-        return
-    encoded = pc.dictionary_encode(rows[field].combine_chunks(), null_encoding="encode")
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    texts = [_key_text(value) for value in encoded.dictionary.to_pylist()]
-    numbers = {text: number for number, text in reversed(list(enumerate(texts)))}
-    merged = np.array([numbers[text] for text in texts], np.int64)
-    codes = merged[encoded.indices.to_numpy(zero_copy_only=False)]
+    texts, codes = read_keys(rows, field)
     order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    ends = [*starts[1:].tolist(), len(order)]
-    rest = rows.drop_columns([field])
-    ordered = rest.take(pa.array(order)) if len(starts) > 1 else rest
-    for start, end in zip(starts.tolist(), ends, strict=True):
-        part = ordered.slice(start, end - start)
-        yield KeyedRows(texts[codes[order[start]]], part, end - start)
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
+    ends = np.append(starts[1:], len(order))
+    rest = rows.drop_columns([field]) if field in rows.column_names else rows
+    if len(starts) > 1 and rest.num_columns:  # Arrow takes no rows of a table without columns
+        rest = rest.take(pa.array(order))
+    for i in np.argsort(order[starts]).tolist():  # by the first row of each key
+        code, n_rows = codes[order[starts[i]]], int(ends[i] - starts[i])
+        yield KeyedRows(texts[code] if code >= 0 else None, rest.slice(starts[i], n_rows), n_rows)
+
+
+def read_keys(rows: Any, field: str) -> Keys:
+    """Return the keys of rows.
+
+    No key are a missing value, an empty text or one of more than 256 characters, a list and a time.
+    """
+    if isinstance(rows, list):
+        return _coded([_key_text(record.get(field)) for record in rows], np.arange(len(rows)))
+    if field not in rows.column_names:
+        return Keys([], np.full(len(rows), -1))
+    array = one_array(plain_column(rows[field]))
+    if pa.types.is_temporal(array.type) or pa.types.is_null(array.type) or not is_plain(array.type):
+        return Keys([], np.full(len(rows), -1))
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    places = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    return _coded([_key_text(value) for value in encoded.dictionary.to_pylist()], places)
+
+
+def _coded(texts: Sequence[str | None], places: NDArray[np.int64]) -> Keys:
+    """Return the keys of rows, of which each has the text at a place, -1 for none."""
+    found: dict[str, int] = {}
+    codes = [-1 if text is None else found.setdefault(text, len(found)) for text in texts]
+    return Keys(list(found), np.array([*codes, -1])[places])
 
 
 def _part_records(rows: list[dict[str, Any]], field: str) -> Iterator[KeyedRows]:
@@ -76,6 +100,6 @@ def _part_records(rows: list[dict[str, Any]], field: str) -> Iterator[KeyedRows]
 def _key_text(value: object) -> str | None:
     try:
         text = canonical_text(value)
-    except TypeError:  # a time, a list
+    except (TypeError, ValueError, ArithmeticError):  # a time, a list, a number of 5000 digits
         return None
     return text if text not in ("", MISSING) and len(text) <= MAX_KEY_LENGTH else None

@@ -6,21 +6,22 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final
 from uuid import UUID
+
+import numpy as np
 
 from driftbn.errors import DataError
 from driftbn.schema import Schema
 from service.checkpoint import CheckpointDirectory
 from service.cloud_events import NO_ORIGIN, EventState, failure_of, publication_of
 from service.decoding import Rejected, RejectReason, Rows
-from service.decoding.decoded import MAX_KEPT_BYTES, cut, n_bytes_of, n_rows_of
+from service.decoding.decoded import cut, n_bytes_of, n_rows_of
+from service.decoding.set_aside import set_aside
 from service.events import Publication
 from service.keys import part_by_key
 from service.monitors import KeyedMonitor, MonitorSet
 from service.plain_json import encoded
-from service.quarantine import records_of
 from service.settings import StreamSettings
 from service.sources.base import Position
 
@@ -29,8 +30,6 @@ logger = logging.getLogger(f"driftbn.{__name__}")
 _VERSION: Final = 2
 MAX_TRIES: Final = 3
 """Batches in a row over which a monitor may fail before it is given none any more."""
-MAX_SET_ASIDE: Final = 100
-"""Records of a batch that are kept to be looked at where it is set aside; all are counted."""
 
 
 @dataclass
@@ -41,33 +40,22 @@ class Taken:
     ----------
     n_rows
         Rows that went to a monitor.
-    n_failed
-        Rows that a monitor failed over, and those of monitors that have failed.
-    refused
-        Rows that no monitor can take, by reason.
     rejected
-        Of those that were not taken, some to be looked at.
+        Those that did not.
     publications
         The windows that were completed, and what is told besides.
     """
 
     n_rows: int = 0
-    n_failed: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
     rejected: list[Rejected] = field(default_factory=list)
     publications: list[Publication] = field(default_factory=list)
 
-    def refuse(self, rows: Rows, reason: RejectReason, detail: str) -> None:
-        """Set rows aside that no monitor can take."""
-        self.refused[reason.value] += n_rows_of(rows)
-        self.set_aside(rows, reason, detail)
-
     def set_aside(self, rows: Rows, reason: RejectReason, detail: str) -> None:
-        """Keep some of the rows to be looked at."""
+        """Note rows that were not taken."""
         n_rows = n_rows_of(rows)
-        for number, record in enumerate(islice(records_of(rows), MAX_SET_ASIDE), 1):
-            place = f"record {number} of {n_rows} set aside together"
-            self.rejected.append(Rejected(place, reason, detail, record[:MAX_KEPT_BYTES]))
+        place = f"record {{}} of {n_rows} taken together".format
+        told = set_aside(rows, np.arange(n_rows), lambda i, _: place(i + 1), reason, detail)
+        self.rejected.extend(told)
 
 
 class Lane:
@@ -231,18 +219,16 @@ class Lane:
             return
         for key, part, _ in part_by_key(rows, self.stream.key):
             if key is None:
-                detail = f"{self.stream.key!r} is no key: it must be text or a number"
-                taken.refuse(part, RejectReason.NO_KEY, detail)
+                taken.set_aside(part, RejectReason.NO_KEY, f"no key in {self.stream.key!r}")
             else:
                 yield key, part
 
     def _give(self, key: str, rows: Rows, taken: Taken) -> None:
         if key in self.failed:
-            taken.n_failed += n_rows_of(rows)
             taken.set_aside(rows, RejectReason.MONITOR_FAILED, self.failed[key])
         elif key not in self._monitors and self._monitors.is_full:
             detail = f"there are {self._monitors.max_keys} keys already (max_keys)"
-            taken.refuse(rows, RejectReason.TOO_MANY_KEYS, detail)
+            taken.set_aside(rows, RejectReason.TOO_MANY_KEYS, detail)
         else:
             self._update(key, rows, taken)
 
@@ -256,14 +242,13 @@ class Lane:
             item = self._monitors.fetch(key)
             found = self._reports(item, key, rows)
         except DataError as error:  # the batch is no table, and nothing of it was taken
-            taken.refuse(rows, RejectReason.BAD_TABLE, str(error))
+            taken.set_aside(rows, RejectReason.BAD_TABLE, str(error))
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             logger.exception(
                 "a monitor has failed over %d records, which are set aside", n_rows_of(rows),
                 extra={"monitor": self.stream.name, "key": key},
             )  # fmt: skip
-            taken.n_failed += n_rows_of(rows)
             taken.set_aside(rows, RejectReason.MONITOR_FAILED, reason)
             taken.publications.extend(self._put_back(key, reason))
         else:

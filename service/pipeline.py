@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any, Final
 
 from driftbn.errors import DriftbnError
 from service.checkpoint import CheckpointDirectory, LockedError, lane_directory
-from service.decoding import Decoder, Rejected
+from service.decoding import Decoder, Rejected, RejectReason
 from service.lanes import Lane, Taken
 from service.sources.base import Position, SourceError
 from service.stream_parts import StreamParts, StreamState
@@ -143,6 +142,7 @@ class StreamPipeline:
             max_record_bytes=settings.max_record_bytes,
             state=taken.decoder_state,
             time_column=settings.time_column,
+            key=settings.key,
         )
         self._lanes = {**self._lanes, lane: taken}
         logger.info(
@@ -266,8 +266,8 @@ class StreamPipeline:
 
     def _take(self, work: Work) -> None:
         """Give records to their monitors; long work is committed by time where that is possible."""
-        lane, rejected = self._lanes[work.lane], work.decoded.rejected
-        self._reject(Counter(item.reason.value for item in rejected), rejected)
+        lane = self._lanes[work.lane]
+        self._reject(work.decoded.rejected)
         lane.begin(work.start)
         for rows in self._pace.parts(work.decoded.batches):
             self._note(lane.take(rows))
@@ -284,20 +284,20 @@ class StreamPipeline:
             self._decoders[work.lane].use_schema(schema)
 
     def _note(self, taken: Taken) -> None:
-        self._reject(taken.refused, taken.rejected)
-        for outcome, n in (("taken", taken.n_rows), ("failed", taken.n_failed)):
-            if n:
-                self.parts.observer.records(self.name, outcome, n)
-        if taken.n_failed:
+        if taken.n_rows:
+            self.parts.observer.records(self.name, "taken", taken.n_rows)
+        if taken.rejected:
+            self._reject(taken.rejected)
             self._become(self._state)  # which may be shown as failed now
 
-    def _reject(self, counts: Mapping[str, int], kept: Iterable[Rejected]) -> None:
-        """Count records that are set aside, and keep those that people may look at."""
-        for item in kept:
+    def _reject(self, rejected: Iterable[Rejected]) -> None:
+        """Keep records that are not taken for people to look at, and count them."""
+        observer = self.parts.observer
+        for item in rejected:
+            failed = item.reason is RejectReason.MONITOR_FAILED
             self.parts.quarantine.add(item)
-        for reason, n_records in counts.items():
-            self.parts.observer.rejected(self.name, reason, n_records)
-            self.parts.observer.records(self.name, "rejected", n_records)
+            observer.rejected(self.name, item.reason.value, item.n_records)
+            observer.records(self.name, "failed" if failed else "rejected", item.n_records)
 
     def _patience(self) -> float | None:
         """Return how long to wait for work before a checkpoint is due."""

@@ -7,56 +7,19 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
-from driftbn.records import EncodedTable
-from service.decoding.decoded import Rejected, Rows, cut, n_rows_of
+from service.decoding.decoded import Rejected
 
 logger = logging.getLogger("driftbn.service.quarantine")
 
 _MAX_HELD_BYTES: Final = 1 << 16
-_AT_A_TIME: Final = 100  # rows made into text together
 TELL_SECONDS: Final = 60.0
 """How often the log says at most that records are rejected."""
-
-
-def records_of(rows: Rows) -> Iterator[bytes]:
-    """Iterate over rows as people can read them: JSON objects, as far as there is JSON for them.
-
-    Examples
-    --------
-    >>> list(records_of([{"x": 1}, {"y": "a"}]))
-    [b'{"x": 1}', b'{"y": "a"}']
-    """
-    for start in range(0, n_rows_of(rows), _AT_A_TIME):
-        part = cut(rows, start, min(start + _AT_A_TIME, n_rows_of(rows)))
-        for record in _dicts(part):
-            text = json.dumps(record, ensure_ascii=False, default=str)
-            yield text.encode("utf-8", errors="replace")
-
-
-def _dicts(rows: Rows) -> Iterable[dict[str, Any]]:
-    if isinstance(rows, list):
-        return rows
-    if isinstance(rows, EncodedTable):
-        named = {v.name: [v.labels[c] for c in rows.column(v.name)] for v in rows.schema.variables}
-    else:
-        pairs = zip(rows.schema.names, rows.columns, strict=True)
-        named = {name: _cells(column) for name, column in pairs}
-    return [dict(zip(named, cells, strict=True)) for cells in zip(*named.values(), strict=True)]
-
-
-def _cells(column: pa.ChunkedArray) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):  # a time that Python has not
-        return [str(column.type)] * len(column)
 
 
 class Quarantine:

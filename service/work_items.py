@@ -100,7 +100,7 @@ def records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
     """Return how many records wait in the source, about, where it may count them in bytes."""
     if chunk.n_behind is None or not chunk.behind_in_bytes:
         return chunk.n_behind
-    n_records = decoded.n_rows + len(decoded.rejected)
+    n_records = decoded.n_rows + decoded.n_rejected
     return round(chunk.n_behind * n_records / max(1, n_bytes(chunk)))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
+from uuid import UUID
 
+import numpy as np
 from numpy.typing import NDArray
 
 from driftbn.encoding.canonical import ALLOWED
@@ -26,6 +28,127 @@ from driftbn.variables import VariableKind
 _Reader: TypeAlias = tuple[Callable[[Any], bool], Callable[[Any], Column]]
 
 
+def plain_column(raw: Any) -> Any:
+    """Return an Arrow array or the chunks of one in a type that all of Arrow's functions know.
+
+    Types that store the same cells in another way become the usual one: views of text and bytes,
+    run-end encoding, narrow decimals, half floats, and extension types, of which a UUID becomes its
+    text, ``bool8`` a boolean, and any other what it is stored as. A time in a zone, which need not
+    be a known one, becomes the same instant in UTC. A dictionary keeps its codes where its values
+    are text, numbers or booleans, and is unpacked otherwise; of chunks the codes are ``int32`` and
+    no value is null, as dictionaries can only then be made one. What has no such form, as lists
+    have none, stays as it is.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> plain_column(pa.array(["a", None], pa.string_view())).type
+    DataType(large_string)
+    """
+    if not isinstance(raw, arrow().ChunkedArray):
+        return _plain_array(raw)
+    if is_plain(raw.type) and not arrow().types.is_dictionary(raw.type):
+        return raw
+    chunks = raw.chunks
+    found = [_one_dictionary(_plain_array(chunk)) for chunk in chunks]
+    if all(new is old for new, old in zip(found, chunks, strict=True)):
+        return raw
+    return arrow().chunked_array(found)
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether cells of a type can be read as they are; see ``plain_column``."""
+    if kind.id in _usual_ids():
+        return True
+    if arrow().types.is_dictionary(kind):
+        return _keeps_codes(kind.value_type)
+    return bool(arrow().types.is_temporal(kind)) and _in_utc(kind) == kind
+
+
+def cell_type(kind: Any) -> Any:
+    """Return the type of the cells of a column, however they are stored."""
+    while True:
+        if isinstance(kind, arrow().BaseExtensionType):
+            kind = kind.storage_type
+        elif arrow().types.is_run_end_encoded(kind) or arrow().types.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+@cache
+def _usual_ids() -> frozenset[int]:
+    """Return the ids of types whose cells can be read as they are, but for times."""
+    pa = arrow()
+    kinds = [pa.null(), pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(1), pa.decimal256(1)]
+    kinds += [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)]
+    kinds += [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    return frozenset(kind.id for kind in kinds)
+
+
+def _keeps_codes(value_type: Any) -> bool:
+    return value_type.id in _usual_ids() and not arrow().types.is_null(value_type)
+
+
+def _plain_array(array: Any) -> Any:
+    kind, types = array.type, arrow().types
+    if is_plain(kind):
+        return array
+    if isinstance(kind, arrow().BaseExtensionType):
+        return _plain_array(_stored(array))
+    if types.is_run_end_encoded(kind):
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(_as_numpy(array.run_ends), rows, side="right")
+        return _plain_array(array.values).take(arrow().array(runs))
+    if types.is_dictionary(kind):
+        values = _plain_array(array.dictionary)
+        if _keeps_codes(values.type):
+            return arrow().DictionaryArray.from_arrays(array.indices, values)
+        return values.take(array.indices)
+    usual = _usual_type(kind)
+    return array if usual == kind else array.cast(usual)
+
+
+def _one_dictionary(array: Any) -> Any:
+    """Return an array that can be put together with others of its type."""
+    if not arrow().types.is_dictionary(array.type):
+        return array
+    indices, values = array.indices, array.dictionary
+    if indices.type == arrow().int32() and not values.null_count:
+        return array
+    valid = _as_numpy(values.is_valid())
+    places = arrow().array(np.cumsum(valid, dtype=np.int32) - 1, "int32", mask=~valid)
+    return arrow().DictionaryArray.from_arrays(places.take(indices), values.drop_null())
+
+
+def _stored(array: Any) -> Any:
+    """Return what an array of an extension type means, in the type that it is stored in."""
+    name = getattr(array.type, "extension_name", "")
+    if name == "arrow.uuid":
+        texts = (str(UUID(bytes=value)) if value else None for value in array.storage.to_pylist())
+        return arrow().array(list(texts), "string")
+    return array.storage.cast("bool") if name == "arrow.bool8" else array.storage
+
+
+def _usual_type(kind: Any) -> Any:
+    pa, types = arrow(), arrow().types
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _in_utc(kind)
+
+
+def _in_utc(kind: Any) -> Any:
+    if not arrow().types.is_timestamp(kind) or kind.tz is None:
+        return kind
+    return arrow().timestamp(kind.unit, "UTC")
+
+
 def one_array(raw: Any) -> Any:
     """Return an Arrow array, or the chunks of a chunked one, as one array."""
     if not isinstance(raw, arrow().ChunkedArray):
@@ -34,19 +157,20 @@ def one_array(raw: Any) -> Any:
 
 
 def read_arrow(name: str, raw: Any) -> Column:
-    """Turn one Arrow array into codes or numbers.
+    """Turn one Arrow array, or the chunks of one, into codes or numbers.
 
     Raises
     ------
     DataError
         If its type is none of text, number, boolean, time or null.
     """
+    array = one_array(plain_column(raw))
     for accepts, read in _readers():
-        if accepts(raw.type):
-            return read(raw)
-    row = next((row for row, value in enumerate(raw) if value.is_valid), 0)
-    problem = f"type {raw.type} is not allowed: {ALLOWED}"
-    raise DataError(problem, column=name, row=row, value=raw[row].as_py())
+        if accepts(array.type):
+            return read(array)
+    row = next((row for row, value in enumerate(array) if value.is_valid), 0)
+    problem = f"type {array.type} is not allowed: {ALLOWED}"
+    raise DataError(problem, column=name, row=row, value=array[row].as_py())
 
 
 @cache

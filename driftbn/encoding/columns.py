@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.encoding.arrow_columns import is_arrow_text, one_array, read_arrow
+from driftbn.encoding.arrow_columns import is_arrow_text, read_arrow
 from driftbn.encoding.canonical import ALLOWED, canonical_text, is_missing
 from driftbn.encoding.factors import Column, Factor, Numbers, Times, make_factor, make_numbers
 from driftbn.encoding.optional import arrow, loaded
@@ -63,8 +63,8 @@ def _reader(kind: type) -> _Reader:
         (loaded("pandas", "Categorical"), lambda _, raw: _read_categorical(raw)),
         (np.ma.MaskedArray, lambda name, raw: _read_objects(name, raw.tolist())),
         (np.ndarray, _read_array),
-        (loaded("pyarrow", "Array"), _read_arrow),
-        (loaded("pyarrow", "ChunkedArray"), _read_arrow),
+        (loaded("pyarrow", "Array"), read_arrow),
+        (loaded("pyarrow", "ChunkedArray"), read_arrow),
         (loaded("pandas", "Series"), lambda name, raw: _read_any(name, raw.array)),
         (loaded("pandas", "Index"), lambda name, raw: _read_any(name, raw.array)),
     )
@@ -96,7 +96,7 @@ def _read_extension(name: str, raw: Any) -> Column:
     if raw.dtype.kind in "mM" or str(raw.dtype).startswith("period"):
         return Times(str(raw.dtype))
     if hasattr(raw, "__arrow_array__"):
-        return _read_arrow(name, arrow().array(raw))
+        return read_arrow(name, arrow().array(raw))
     return _read_array(name, np.asarray(raw))
 
 
@@ -129,7 +129,7 @@ def _read_objects(name: str, values: list[Any] | NDArray[Any]) -> Column:
         return _read_mixed(name, values)
     if not is_arrow_text(array.type) and not _is_uniform(values):
         return _read_mixed(name, values)
-    return _read_arrow(name, array)
+    return read_arrow(name, array)
 
 
 def _is_uniform(values: Iterable[Any]) -> bool:
@@ -140,13 +140,6 @@ def _is_uniform(values: Iterable[Any]) -> bool:
 
 def _is_number(kind: type) -> bool:
     return issubclass(kind, Real | Decimal) and not issubclass(kind, bool | np.bool_)
-
-
-def _read_arrow(name: str, raw: Any) -> Column:
-    array = one_array(raw)
-    if isinstance(array, arrow().ExtensionArray):
-        return _read_mixed(name, array.to_pylist())
-    return read_arrow(name, array)
 
 
 def _read_mixed(name: str, values: Iterable[Any]) -> Column:

@@ -52,9 +52,10 @@ def is_sparse(batch: Any) -> bool:
     return isinstance(metadata, Mapping) and _RECORDS.items() <= metadata.items()
 
 
-def read_columns(batch: Any) -> Table:
-    """Read a table of columns, of which records may have none."""
-    if is_sparse(batch) and not batch.num_columns:
+def read_columns(batch: Any, *, lenient: bool) -> Table:
+    """Read a table of columns, of which records may have none, and any table if ``lenient``."""
+    bare = hasattr(batch, "columns") and not len(batch.columns)
+    if bare and (lenient or is_sparse(batch)):
         return Table(len(batch), {})
     return read_table(batch)
 

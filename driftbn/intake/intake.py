@@ -57,7 +57,7 @@ class Intake:
 
     def _reset(self) -> None:
         self._schema = self.config.variables
-        self._pending = PendingRows(self.config.schema.missing)
+        self._pending = PendingRows(self.config.schema.missing, values_win=self._lenient)
         self._times: list[float] = []  # of the rows held
         self._n_rejected = 0
 
@@ -108,7 +108,7 @@ class Intake:
                     return Encoded(table.codes, None, ())
             except DataError:
                 pass
-        n_given, rows = read_rows(batch, self.config.time_column, lenient=self._lenient)
+        n_given, rows = read_rows(batch, self.config)
         if self._schema is None:
             return self._hold(n_given, rows)
         encoded = self._encode(rows, self._schema)
@@ -248,7 +248,9 @@ class Intake:
         intake = cls(config)
         intake._n_rejected = n_rejected
         intake._schema = None if schema is None else Schema.from_dict(schema)
-        intake._pending = PendingRows.from_json(config.schema.missing, state.get("pending"))
+        intake._pending = PendingRows.from_json(
+            config.schema.missing, state.get("pending"), values_win=intake._lenient
+        )
         n_rows = intake.n_pending
         n_times = 0 if config.time_column is None else n_rows
         if not isinstance(times, np.ndarray) or (times.dtype, times.shape) != (float, (n_times,)):

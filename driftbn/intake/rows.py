@@ -13,8 +13,10 @@ from driftbn.encoding.tables import Table
 from driftbn.errors import DataError
 from driftbn.event_times import bad_time, read_times
 from driftbn.intake.batches import is_record, is_sparse, read_columns, read_records
+from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.raw_columns import indexable, picked
 from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.time_slots import have_slots
 
 
 class Rows(NamedTuple):
@@ -74,43 +76,46 @@ class Rows(NamedTuple):
         return tuple(counted)
 
 
-def read_rows(batch: Any, time_column: str | None, *, lenient: bool) -> tuple[int, Rows]:
+def read_rows(batch: Any, config: MonitorConfig) -> tuple[int, Rows]:
     """Return how many rows a batch has, and those whose times can be read.
 
     Parameters
     ----------
     batch
         A table of any kind.
-    time_column
-        Which column holds the event times, if any.
-    lenient
-        Whether rows that cannot be read are left out.
+    config
+        Says which column holds the event times, if any, and what becomes of rows without one.
 
     Raises
     ------
     DataError
-        If it is no table, or a row cannot be read and ``lenient`` is false.
+        If it is no table, or a row cannot be read and rows are not to be left out.
     """
+    lenient = config.on_error is ErrorPolicy.REJECT_ROWS
     if isinstance(batch, list | tuple):
         records, table = _read_list(batch, lenient=lenient)
     else:
-        records, table = None, read_columns(batch)
+        records, table = None, read_columns(batch, lenient=lenient)
     n_given = table.n_rows if records is None else len(batch)
     rows = Rows(*table, None, records, is_sparse(batch)).filled()
-    if time_column is None:
+    if config.time_column is None:
         return n_given, rows
-    if time_column not in rows.columns and not (rows.of_records and lenient):
+    return n_given, _timed(rows, config.time_column, config, lenient=lenient)
+
+
+def _timed(rows: Rows, name: str, config: MonitorConfig, *, lenient: bool) -> Rows:
+    """Return rows with their event times, without those that have none if they may go."""
+    if name not in rows.columns and not lenient:
         problem = "the column with event times is absent; it must be there"
-        raise DataError(problem, column=time_column)
-    raw = rows.columns.pop(time_column, [None] * rows.n_rows)
-    times = read_times(raw)
-    rows = rows._replace(times=times)
-    readable = np.isfinite(times)
+        raise DataError(problem, column=name)
+    raw = rows.columns.pop(name, [None] * rows.n_rows)
+    rows = rows._replace(times=read_times(raw))
+    readable = have_slots(rows.times, config.windows)
     if readable.all():
-        return n_given, rows
-    if lenient:
-        return n_given, rows.picked(np.flatnonzero(readable))
-    raise bad_time(time_column, raw, int(np.argmin(readable)))
+        return rows
+    if not lenient:
+        raise bad_time(name, raw, int(np.argmin(readable)))
+    return rows.picked(np.flatnonzero(readable))
 
 
 def _read_list(batch: Sequence[Any], *, lenient: bool) -> tuple[Sequence[Any], Table]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from driftbn.encoding.arrow_columns import cell_type, is_plain, plain_column
 from service.decoding.decoded import Problem, RejectReason
 from service.decoding.json_records import MAX_DEPTH
 
@@ -35,7 +36,7 @@ def read_parquet(data: bytes) -> pa.Table:
             raise Problem(RejectReason.TOO_LARGE, detail)
         texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
         file = parquet.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
-        return _checked(file.read(use_threads=False))
+        return checked_table(file.read(use_threads=False))
     except _UNREADABLE as error:
         raise _bad_table("Parquet", error) from error
 
@@ -51,14 +52,18 @@ def read_arrow(data: bytes) -> pa.Table:
     try:
         source = pa.BufferReader(data)
         if data.startswith(b"ARROW1"):
-            return _checked(pa.ipc.open_file(source).read_all())
-        return _checked(pa.ipc.open_stream(source).read_all())
+            return checked_table(pa.ipc.open_file(source).read_all())
+        return checked_table(pa.ipc.open_stream(source).read_all())
     except _UNREADABLE as error:
         raise _bad_table("Arrow IPC", error) from error
 
 
 def flat_table(table: pa.Table) -> pa.Table:
-    """Return a table without objects in it, and without columns of lists or without a name.
+    """Return a table of plain columns, without objects, lists and columns without a name.
+
+    Nothing behind this sees a type that Arrow or the library cannot handle: ``plain_column`` says
+    what becomes of each. Cells of a type that none of them can be made of, such as lists, maps and
+    unions, are no value, as they are in JSON.
 
     Raises
     ------
@@ -70,15 +75,46 @@ def flat_table(table: pa.Table) -> pa.Table:
     >>> flat_table(pa.table({"a": [{"b": 1}], "": [2], "c": [[3]]})).column_names
     ['a.b']
     """
-    depth = 1
-    while any(pa.types.is_struct(kind) for kind in table.schema.types):
-        depth += 1
-        if depth > MAX_DEPTH:
-            raise Problem(RejectReason.TOO_DEEP, f"objects more than {MAX_DEPTH} deep")
+    for _ in range(MAX_DEPTH):
+        table = _plain_table(table)
+        if not any(map(pa.types.is_struct, table.schema.types)):
+            return _named(table)
         table = table.flatten()
-    fields = table.schema
-    kept = [i for i, field in enumerate(fields) if field.name and not _is_list(field.type)]
-    if len(kept) < len(fields):
+    raise Problem(RejectReason.TOO_DEEP, f"objects more than {MAX_DEPTH} deep")
+
+
+def _plain_table(table: pa.Table) -> pa.Table:
+    """Return a table with plain columns and objects, and no others."""
+    changed: dict[int, pa.ChunkedArray | None] = {}
+    for i, kind in enumerate(table.schema.types):
+        if not is_plain(kind) or pa.types.is_dictionary(kind):
+            column = table.column(i)
+            plain = _plain_or_object(column)
+            if plain is not column:
+                changed[i] = plain
+    if not changed:
+        return table
+    columns = {i: changed.get(i, column) for i, column in enumerate(table.columns)}
+    kept = {i: column for i, column in columns.items() if column is not None}
+    if not kept:
+        return table.select([])  # which keeps the number of rows
+    names = [table.field(i).name for i in kept]
+    return pa.Table.from_arrays(list(kept.values()), names, metadata=table.schema.metadata)
+
+
+def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    if _is_list(cell_type(column.type)):
+        return None
+    try:
+        return plain_column(column)
+    except pa.ArrowNotImplementedError:  # by the version of Arrow that is installed
+        return None
+
+
+def _named(table: pa.Table) -> pa.Table:
+    """Return a table without columns that have no name."""
+    kept = [i for i, name in enumerate(table.column_names) if name]
+    if len(kept) < table.num_columns:
         table = table.select(kept)
     names = Counter(table.column_names)
     if len(names) < table.num_columns:
@@ -88,13 +124,24 @@ def flat_table(table: pa.Table) -> pa.Table:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    # Maps and views of lists too, of which not every version has a test of its own.
-    return bool(pa.types.is_nested(kind) and not pa.types.is_struct(kind))
+    # Maps and views of lists too, of which not every version has a test of its own, and objects
+    # without fields, with which Arrow would lose the rows.
+    is_object = pa.types.is_struct(kind) and kind.num_fields
+    return bool(pa.types.is_nested(kind) and not is_object)
 
 
-def _checked(table: pa.Table) -> pa.Table:
-    """Look at every cell: bytes from outside may point anywhere or be no UTF-8."""
-    table.validate(full=True)
+def checked_table(table: pa.Table) -> pa.Table:
+    """Return a flat table of one whose bytes may point anywhere or be no UTF-8.
+
+    Raises
+    ------
+    Problem
+        If that is so, or it cannot be made flat.
+    """
+    try:
+        table.validate(full=True)
+    except pa.ArrowException as error:
+        raise _bad_table("Arrow", error) from error
     return flat_table(table)
 
 

@@ -43,8 +43,10 @@ class RejectReason(StrEnum):
     """More or fewer fields than the header has, or quotes that do not close."""
     BAD_TABLE = "bad_table"
     """A header, Parquet or Arrow data of which nothing can be read."""
+    NO_TIME = "no_time"
+    """No event time in the field that must have one, or something that is none."""
     NO_KEY = "no_key"
-    """Of a stream with a key field: nothing in it that can be a key."""
+    """No key in the field that must have one, or something that cannot be one."""
     TOO_MANY_KEYS = "too_many_keys"
     """A new key, where there are as many as there may be."""
     MONITOR_FAILED = "monitor_failed"
@@ -53,7 +55,7 @@ class RejectReason(StrEnum):
 
 @dataclass(frozen=True)
 class Rejected:
-    """A record that was set aside.
+    """A record that was set aside, or many alike.
 
     Parameters
     ----------
@@ -64,13 +66,16 @@ class Rejected:
     detail
         Why, for people; never what the record holds.
     record
-        Its first 4096 bytes.
+        Its first 4096 bytes; nothing where there are many.
+    n_records
+        How many there are; ``place`` is that of the first.
     """
 
     place: str
     reason: RejectReason
     detail: str
     record: bytes = field(repr=False)
+    n_records: int = 1
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,18 @@ class Decoded:
     n_rows
         How many there are in all.
     rejected
-        The records that are not among them, in their order.
+        The records that are not among them: in their order those that cannot be read, and then
+        those that lack a field.
     """
 
     batches: tuple[Rows, ...] = field(repr=False)
     n_rows: int
     rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def n_rejected(self) -> int:
+        """How many records are not among the rows."""
+        return sum(item.n_records for item in self.rejected)
 
 
 def n_rows_of(rows: Rows) -> int:

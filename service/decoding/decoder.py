@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from driftbn.errors import FormatError
 from driftbn.schema import Schema
-from service.decoding.columns import flat_table, read_arrow, read_parquet
+from service.decoding.columns import checked_table, flat_table, read_arrow, read_parquet
 from service.decoding.csv_cells import typed_rows
 from service.decoding.csv_rows import decode_csv
 from service.decoding.decoded import (
@@ -22,11 +23,14 @@ from service.decoding.decoded import (
     n_rows_of,
 )
 from service.decoding.json_lines import array_as_lines, decode_lines, is_unicode, read_lines
+from service.decoding.required import RequiredFields
 from service.decoding.scanning import ScanningDecoder
 from service.tables import TableFormat
 
 if TYPE_CHECKING:
     from service.sources.base import Chunk
+
+logger = logging.getLogger("driftbn.service.decoding")
 
 _VERSION: Final = 1
 PIECE_BYTES: Final = 1 << 22
@@ -43,11 +47,16 @@ class Decoder:
     - Numbers, texts and booleans are what JSON says; text that looks like a time stays text.
     - A CSV cell is a number if it is written like one, without leading zeros, missing if it is
       empty or ``NA``, and text otherwise.
-    - Parquet and Arrow keep their types.
+    - Parquet and Arrow keep their types, as far as these are types of text, numbers, booleans and
+      times; lists, maps and unions are no value.
 
-    A record that cannot be read is set aside with its place and the reason; those beside it are
-    not harmed. Once ``use_schema`` has said what the columns are, lines of JSON go straight to
-    codes, which is several times faster and comes to the same.
+    Whatever comes in, ``decode`` returns: this is the door, and behind it nothing fails for what a
+    record is. A record that cannot be read, or that lacks the event time or the key that it must
+    have, is set aside with its place and the reason; those beside it are not harmed. Where nothing
+    of a chunk can be read, it is set aside as a whole.
+
+    Once ``use_schema`` has said what the columns are, lines of JSON go straight to codes, which is
+    several times faster and comes to the same.
 
     All but ``use_schema`` belong to one thread.
 
@@ -61,6 +70,8 @@ class Decoder:
         What ``state`` returned for the last chunk that was worked through.
     time_column
         The column with event times, if there is one. There is no straight way to codes then.
+    key
+        The field whose value says to which monitor a record goes, if there is one.
 
     Raises
     ------
@@ -87,10 +98,12 @@ class Decoder:
         max_record_bytes: int,
         state: Mapping[str, Any] | None = None,
         time_column: str | None = None,
+        key: str | None = None,
     ) -> None:
         self.kind = kind
         self.max_record_bytes = max_record_bytes
         self.time_column = time_column
+        self._required = RequiredFields(time_column, key)
         if state is not None and state.get("version") != _VERSION:
             found = state.get("version")
             raise FormatError(f"decoder state version is {found!r}: it must be {_VERSION}")
@@ -123,19 +136,43 @@ class Decoder:
         return {"version": _VERSION}
 
     def decode(self, chunk: Chunk) -> Decoded:
-        """Return the rows of a chunk, and the records that are none."""
-        batches: list[Rows]
+        """Return the rows of a chunk, and the records that are none.
+
+        No exception leaves it because of what is in a chunk.
+        """
         try:
-            if isinstance(chunk.data, bytes):
-                batches, rejected = self._read(chunk.kind, chunk.data, chunk.place)
-            else:
-                batches, rejected = [flat_table(chunk.data)], []
+            return self._decode(chunk)
         except Problem as problem:
-            kept = chunk.data[:MAX_KEPT_BYTES] if isinstance(chunk.data, bytes) else b""
-            whole = Rejected(chunk.place(0, 0), problem.reason, problem.detail, kept)
-            return Decoded((), 0, (whole,))
-        filled = tuple(rows for rows in batches if n_rows_of(rows))
-        return Decoded(filled, sum(map(n_rows_of, filled)), tuple(rejected))
+            return _set_aside(chunk, problem)
+        except Exception as error:
+            # The one guard: whatever Arrow, NumPy or Python raise over bytes from outside, also
+            # what nobody thought of, must cost this chunk and nothing else.
+            logger.exception("a chunk cannot be read and is set aside")
+            return _set_aside(chunk, Problem(RejectReason.BAD_TABLE, type(error).__name__))
+
+    def _decode(self, chunk: Chunk) -> Decoded:
+        if isinstance(chunk.data, bytes):
+            batches, rejected = self._read(chunk.kind, chunk.data, chunk.place)
+            place = _counted_from(chunk.place(0, 0))
+        else:
+            table = (flat_table if chunk.checked else checked_table)(chunk.data)
+            batches, rejected, place = [table.unify_dictionaries()], [], chunk.place
+        taken, lacking = self._with_required(batches, place)
+        filled = tuple(rows for rows in taken if n_rows_of(rows))
+        return Decoded(filled, sum(map(n_rows_of, filled)), (*rejected, *lacking))
+
+    def _with_required(self, batches: Iterable[Rows], place: Place) -> _Read:
+        if self._required == RequiredFields():
+            return list(batches), []
+        taken: list[Rows] = []
+        rejected: list[Rejected] = []
+        n_before = 0
+        for rows in batches:
+            kept, lacking = self._required.split(rows, _moved(place, n_before, 0))
+            taken.append(kept)
+            rejected += lacking
+            n_before += n_rows_of(rows)
+        return taken, rejected
 
     def _read(self, kind: TableFormat | None, data: bytes, place: Place) -> _Read:
         kind = kind or self.kind
@@ -176,6 +213,14 @@ class Decoder:
 _Read = tuple[list[Rows], list[Rejected]]
 
 
+def _set_aside(chunk: Chunk, problem: Problem) -> Decoded:
+    """Return a chunk that is set aside as a whole."""
+    kept = chunk.data[:MAX_KEPT_BYTES] if isinstance(chunk.data, bytes) else b""
+    n_records = 1 if isinstance(chunk.data, bytes) else max(1, chunk.data.num_rows)
+    place, reason, detail = chunk.place(0, 0), problem.reason, problem.detail
+    return Decoded((), 0, (Rejected(place, reason, detail, kept, n_records),))
+
+
 def _piece_stop(data: bytes, start: int) -> int:
     """Return where a piece of whole lines ends."""
     if len(data) - start <= PIECE_BYTES:
@@ -189,3 +234,8 @@ def _piece_stop(data: bytes, start: int) -> int:
 def _moved(place: Place, n_records: int, n_bytes: int) -> Place:
     """Return what says where a record stands that comes after others."""
     return lambda number, byte: place(number + n_records, byte + n_bytes)
+
+
+def _counted_from(start: str) -> Place:
+    """Return what says where a row stands of which only the number in its chunk is known."""
+    return lambda number, _: f"row {number + 1} from {start} on"

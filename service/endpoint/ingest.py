@@ -237,7 +237,7 @@ def _rejected(decoded: Decoded) -> ProblemError:
         for item in decoded.rejected[:MAX_ROW_ERRORS]
     ]
     first = errors[0]
-    n_rejected = len(decoded.rejected)
+    n_rejected = decoded.n_rejected
     return ProblemError(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "bad-records",

@@ -58,6 +58,8 @@ class Chunk:
         Where this chunk begins, if reading from there gives the same records in the same order,
         perhaps cut otherwise; ``None`` if that is not certain. With it a checkpoint can be made
         amid the chunk.
+    checked
+        Whether columns are known to be sound, and need not be looked at cell by cell.
     """
 
     lane: str
@@ -68,6 +70,7 @@ class Chunk:
     n_behind: int | None = None
     behind_in_bytes: bool = False
     start: Position | None = None
+    checked: bool = False
 
 
 class LaneListener(Protocol):

@@ -132,14 +132,8 @@ class HttpSource:
         return Chunk("", body.damaged, TableFormat.ARROW, position, lambda *_: place)
 
     def _chunk(self, bodies: Sequence[Body]) -> Chunk:
-        table = pa.concat_tables([body.table for body in bodies])
-        try:
-            table = table.unify_dictionaries()
-        except pa.ArrowException:  # some cannot be, or not in their type: each body by itself
-            if len(bodies) > 1:
-                self._waiting[:0] = bodies[1:]
-                return self._chunk(bodies[:1])
         start, self._sequence = self._sequence, bodies[-1].sequence
+        table = pa.concat_tables([body.table for body in bodies])
         return Chunk(
             "",
             table,
@@ -148,6 +142,7 @@ class HttpSource:
             _place(bodies),
             bodies[-1].n_behind,
             start={"sequence": start},
+            checked=True,
         )
 
 

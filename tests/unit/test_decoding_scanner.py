@@ -312,7 +312,8 @@ class TestDecoder:
     def test_there_are_no_codes_where_times_are_needed(self):
         decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100, time_column="t")
         decoder.use_schema(Schema([COLOUR]))
-        assert EncodedTable not in self.kinds(decoder, ["red"])
+        decoded = decoder.decode(chunk(b'{"colour": "red", "t": 1}\n'))
+        assert (decoded.n_rows, EncodedTable in map(type, decoded.batches)) == (1, False)
 
     def test_a_schema_may_be_given_while_another_thread_decodes(self, decoder):
         schemas = [Schema([COLOUR]), Schema([Variable("colour", CATEGORICAL, ("red",))]), None]

@@ -130,5 +130,5 @@ class TestTimes:
         assert intake.take([{"x": 1}]) is None
         intake.take([{"x": 1}, {"x": 1, "t": 3}])
         assert (intake.n_pending, intake.n_rejected) == (1, 2)
-        with pytest.raises(DataError, match="absent"):
-            intake.take(pd.DataFrame({"x": [1]}))
+        assert intake.take(pd.DataFrame({"x": [1, 2]})) is None
+        assert (intake.n_pending, intake.n_rejected) == (1, 4)
