@@ -56,7 +56,7 @@ def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
     ends = np.append(starts[1:], len(order))
-    rest = rows.drop_columns([field]) if field in rows.column_names else rows
+    rest = rows.select([name for name in rows.column_names if name != field])
     if len(starts) > 1 and rest.num_columns:  # Arrow takes no rows of a table without columns
         rest = rest.take(pa.array(order))
     for i in np.argsort(order[starts]).tolist():  # by the first row of each key
@@ -71,7 +71,7 @@ def read_keys(rows: Any, field: str) -> Keys:
     """
     if isinstance(rows, list):
         return _coded([_key_text(record.get(field)) for record in rows], np.arange(len(rows)))
-    if field not in rows.column_names:
+    if rows.schema.get_field_index(field) < 0:
         return Keys([], np.full(len(rows), -1))
     array = one_array(plain_column(rows[field]))
     if pa.types.is_temporal(array.type) or pa.types.is_null(array.type) or not is_plain(array.type):

@@ -47,13 +47,11 @@ def plain_column(raw: Any) -> Any:
     """
     if not isinstance(raw, arrow().ChunkedArray):
         return _plain_array(raw)
-    if is_plain(raw.type) and not arrow().types.is_dictionary(raw.type):
+    is_dictionary = arrow().types.is_dictionary(raw.type)
+    if is_plain(raw.type) and not (is_dictionary and _must_be_changed(raw)):
         return raw
-    chunks = raw.chunks
-    found = [_one_dictionary(_plain_array(chunk)) for chunk in chunks]
-    if all(new is old for new, old in zip(found, chunks, strict=True)):
-        return raw
-    return arrow().chunked_array(found)
+    chunks = [_one_dictionary(_plain_array(chunk)) for chunk in raw.chunks]
+    return arrow().chunked_array(chunks or [arrow().nulls(0)])
 
 
 def is_plain(kind: Any) -> bool:
@@ -109,16 +107,20 @@ def _plain_array(array: Any) -> Any:
     return array if usual == kind else array.cast(usual)
 
 
+def _must_be_changed(dictionaries: Any) -> bool:
+    """Whether chunks of codes could perhaps not be put together."""
+    wide = dictionaries.type.index_type == arrow().int32()
+    return not wide or any(chunk.dictionary.null_count for chunk in dictionaries.iterchunks())
+
+
 def _one_dictionary(array: Any) -> Any:
     """Return an array that can be put together with others of its type."""
     if not arrow().types.is_dictionary(array.type):
         return array
-    indices, values = array.indices, array.dictionary
-    if indices.type == arrow().int32() and not values.null_count:
-        return array
+    values = array.dictionary
     valid = _as_numpy(values.is_valid())
     places = arrow().array(np.cumsum(valid, dtype=np.int32) - 1, "int32", mask=~valid)
-    return arrow().DictionaryArray.from_arrays(places.take(indices), values.drop_null())
+    return arrow().DictionaryArray.from_arrays(places.take(array.indices), values.drop_null())
 
 
 def _stored(array: Any) -> Any:

@@ -109,8 +109,9 @@ def _timed(rows: Rows, name: str, config: MonitorConfig, *, lenient: bool) -> Ro
         problem = "the column with event times is absent; it must be there"
         raise DataError(problem, column=name)
     raw = rows.columns.pop(name, [None] * rows.n_rows)
-    rows = rows._replace(times=read_times(raw))
-    readable = have_slots(rows.times, config.windows)
+    times = read_times(raw)
+    rows = rows._replace(times=times)
+    readable = have_slots(times, config.windows)
     if readable.all():
         return rows
     if not lenient:

@@ -103,7 +103,7 @@ def _plain_table(table: pa.Table) -> pa.Table:
 
 
 def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    if _is_list(cell_type(column.type)):
+    if not is_plain(column.type) and _is_list(cell_type(column.type)):
         return None
     try:
         return plain_column(column)

@@ -36,14 +36,16 @@ class RequiredFields(NamedTuple):
         """
         if isinstance(rows, EncodedTable):  # a stream that requires a field has none of these
             return rows, []
+        timed, lacks = self._read(rows)
+        if not any(lack.rows.any() for lack in lacks):
+            return timed, []
         bad = np.zeros(len(rows), np.bool_)
         rejected: list[Rejected] = []
-        timed, lacks = self._read(rows)
         for lack in lacks:
             new = np.flatnonzero(lack.rows & ~bad)
             rejected += set_aside(rows, new, place, lack.reason, lack.detail)
             bad |= lack.rows
-        return (picked(timed, np.flatnonzero(~bad)), rejected) if rejected else (timed, [])
+        return picked(timed, np.flatnonzero(~bad)), rejected
 
     def _read(self, rows: Any) -> tuple[Any, list[_Lack]]:
         lacks = []

@@ -6,7 +6,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from service.decoding import Decoder, RejectReason, columns
+from service.decoding import Decoded, Decoder, RejectReason, columns
 from service.tables import TableFormat
 from tests.decoding import chunk, decode
 
@@ -123,3 +123,67 @@ def test_text_of_parquet_comes_as_codes():
 def test_a_table_without_rows_gives_nothing():
     decoded = decode(parquet(TABLE.slice(0, 0)), TableFormat.PARQUET)
     assert (decoded.batches, decoded.rejected) == ((), ())
+
+
+ODD = [
+    (pa.array(["a", None], pa.string_view()), ["a", None]),
+    (pa.array([b"a", None], pa.binary_view()), [b"a", None]),
+    (pa.RunEndEncodedArray.from_arrays([1, 2], pa.array(["a", None])), ["a", None]),
+    (pa.array(np.array([0.5, np.inf], np.float16)), [0.5, np.inf]),
+    (pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["a", None])),
+     ["a", None]),
+    (pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array(["a"], pa.string_view())),
+     ["a", None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "cells"), ODD, ids=[str(array.type) for array, _ in ODD])
+def test_cells_mean_the_same_however_they_are_stored(array, cells):
+    for table in (
+        pa.table({"x": array}),
+        pa.table({"o": pa.StructArray.from_arrays([array], ["x"])}),
+    ):
+        flat = columns.flat_table(table)
+        assert flat.column(0).to_pylist() == cells
+        assert flat.take([1, 0]).column(0).to_pylist() == cells[::-1]
+        assert pa.concat_tables([flat, flat]).unify_dictionaries().num_rows == 4
+
+
+def test_an_instant_in_a_zone_that_nobody_knows_is_one_in_utc():
+    known, unknown = (
+        columns.flat_table(pa.table({"x": pa.array([1], pa.timestamp("s", zone))}))
+        for zone in ("Asia/Tokyo", "Nowhere/Land")
+    )
+    assert known == unknown
+    assert known.schema.field("x").type == pa.timestamp("s", "UTC")
+
+
+def test_bodies_whose_dictionaries_are_narrow_or_have_nulls_can_be_put_together():
+    tables = [
+        pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 99, pa.int8()), values)})
+        for values in ([f"{i} {j}" for j in range(99)] for i in range(2))
+    ]
+    (table,) = decode_table(pa.concat_tables(tables)).batches
+    assert table["x"].combine_chunks().to_pylist() == ["0 0"] * 99 + ["1 0"] * 99
+
+
+def test_objects_without_fields_keep_the_number_of_rows():
+    assert decode_table(pa.table({"x": pa.array([{}] * 3, pa.struct([]))})).n_rows == 3
+
+
+def test_columns_of_a_source_that_are_no_unicode_are_one_problem():
+    raw = pa.array([b"\xff", b"a"])
+    text = pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2])
+    decoded = decode_table(pa.table({"x": text}))
+    assert [found.reason for found in decoded.rejected] == [RejectReason.BAD_TABLE]
+    assert decoded.n_rejected == 2
+
+
+def test_a_name_that_is_no_unicode_is_one_problem():
+    """Arrow raises another error there than over anything else that cannot be read."""
+    decoded = decode_table(pa.table([pa.array([1])], pa.schema([pa.field(b"\xff", pa.int64())])))
+    assert [found.reason for found in decoded.rejected] == [RejectReason.BAD_TABLE]
+
+
+def decode_table(table: pa.Table) -> Decoded:
+    return Decoder(None, max_record_bytes=10).decode(chunk(table, None))

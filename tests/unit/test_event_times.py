@@ -10,6 +10,7 @@ from driftbn.errors import DataError
 from driftbn.event_times import read_times
 from driftbn.intake import Intake
 from driftbn.monitor_config import MonitorConfig
+from driftbn.window_config import WindowConfig
 from tests.encoded import NAN
 from tests.intake_parts import (
     LENIENT,
@@ -132,3 +133,32 @@ class TestTimes:
         assert (intake.n_pending, intake.n_rejected) == (1, 2)
         assert intake.take(pd.DataFrame({"x": [1, 2]})) is None
         assert (intake.n_pending, intake.n_rejected) == (1, 4)
+
+    @pytest.mark.parametrize("known", [True, False])
+    def test_a_table_without_the_time_column_is_left_out_where_rows_may_be(self, known):
+        intake = Intake(MonitorConfig(window=1 if known else 9, time_column="t", on_error=LENIENT))
+        intake.take({"t": [1], "x": ["a"]})
+        assert intake.take(pa.table({"x": ["a", "b"]})) is None
+        assert intake.take(pa.table({"t": [b"1970-01-01"], "x": ["a"]})) is None
+        assert intake.n_rejected == 3
+
+    @pytest.mark.parametrize("lenient", [True, False])
+    def test_a_time_that_no_window_can_hold_is_none(self, lenient):
+        windows = WindowConfig(seconds=0.001)
+        policy = LENIENT if lenient else "reject_batch"
+        intake = Intake(MonitorConfig(window=windows, time_column="t", on_error=policy))
+        table = pa.table({"t": pa.array([1, 2**62]).cast(pa.timestamp("s")), "x": ["a", "b"]})
+        if lenient:
+            intake.take(table)
+            assert (intake.n_pending, intake.n_rejected) == (1, 1)
+        else:
+            with pytest.raises(DataError, match=r"row 1: .*beyond what Python can hold.*origin"):
+                intake.take(table)
+            assert intake.n_pending == 0
+
+    def test_a_table_without_columns_is_rows_without_values_where_rows_may_be_left_out(self):
+        table = pa.table({"k": ["a", "b"]}).select([])
+        intake = Intake(MonitorConfig(window=2, on_error=LENIENT))
+        assert intake.take(table).codes.shape == (0, 2)
+        with pytest.raises(DataError, match="no columns"):
+            Intake(MonitorConfig(window=2)).take(table)

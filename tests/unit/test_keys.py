@@ -1,9 +1,16 @@
+import io
 from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
+from service.decoding import Decoder, RejectReason
 from service.keys import MAX_KEY_LENGTH, part_by_key
+from service.tables import TableFormat
+from tests.decoding import chunk
 
 
 def parts(rows: object, field: str = "k") -> list[tuple[str | None, list[dict[str, object]]]]:
@@ -65,3 +72,98 @@ def test_chunks_and_dictionaries_are_read_alike() -> None:
     table = pa.table({"k": text, "x": [1, 2, 3]})
     coded = pa.table({"k": text.dictionary_encode(), "x": [1, 2, 3]})
     assert parts(table) == parts(coded) == [("a", [{"x": 1}, {"x": 3}]), ("b", [{"x": 2}])]
+
+
+def stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(table, sink)
+    return sink.getvalue()
+
+
+def coded(table: pa.Table) -> bytes:
+    return stream(table.set_column(0, "k", table["k"].dictionary_encode()))
+
+
+def csv(table: pa.Table) -> bytes:
+    cells = ([str("" if v is None else v) for v in row.values()] for row in table.to_pylist())
+    return "\n".join(map(",".join, [["k", "x"], *cells])).encode()
+
+
+WRITERS = [
+    (csv, TableFormat.CSV),
+    (parquet, TableFormat.PARQUET),
+    (stream, TableFormat.ARROW),
+    (coded, TableFormat.ARROW),
+]
+
+
+@pytest.mark.parametrize(("write", "kind"), WRITERS)
+def test_an_empty_key_costs_one_record(write, kind) -> None:
+    data = write(pa.table({"k": ["a", None, "b", "a"], "x": [1, 2, 3, 4]}))
+    decoded = Decoder(kind, max_record_bytes=100, key="k").decode(chunk(data, kind))
+    (rows,) = decoded.batches
+    assert parts(rows) == [("a", [{"x": 1}, {"x": 4}]), ("b", [{"x": 3}])]
+    (rejected,) = decoded.rejected
+    assert rejected.reason is RejectReason.NO_KEY
+    assert rejected.record == b'{"x": 2}'
+    # Also where nobody looked before.
+    (rows,) = Decoder(kind, max_record_bytes=100).decode(chunk(data, kind)).batches
+    assert parts(rows)[1] == (None, [{"x": 2}])
+
+
+@pytest.mark.parametrize(("write", "kind"), WRITERS)
+@pytest.mark.parametrize("key", [3, 3.0, "3", "3.0"])
+def test_a_number_and_its_text_are_one_key_in_every_format(write, kind, key) -> None:
+    data = write(pa.table({"k": [key, None], "x": [1, 2]}))
+    decoded = Decoder(kind, max_record_bytes=100, key="k").decode(chunk(data, kind))
+    assert [parts(rows) for rows in decoded.batches] == [[("3", [{"x": 1}])]]
+
+
+TYPED_KEYS = [
+    (pa.array([Decimal("3.00"), None], pa.decimal128(5, 2)), "3"),
+    (pa.array([True, None]), "true"),
+    (pa.array([b"a", None]), "a"),
+    (pa.array(["a", None], pa.string_view()), "a"),
+    (pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.uint8()), pa.array(["a", None])), "a"),
+    (pa.DictionaryArray.from_arrays(pa.array([0, None], pa.uint8()), pa.array([7])), "7"),
+    (pa.chunked_array([pa.array(["a"]).dictionary_encode(), pa.array([""]).dictionary_encode()]),
+     "a"),
+]  # fmt: skip
+if hasattr(pa, "uuid"):
+    ids = pa.array([UUID(int=1).bytes, None], pa.binary(16))
+    TYPED_KEYS.append((pa.ExtensionArray.from_storage(pa.uuid(), ids), str(UUID(int=1))))
+if hasattr(pa, "decimal32"):
+    TYPED_KEYS.append((pa.array([Decimal(3), None], pa.decimal32(3)), "3"))
+
+
+@pytest.mark.parametrize(("keys", "text"), TYPED_KEYS, ids=[str(k.type) for k, _ in TYPED_KEYS])
+def test_a_key_of_any_type_is_its_canonical_text(keys, text) -> None:
+    table = pa.table({"k": keys, "x": pa.array(["p", "q"], pa.string_view())})
+    (rows,) = Decoder(None, max_record_bytes=100).decode(chunk(table, None)).batches
+    assert parts(rows) == [(text, [{"x": "p"}]), (None, [{"x": "q"}])]
+
+
+@pytest.mark.parametrize("kind", [pa.date64(), pa.timestamp("s", "Nowhere/Land"), pa.duration("s")])
+def test_a_time_that_python_has_no_value_for_is_no_key(kind) -> None:
+    table = pa.table({"k": pa.array([2**62]).view(kind), "x": [1]})
+    assert parts(table) == [(None, [{"x": 1}])]
+
+
+def test_rows_with_nothing_but_a_key_keep_their_number() -> None:
+    table = pa.table({"k": ["a", "b", "a"]})
+    assert [(part.key, len(part.rows), part.n_rows) for part in part_by_key(table, "k")] == [
+        ("a", 2, 2),
+        ("b", 1, 1),
+    ]
+
+
+def test_keys_come_by_their_rows_and_not_by_their_dictionary() -> None:
+    keys = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), pa.array(["a", "b"]))
+    assert [key for key, _ in parts(pa.table({"k": keys, "x": [1, 2, 3]}))] == ["b", "a"]

@@ -185,6 +185,17 @@ class TestHolding:
 
 
 class TestTimesAmongOthers:
+    @pytest.mark.parametrize("cut", [True, False])
+    def test_a_time_that_came_first_keeps_no_values_out_where_values_win(self, cut):
+        rows = PendingRows(MissingPolicy.LEVEL, values_win=True)
+        cells = [DAY, "a", None, "b"]
+        for part in [[cell] for cell in cells] if cut else [cells]:
+            rows.add(Table(len(part), {"x": part}))
+        assert rows.readable(Table(2, {"x": [DAY, "c"]})).tolist() == [1]
+        assert held(rows)["x"] == [None, "a", None, "b"]
+        again = PendingRows.from_json(MissingPolicy.LEVEL, rows.to_json(), values_win=True)
+        assert held(again) == held(rows)
+
     @pytest.mark.parametrize(
         ("first", "second", "problem"),
         [("a", DAY, "a time among other values"), (DAY, "a", "a value among times")],

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.decoding import Decoder
-from service.decoding import Decoder
 from service.journal import Journal, JournalError
 from service.settings.sources import HttpSourceSettings
 from service.sources.base import Position, SourceError
