@@ -212,7 +212,7 @@ def test_drifts_of_the_demonstration_fire_and_end(prometheus: PrometheusService)
     )
     assert prometheus.query_range(fired)
     wait_for(lambda: not prometheus.query(fired), "all drifts of the demonstration end", SECONDS)
-    # Those four wait before they fire, which the rules of this test do not: a slow scrape is enough.
+    # These four wait before they fire, which the rules of this test do not.
     patient = "DriftbnDown|DriftbnAbsent|DriftbnStalled|DriftbnSilent"
     others = f'ALERTS{{alertname!~"Driftbn(Structural|Mechanism)Drift|{patient}"}}'
     assert not prometheus.query_range(others)
