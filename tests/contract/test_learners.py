@@ -69,7 +69,7 @@ each_learner = pytest.mark.parametrize("config", LEARNERS, ids=describe)
 
 @each_learner
 @given(data=st.data(), name=st.sampled_from(["asia", "random"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_order_of_columns_and_rows_does_not_matter(
     config: LearnerConfig, data: st.DataObject, name: str
 ) -> None:
@@ -86,7 +86,7 @@ def test_order_of_columns_and_rows_does_not_matter(
 
 @each_learner
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_order_of_columns_does_not_matter_on_a_large_table(
     config: LearnerConfig, seed: int
 ) -> None:
@@ -99,7 +99,7 @@ def test_order_of_columns_does_not_matter_on_a_large_table(
 
 @each_learner
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_new_labels_in_the_same_order_change_nothing(
     config: LearnerConfig, data: st.DataObject
 ) -> None:

@@ -122,7 +122,7 @@ def test_reports_do_not_depend_on_the_size_of_batches(name: str, size: int) -> N
 
 
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_reports_do_not_depend_on_any_cut(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(0, 3 * SIZE), max_size=12))
     reports = feed(DriftMonitor(CONFIGS["with all extras"]), cut(drifting(), sizes))

@@ -22,7 +22,7 @@ values = st.recursive(
 
 
 @given(found=st.dictionaries(names, values, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_plain_values_come_back_as_they_were(found: dict[str, Any]) -> None:
     assert unpack("k", 1, pack("k", 1, found)) == found
 

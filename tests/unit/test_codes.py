@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.encoding.codes import check_missing, encode_factor, encode_numbers, stack
@@ -50,7 +50,6 @@ class TestEncodeFactor:
         st.sampled_from([3, 255, 256, 300]),
         st.permutations(["a", "b", "c"]),
     )
-    @settings(deadline=None)
     def test_narrow_and_wide_factors_agree_with_looking_up_each_row(self, codes, n_values, first):
         codes = [min(code, n_values - 1) for code in codes]
         values = [*first, *(f"v{i}" for i in range(3, n_values))]
@@ -63,7 +62,6 @@ class TestEncodeNumbers:
         st.lists(st.floats(), min_size=1),
         st.sets(st.floats(allow_nan=False, allow_infinity=False), max_size=30),
     )
-    @settings(deadline=None)
     def test_code_is_the_number_of_edges_below(self, values, edges):
         variable = Variable("x", VariableKind.NUMERIC, edges=tuple(sorted(edges)))
         row = encode_numbers(variable, make_numbers(np.array(values)))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.encoding.columns import read_column
@@ -140,7 +140,6 @@ class TestReadColumn:
         assert read_column("x", public) == Factor(b"\1\xff\0", ["a", "b"], CATEGORICAL)
 
     @given(st.lists(st.sampled_from(["b", "a", "3.0", "é", None]), min_size=1))
-    @settings(deadline=None)
     def test_codes_point_to_the_values(self, cells):
         for raw in (cells, np.array(cells, object), pa.array(cells, pa.string())):
             factor = read_column("x", raw)

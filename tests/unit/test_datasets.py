@@ -204,7 +204,7 @@ def test_too_many_states_are_refused() -> None:
 
 
 @given(st.integers(0, 12), st.integers(0, 5), st.integers(0, 2**32 - 1), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_dag_has_the_asked_size(
     n_nodes: int, max_parents: int, seed: int, data: st.DataObject
 ) -> None:

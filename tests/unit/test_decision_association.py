@@ -38,7 +38,7 @@ def draw_table(seed: int) -> np.ndarray:
 
 
 @given(seed=seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_information_is_that_of_the_shares(seed: int) -> None:
     table = draw_table(seed)
     tie = tie_of(table)
@@ -51,7 +51,7 @@ def test_information_is_that_of_the_shares(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_spread_is_the_variance_of_what_rows_add(seed: int) -> None:
     table = draw_table(seed) + 1
     terms = []

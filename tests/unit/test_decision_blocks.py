@@ -72,7 +72,7 @@ def check(sums: BlockSums, windows: Sequence[np.ndarray], asked: Sequence[Asked]
 
 
 @given(seed=seeds, sizes=st.lists(st.integers(0, 90), max_size=4), length=lengths, data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_moments_are_those_of_the_rows(
     seed: int, sizes: list[int], length: int, data: st.DataObject
 ) -> None:
@@ -83,7 +83,7 @@ def test_moments_are_those_of_the_rows(
 
 
 @given(seed=seeds, sizes=st.lists(st.integers(0, 90), max_size=4), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_cells_are_the_joint_codes_of_all_rows(
     seed: int, sizes: list[int], data: st.DataObject
 ) -> None:
@@ -109,7 +109,7 @@ def test_what_is_asked_again_is_the_same() -> None:
 
 
 @given(seed=seeds, n_windows=st.lists(st.integers(0, len(SIZES)), max_size=5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_windows_that_are_added_later_are_summed_as_if_from_nothing(
     seed: int, n_windows: list[int]
 ) -> None:
@@ -231,7 +231,7 @@ def test_those_asked_for_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(seed=seeds, data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_combined_sums_are_those_of_exactly_their_windows(seed: int, data: st.DataObject) -> None:
     """Windows in runs, of which the last ones are taken out again, some one by one."""
     windows = draw_windows(seed)

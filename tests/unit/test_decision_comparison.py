@@ -78,7 +78,7 @@ def tie_tables(compared: Comparison, index: int) -> tuple[np.ndarray, np.ndarray
 
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_nodes_have_the_deviance_and_the_p_value_of_the_formula(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
     for v in range(compared.plan.n_nodes):
@@ -88,7 +88,7 @@ def test_nodes_have_the_deviance_and_the_p_value_of_the_formula(seed: int, kept:
 
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_ties_are_stronger_apart_than_together(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
     assert compared.tie_statistics.shape == (2, compared.plan.n_ties)
@@ -99,7 +99,7 @@ def test_ties_are_stronger_apart_than_together(seed: int, kept: float) -> None:
 
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6, 0.9]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_tie_changes_where_interaction_and_an_end_do(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
     for index in range(compared.plan.n_ties):
@@ -151,7 +151,7 @@ def test_screening_leaves_out_only_what_is_1_when_corrected_for_both_families(ke
 
 
 @given(seed=seeds)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_tie_is_never_surer_than_its_interaction(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.7)
     for index in range(compared.plan.n_ties):
@@ -262,7 +262,7 @@ def test_more_rows_than_before_are_compared_by_the_same_formula() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_states_are_merged_as_the_statistic_merges_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 6, 2))

@@ -120,7 +120,7 @@ def measure(older: list[np.ndarray], newer: list[np.ndarray]) -> Dependence:
     copies=st.tuples(st.sampled_from([1, 3, 40]), st.sampled_from([1, 3, 40])),
     n_cells=st.integers(1, 6),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_dependence_is_that_of_the_rows_added_up(
     seed: int, copies: tuple[int, int], n_cells: int
 ) -> None:
@@ -249,7 +249,7 @@ def test_newer_rows_that_ask_for_longer_blocks_hide_nothing_either() -> None:
     value=st.floats(1.0, 60.0),
     most=st.sampled_from([1e-6, 1e-3, 0.05, 0.1]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_p_value_that_is_left_early_does_not_reject(
     seed: int, kinds: list[str], value: float, most: float
 ) -> None:
@@ -283,7 +283,7 @@ def test_few_newer_rows_are_not_looked_at_where_older_ones_suffice() -> None:
     concentration=st.floats(1.0, 20.0),
     n_tests=st.integers(8, 20_000),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_concentration_hides_nothing_that_was_not_hidden_before(
     statistic: float, mean: float, concentration: float, n_tests: int
 ) -> None:

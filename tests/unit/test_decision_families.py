@@ -35,7 +35,7 @@ def draw_windows(cards: list[int], seed: int) -> list[np.ndarray]:
 
 
 @given(cards=st.lists(st.integers(1, 5), min_size=4, max_size=4), seed=seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_family_fits_less_what_chance_adds(cards: list[int], seed: int) -> None:
     windows = draw_windows(cards, seed)
     pooled = np.concatenate(windows, axis=1)
@@ -139,7 +139,7 @@ def test_the_earlier_table_counts_for_any_parents_where_it_still_holds() -> None
 
 
 @given(n_nodes=st.integers(1, 6), arcs=st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_node_reaches_its_descendants_and_itself(
     n_nodes: int, arcs: set[tuple[int, int]]
 ) -> None:

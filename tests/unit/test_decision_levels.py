@@ -46,7 +46,7 @@ def test_codes_that_are_known_change_nothing() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_numbers_learned_from_a_test_are_those_learned_from_codes(seed: int) -> None:
     by_codes, by_test = LevelMap(4), LevelMap(4)
     for codes in draw_windows(seed):
@@ -56,7 +56,7 @@ def test_numbers_learned_from_a_test_are_those_learned_from_codes(seed: int) -> 
 
 
 @given(seed=seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_numbers_are_dense_and_one_to_one(seed: int) -> None:
     levels = LevelMap(4)
     windows = draw_windows(seed)
@@ -81,7 +81,7 @@ def test_only_the_variables_with_gaps_are_renumbered() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_places_lead_to_the_rows_of_a_number(seed: int) -> None:
     windows = draw_windows(seed)
     levels = LevelMap(4)

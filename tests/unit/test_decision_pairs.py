@@ -47,7 +47,7 @@ def row_scores(cells: np.ndarray, table: np.ndarray, weight: np.ndarray) -> np.n
 
 
 @given(seed=st.integers(0, 2**32 - 1), shape=SHAPES, length=st.sampled_from([64, 128]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_scores_of_blocks_are_those_of_their_rows_added_up(
     seed: int, shape: tuple[int, int, int], length: int
 ) -> None:

@@ -124,7 +124,7 @@ def test_sets_that_become_equal_by_trimming_make_one_test() -> None:
     n_rows=st.integers(1, 5000),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sets_are_parents_that_fit_the_rows(n_nodes: int, n_rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     dag = random_dag(n_nodes, n_nodes * (n_nodes - 1) // 4, seed=rng)
@@ -148,7 +148,7 @@ def fits(members: Iterable[int], child: int, source: int, sizes: np.ndarray, n_r
 
 
 @given(n_nodes=st.integers(2, 9), n_rows=st.integers(1, 5000), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_pair_is_tested_as_documented(n_nodes: int, n_rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     dag = random_dag(n_nodes, n_nodes * (n_nodes - 1) // 4, seed=rng)

@@ -162,7 +162,7 @@ cells = st.sampled_from(
 ) | st.floats(allow_nan=False, allow_infinity=False).map(repr)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     table=st.lists(st.tuples(cells, cells), min_size=1, max_size=40),
     where=st.lists(st.integers(1, 39), max_size=5),

@@ -62,7 +62,7 @@ def config(window: int, missing: str = "level") -> MonitorConfig:
     return MonitorConfig(window=window, schema=schema, on_error="reject_rows")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(records=streams, where=cuts, window=st.integers(2, 20))
 @example(records=[b'{"a":1}', b'{"a":0.5}', b'{"a":9007199254740993}'], where=[], window=2)
 def test_codes_events_and_rejects_depend_on_the_records_alone(records, where, window):
@@ -73,7 +73,7 @@ def test_codes_events_and_rejects_depend_on_the_records_alone(records, where, wi
     assert take(cut(records, where), config(window), scanner=True) == by_columns
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(records=streams, where=cuts)
 def test_so_they_do_where_missing_values_are_rejected(records, where):
     expected = take_one_by_one(records, config(4, "reject"))
@@ -83,7 +83,7 @@ def test_so_they_do_where_missing_values_are_rejected(records, where):
 
 
 @pytest.mark.parametrize("scanner", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values=st.lists(numbers, min_size=8, max_size=60), where=cuts)
 def test_numbers_fall_into_the_bins_of_the_library(scanner, values, where):
     records = [json.dumps({"n": value}).encode() for value in values]
@@ -91,7 +91,7 @@ def test_numbers_fall_into_the_bins_of_the_library(scanner, values, where):
     assert take(cut(records, where), config(8), scanner=scanner)[:3] == expected[:3]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(first=st.lists(usual | odd, min_size=8, max_size=20), records=streams)
 def test_a_line_that_fits_has_the_codes_of_the_library(first, records):
     intake = Intake(config(8))

@@ -31,14 +31,14 @@ def dags(draw: st.DrawFn) -> Dag:
 
 
 @given(pdags(), pdags())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_distance_is_the_number_of_pairs_that_are_not_alike(a: Pdag, b: Pdag) -> None:
     assert compare(a, b).hamming == reference.shd(a, b)
     assert shd(a, b) == reference.shd(a, b)
 
 
 @given(pdags(), pdags())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_way_back_is_the_same_with_parts_exchanged(a: Pdag, b: Pdag) -> None:
     there, back = compare(a, b), compare(b, a)
     assert there.hamming == back.hamming
@@ -52,20 +52,20 @@ def test_the_way_back_is_the_same_with_parts_exchanged(a: Pdag, b: Pdag) -> None
 
 
 @given(pdags())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_graph_does_not_differ_from_itself(graph: Pdag) -> None:
     assert compare(graph, graph) == StructureDiff()
     assert shd(graph, graph) == 0
 
 
 @given(pdags(), pdags(), pdags())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_detour_is_never_shorter(a: Pdag, b: Pdag, c: Pdag) -> None:
     assert compare(a, c).hamming <= compare(a, b).hamming + compare(b, c).hamming
 
 
 @given(pdags(), pdags())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_change_is_told_as_the_later_graph_has_it(a: Pdag, b: Pdag) -> None:
     diff = compare(a, b)
     now = {*b.directed_edges, *b.undirected_edges}
@@ -79,14 +79,14 @@ def test_every_change_is_told_as_the_later_graph_has_it(a: Pdag, b: Pdag) -> Non
 
 
 @given(dags(), dags())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_distance_of_dags_is_that_of_their_classes(a: Dag, b: Dag) -> None:
     assert shd(a, b) == reference.shd(a.cpdag(), b.cpdag())
     assert shd(a, b.cpdag()) == shd(a, b)
 
 
 @given(dags(), dags())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_dag_compares_like_its_edges(a: Dag, b: Dag) -> None:
     assert compare(a, b) == compare(a.to_pdag(), b.to_pdag()) == compare(a, b.to_pdag())
 

@@ -2,7 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.encoding.duplicates import MIN_SECOND_ROWS, find_duplicates
@@ -45,7 +45,6 @@ class TestFindDuplicates:
         ),
         st.lists(st.tuples(st.integers(0, 5), st.permutations([0, 1, 251])), max_size=4),
     )
-    @settings(deadline=None)
     def test_agrees_with_comparing_all_pairs_of_rows(self, rows, relabelled):
         for source, names in relabelled:
             rows = [*rows, [names[code % 3] for code in rows[source % len(rows)]]]

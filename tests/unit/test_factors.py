@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.encoding.factors import (
@@ -53,7 +53,6 @@ class TestFactor:
         assert (used(factor), counts_of(factor), n_missing(factor)) == ([], [], 3)
 
     @given(st.lists(st.integers(-1, 9), min_size=1), st.sampled_from([10, 255, 256, 5000]))
-    @settings(deadline=None)
     def test_narrow_and_wide_codes_are_counted_alike(self, codes, n_values):
         factor = factor_of(codes, n_values)
         counts = Counter(codes)
@@ -92,7 +91,6 @@ class TestNumbers:
         assert make_numbers(np.array([1.5, 2.5])).missing is None
 
     @given(st.lists(st.integers(-9, 9) | st.integers(-(2**62), 2**62), min_size=1))
-    @settings(deadline=None)
     def test_integers_are_coded_by_their_rank(self, values):
         factor = distinct(Numbers(np.array(values)))
         assert decoded(factor) == values
@@ -100,7 +98,6 @@ class TestNumbers:
         assert [factor.values[position] for position in used(factor)] == sorted(set(values))
 
     @given(st.lists(st.none() | st.integers(-5, 5).map(float) | st.floats(allow_nan=False)))
-    @settings(deadline=None)
     def test_floats_and_missing_ones_are_coded_by_their_rank(self, values):
         array = np.array([NAN if value is None else value for value in values], float)
         assert decoded(distinct(make_numbers(array))) == values

@@ -83,14 +83,14 @@ def test_known_networks_survive_xmlbif(name: str) -> None:
 
 
 @given(named_networks(TEXTS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @example(hard_network())
 def test_any_names_survive_bif(network: BayesianNetwork) -> None:
     assert read_bif(write_bif(network)) == network
 
 
 @given(named_networks(XML_TEXTS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_names_survive_xmlbif(network: BayesianNetwork) -> None:
     assert read_xmlbif(write_xmlbif(network)) == network
 
@@ -133,7 +133,6 @@ def test_keywords_are_quoted_as_names(keyword: str) -> None:
 
 
 @given(TEXTS)
-@settings(deadline=None)
 def test_written_name_is_one_token_on_one_line(name: str) -> None:
     written = quoted(name)
     assert "\n" not in written
@@ -371,7 +370,7 @@ def test_huge_table_in_bif_is_refused_before_it_is_made() -> None:
 
 
 @given(st.text(alphabet='variable ab{}()[]|,;"\\/*\n0.5', max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_is_read_as_bif_or_refused(text: str) -> None:
     try:
         read_bif(text)
@@ -551,7 +550,6 @@ def test_dot_names_are_escaped(name: str, line: str) -> None:
 
 
 @given(st.lists(st.text(max_size=5), unique=True, min_size=2, max_size=5))
-@settings(deadline=None)
 def test_dot_writes_one_statement_per_line(names: list[str]) -> None:
     assert write_dot(Dag(names, [(names[0], names[1])])).count("\n") == len(names) + 3
 
@@ -568,13 +566,11 @@ def dot_identifiers(text: str) -> list[str]:
 
 
 @given(st.lists(TEXTS, unique=True, max_size=6))
-@settings(deadline=None)
 def test_dot_names_can_be_told_apart(names: list[str]) -> None:
     assert dot_identifiers(write_dot(Dag(names))) == sorted(names)
 
 
 @given(st.lists(st.text(max_size=5), unique=True, min_size=3, max_size=5))
-@settings(deadline=None)
 def test_graphs_survive_json(names: list[str]) -> None:
     graph = Pdag(names, [(names[0], names[1])], [(names[1], names[2])])
     assert read_json(write_json(graph)) == graph

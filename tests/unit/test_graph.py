@@ -34,13 +34,13 @@ def pdags(draw: st.DrawFn) -> Pdag:
 
 
 @given(dags())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_cpdag_directs_what_every_equivalent_dag_directs(dag: Dag) -> None:
     assert dag.cpdag() == reference.cpdag(dag)
 
 
 @given(dags(max_nodes=5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_equivalent_dags_have_the_same_cpdag(dag: Dag) -> None:
     assert {other.cpdag() for other in reference.equivalent_dags(dag)} == {dag.cpdag()}
 
@@ -121,13 +121,11 @@ def test_empty_graph_is_its_own_cpdag() -> None:
 
 
 @given(dags())
-@settings(deadline=None)
 def test_dag_survives_networkx(dag: Dag) -> None:
     assert Dag.from_networkx(dag.to_networkx()) == dag
 
 
 @given(pdags())
-@settings(deadline=None)
 def test_pdag_survives_networkx(graph: Pdag) -> None:
     assert Pdag.from_networkx(graph.to_networkx()) == graph
 
@@ -225,7 +223,7 @@ def test_markov_blanket_has_parents_children_and_spouses() -> None:
 
 
 @given(dags())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_markov_blanket_separates_from_the_rest(dag: Dag) -> None:
     for node in dag.nodes:
         blanket = dag.markov_blanket(node)
@@ -234,7 +232,6 @@ def test_markov_blanket_separates_from_the_rest(dag: Dag) -> None:
 
 
 @given(dags())
-@settings(deadline=None)
 def test_topological_order_has_parents_first(dag: Dag) -> None:
     order = dag.topological_order()
     assert sorted(order) == list(dag.nodes)
@@ -246,7 +243,6 @@ def test_topological_order_breaks_ties_by_name() -> None:
 
 
 @given(pdags())
-@settings(deadline=None)
 def test_neighbours_are_the_skeleton(graph: Pdag) -> None:
     pairs = {(u, v) for u in graph.nodes for v in graph.neighbours(u) if u < v}
     assert pairs == graph.skeleton

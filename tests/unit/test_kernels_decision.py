@@ -131,7 +131,7 @@ def test_every_table_has_the_counts_of_its_rows(
     seed=st.integers(0, 2**32 - 1),
     joint_levels=st.sampled_from([0, 8192]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tables_may_be_counted_in_any_order(
     cards: list[int], n_rows: int, seed: int, joint_levels: int
 ) -> None:
@@ -220,7 +220,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @given(seed=seeds, mean=means)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nodes_are_compared_state_by_state(seed: int, mean: float) -> None:
     asked, tables, a, b = pair_of_groups(seed, mean)
     chosen = np.array([t for t in reversed(range(len(asked))) if asked[t][2] < 0], np.int64)
@@ -241,7 +241,7 @@ def check_difference(found: np.ndarray, expected: reference.Difference) -> None:
 
 
 @given(seed=seeds, mean=means)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_ends_are_compared_given_each_other(seed: int, mean: float) -> None:
     asked, tables, a, b = pair_of_groups(seed, mean)
     chosen = np.array([t for t in range(len(asked)) if asked[t][2] >= 0], np.int64)
@@ -274,7 +274,7 @@ def two_groups_of_ties(
 
 
 @given(seed=seeds, mean=means, begin=st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_association_is_half_of_g(seed: int, mean: float, begin: int) -> None:
     tables, pairs, counts, _ = two_groups_of_ties(seed, mean)
     begin = min(begin, len(pairs))
@@ -287,7 +287,7 @@ def test_association_is_half_of_g(seed: int, mean: float, begin: int) -> None:
 
 
 @given(seed=seeds, mean=means, begin=st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_change_is_that_of_b_less_that_of_both_groups(seed: int, mean: float, begin: int) -> None:
     tables, pairs, a, b = two_groups_of_ties(seed, mean)
     begin = min(begin, len(pairs))

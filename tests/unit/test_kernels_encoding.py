@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn._kernels.encoding import WORD, Partitions, rank_by_appearance, turn_bytes
@@ -30,7 +30,6 @@ class TestRankByAppearance:
             lambda n: st.lists(st.lists(st.integers(0, 254), min_size=n, max_size=n), min_size=1)
         )
     )
-    @settings(deadline=None)
     def test_ranks_are_those_of_the_first_appearance(self, rows):
         codes = np.array(rows, np.uint8).reshape(len(rows), -1)
         assert ranked(codes).tolist() == [naive_ranks(row) for row in rows]

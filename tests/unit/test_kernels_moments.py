@@ -97,7 +97,7 @@ def scores_of(block: np.ndarray, own: np.ndarray, other: np.ndarray) -> np.ndarr
 
 
 @given(seed=seeds, shape=shapes, sizes=sizes, length=lengths)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_moments_are_the_products_of_the_counts_of_blocks(
     seed: int, shape: Shape, sizes: list[int], length: int
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_field_with_all_levels_is_numbered_as_others() -> None:
 
 
 @given(seed=seeds, shape=shapes, sizes=sizes, n_other=st.integers(0, 60), length=lengths)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_squares_are_those_of_the_scores_of_blocks(
     seed: int, shape: Shape, sizes: list[int], n_other: int, length: int
 ) -> None:

@@ -192,7 +192,7 @@ def test_search_on_data_is_that_of_the_twin(
     max_conditioning=st.integers(1, 4),
     max_sets=st.sampled_from([None, 1, 2, 3, 5, 200]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
     algorithm: Algorithm,
     n_nodes: int,
@@ -217,7 +217,7 @@ def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
     seed=st.integers(0, 2**32 - 1),
     warm=st.sampled_from(list(WarmStart)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_warm_search_is_that_of_the_twin_whatever_the_answers(
     algorithm: Algorithm, percent: int, seed: int, warm: WarmStart
 ) -> None:
@@ -342,7 +342,7 @@ def test_directions_on_data_are_those_of_the_twin(data: str, rule: ColliderRule)
     rule=st.sampled_from(list(ColliderRule)),
     census_size=st.integers(1, 3),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_directions_from_answers_by_chance_are_those_of_the_twin(
     n_nodes: int, percent: int, seed: int, rule: ColliderRule, census_size: int
 ) -> None:

@@ -53,7 +53,7 @@ def draw_rows(seed: int, sizes: list[int]) -> tuple[np.ndarray, np.ndarray, Cell
 
 
 @given(seed=seeds, sizes=sizes, length=lengths)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sums_are_those_of_the_counts_of_blocks(seed: int, sizes: list[int], length: int) -> None:
     rows, begins, cells = draw_rows(seed, sizes)
     expected = np.zeros((len(cells.configuration), N_SUMS), np.int64)
@@ -74,7 +74,7 @@ def test_sums_are_those_of_the_counts_of_blocks(seed: int, sizes: list[int], len
 
 
 @given(seed=seeds, sizes=sizes, length=lengths)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_states_are_counted_block_by_block(seed: int, sizes: list[int], length: int) -> None:
     rows, begins, cells = draw_rows(seed, sizes)
     blocks = blocks_of(rows, begins, length)
@@ -86,7 +86,7 @@ def test_states_are_counted_block_by_block(seed: int, sizes: list[int], length: 
 
 
 @given(seed=seeds, sizes=sizes)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_are_numbered_by_their_members_the_last_one_fastest(
     seed: int, sizes: list[int]
 ) -> None:

@@ -54,7 +54,7 @@ def listed(
     size=st.integers(1, 5),
     room=st.sampled_from([4, 5, 8, 512]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_subsets_come_by_falling_tally_then_in_order(
     tallies: dict[int, int], size: int, room: int
 ) -> None:

@@ -83,7 +83,7 @@ def all_questions(n_variables: int, max_size: int) -> list[reference.Question]:
     use_g=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_every_answer_is_that_of_the_plain_tables(
     cards: list[int], n_rows: int, seed: int, use_g: bool, data: st.DataObject
 ) -> None:
@@ -198,7 +198,7 @@ def frequency_rank(codes: np.ndarray, code: int) -> int:
     n_rows=st.integers(1, 600),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pair_counts_are_those_of_the_rows(cards: list[int], n_rows: int, seed: int) -> None:
     codes = random_codes(cards, n_rows, np.random.default_rng(seed))
     for i in range(len(codes)):  # the kernels count levels that occur
@@ -217,7 +217,7 @@ def test_pair_counts_are_those_of_the_rows(cards: list[int], n_rows: int, seed: 
     table=st.lists(st.lists(st.integers(0, 60), min_size=3, max_size=3), min_size=1, max_size=6),
     use_g=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_table_has_the_statistic_of_its_margins(table: list[list[int]], use_g: bool) -> None:
     counts = np.array(table)
     total = int(counts.sum())
@@ -301,7 +301,7 @@ def test_critical_values_are_the_quantiles_of_chi_square(alpha: float) -> None:
     n_rows=st.integers(2, 200),
     copied=st.lists(st.integers(0, 2), min_size=3, max_size=3),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_set_that_determines_an_end_is_judged_like_the_plain_rule(
     seed: int, n_rows: int, copied: list[int]
 ) -> None:

@@ -32,7 +32,7 @@ def skeleton_at_order_zero(test: ChiSquareTest) -> set[tuple[int, int]]:
     effects=st.lists(st.floats(1.0, 30.0), min_size=8, max_size=8),
     statistic=st.sampled_from(list(Statistic)),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_statistic_is_divided_by_what_both_effects_share(
     effects: list[float], statistic: Statistic
 ) -> None:
@@ -83,7 +83,7 @@ def test_effect_of_one_variable_alone_changes_nothing() -> None:
 
 
 @given(st.lists(st.floats(1.0, 40.0), min_size=8, max_size=8), st.floats(1.0, 10.0))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_larger_effects_only_remove_edges_at_order_zero(effects: list[float], by: float) -> None:
     small = dict(zip(NAMES, effects, strict=True))
     large = {name: 1.0 + (effect - 1.0) * by for name, effect in small.items()}

@@ -212,7 +212,7 @@ def acyclic_pdags(draw: st.DrawFn, max_nodes: int = 7) -> Pdag:
 
 
 @given(acyclic_pdags(), acyclic_pdags())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_graph_without_a_directed_cycle_has_an_acyclic_extension(
     graph: Pdag, anchor: Pdag
 ) -> None:
@@ -232,7 +232,7 @@ def colliders(edges: set[Edge], skeleton: frozenset[Edge]) -> set[tuple[str, str
 
 
 @given(acyclic_pdags(max_nodes=5))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_extension_has_no_new_collider_if_that_is_possible(graph: Pdag) -> None:
     given_colliders = colliders(set(graph.directed_edges), graph.skeleton)
     possible = False
@@ -304,7 +304,7 @@ def test_directed_cycle_has_no_extension() -> None:
 
 
 @given(acyclic_pdags())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_closure_is_that_of_the_rules_applied_one_by_one(graph: Pdag) -> None:
     place = {name: i for i, name in enumerate(graph.nodes)}
     arrow = _matrix(place, graph.directed_edges)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn import datasets
@@ -71,7 +71,6 @@ def test_start_with_smaller_sets_drops_larger_ones() -> None:
     max_size=st.integers(0, 4),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(deadline=None)
 def test_start_keeps_exactly_the_pairs_whose_names_are_all_there(
     names: set[str], later: set[str], max_size: int, seed: int
 ) -> None:

@@ -142,7 +142,7 @@ class TestResult:
 
 class TestOrderDoesNotMatter:
     @given(tables(), st.randoms(use_true_random=False))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def test_permuted_rows_give_the_same_schema_and_permuted_codes(self, columns, random):
         n_rows = len(next(iter(columns.values())))
         order = list(range(n_rows))
@@ -155,13 +155,11 @@ class TestOrderDoesNotMatter:
         np.testing.assert_array_equal(shuffled.codes, table.codes[:, order])
 
     @given(tables())
-    @settings(deadline=None)
     def test_order_of_columns_does_not_matter(self, columns):
         turned = dict(reversed(list(columns.items())))
         assert_same(infer_and_encode(turned), infer_and_encode(columns))
 
     @given(tables())
-    @settings(deadline=None)
     def test_frames_records_and_columns_give_the_same(self, columns):
         expected = infer_and_encode(columns)
         frame = pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in columns.items()})
@@ -172,7 +170,6 @@ class TestOrderDoesNotMatter:
         assert_same(infer_and_encode(records), expected)
 
     @given(tables(kinds=("text", "boolean", "integer", "float")))
-    @settings(deadline=None)
     def test_arrow_tables_and_their_dictionaries_give_the_same(self, columns):
         expected = infer_and_encode(columns)
         table = pa.table({k: pa.array(v, from_pandas=True) for k, v in columns.items()})
@@ -180,7 +177,6 @@ class TestOrderDoesNotMatter:
         assert_same(encode(table, expected.schema), expected)
 
     @given(tables())
-    @settings(deadline=None)
     def test_encoding_with_the_inferred_schema_repeats_the_codes(self, columns):
         table = infer_and_encode(columns)
         again = encode(columns, Schema.from_dict(table.schema.to_dict()))
@@ -188,7 +184,6 @@ class TestOrderDoesNotMatter:
         assert again.events == ()
 
     @given(tables())
-    @settings(deadline=None)
     def test_codes_are_those_of_the_canonical_texts(self, columns):
         table = infer_and_encode(columns)
         for variable in table.schema.variables:
@@ -198,7 +193,6 @@ class TestOrderDoesNotMatter:
                 assert table.column(variable.name).tolist() == expected
 
     @given(tables(), tables())
-    @settings(deadline=None)
     def test_any_table_can_be_encoded_with_any_schema(self, columns, other):
         schema = infer_and_encode(columns).schema
         codes = encode(other, schema).codes

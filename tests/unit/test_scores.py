@@ -21,7 +21,7 @@ from tests import reference
     seed=st.integers(0, 2**32 - 1),
     size=st.floats(0.01, 100),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bdeu_agrees_with_the_sum_over_all_cells(
     n_nodes: int, n_rows: int, seed: int, size: float
 ) -> None:

@@ -335,9 +335,7 @@ def test_new_lines_come_within_the_poll_time(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_to_a_log_no_line_is_lost_or_read_twice(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -95,9 +95,7 @@ def test_a_gzip_bomb_is_inflated_in_bounded_pieces(tmp_path: Path) -> None:
     st.sampled_from([".ndjson", ".csv", ".json", ".ndjson.gz", ".ndjson.zst"]),
     st.integers(8, 200),
 )
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_record_is_lost_or_given_twice_however_often_it_is_restarted(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,

@@ -113,7 +113,7 @@ def test_bodies_with_other_columns_are_chunks_of_their_own(journal: Journal) -> 
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), max_size=15),
     st.lists(st.integers(0, 3), max_size=6),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_no_record_is_lost_or_given_twice_however_often_it_is_restarted(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[str, int]], stops: list[int]
 ) -> None:

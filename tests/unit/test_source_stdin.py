@@ -217,7 +217,7 @@ def test_what_was_seen_is_passed_over_at_every_position(kind: str) -> None:
     st.lists(st.integers(1, 40), min_size=1, max_size=20),
     st.lists(st.integers(0, 49), max_size=5).map(sorted),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_record_is_lost_or_given_twice_however_often_it_is_restarted(
     sizes: list[int], stops: list[int]
 ) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.encoding.tables import read_table
@@ -162,7 +162,6 @@ class TestArrays:
         ),
         st.sampled_from(["i2", "i4", "i8"]),
     )
-    @settings(deadline=None)
     def test_array_of_integers_gives_the_same_as_its_columns(self, rows, dtype):
         array = np.array(rows, dtype)
         columns = dict(zip("abc", array.T.tolist(), strict=True))

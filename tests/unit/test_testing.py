@@ -20,7 +20,7 @@ COLLIDER = Dag("abcd", [("a", "c"), ("b", "c"), ("c", "d")])
 
 
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_oracle_agrees_with_the_moral_graph(n_nodes: int, seed: int, data: st.DataObject) -> None:
     n_arcs = data.draw(st.integers(0, n_nodes * (n_nodes - 1) // 2))
     dag = random_dag(n_nodes, n_arcs, seed=seed)
@@ -84,7 +84,7 @@ def test_answers_obey_the_semigraphoid_rules(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_equivalent_dags_give_the_same_answers(seed: int) -> None:
     dag = random_dag(5, 6, seed=seed)
     oracles = [DSeparationOracle(other) for other in reference.equivalent_dags(dag)]

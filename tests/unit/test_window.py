@@ -15,7 +15,7 @@ from driftbn.errors import ConfigError, DataError, FormatError
 from driftbn.window import Window, WindowBuffer
 from driftbn.window_config import LatePolicy, WindowConfig, WindowMode
 
-CASES = settings(max_examples=100, deadline=None)
+CASES = settings(max_examples=100)
 
 
 @dataclass(frozen=True)
