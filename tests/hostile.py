@@ -27,6 +27,7 @@ import random
 import re
 import resource
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -40,12 +41,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftbn import DriftMonitor, MonitorConfig
-from driftbn.errors import DataError
+from driftbn.errors import DataError, FormatError
 from driftbn.window_config import WindowConfig
 from service.decoding import Decoder, Rows
 from service.decoding.decoder import n_rows_of
 from service.keys import part_by_key
 from service.sources.base import Chunk
+from service.sources.lines import START
+from service.sources.readers import open_reader
 from service.tables import TableFormat
 
 Record = dict[str, Any]
@@ -63,6 +66,7 @@ MAX_CPU_SECONDS = 5.0
 MAX_NEW_BYTES = 256 << 20
 """By which a body may raise the most memory that the process ever had."""
 
+_N_RECEIVERS = 16
 _BODIES_OF_A_RECEIVER = 40
 _HANG_SECONDS = 120
 
@@ -406,10 +410,12 @@ class Receiver:
         The format of the bodies.
     keyed, timed
         Whether the stream has a key, and event times.
+    from_file
+        Whether a body is a file, which is read piece by piece.
     """
 
-    def __init__(self, kind: TableFormat, *, keyed: bool, timed: bool) -> None:
-        self.kind, self.keyed, self.timed = kind, keyed, timed
+    def __init__(self, kind: TableFormat, *, keyed: bool, timed: bool, from_file: bool) -> None:
+        self.kind, self.keyed, self.timed, self.from_file = kind, keyed, timed, from_file
         window = WindowConfig(seconds=SECONDS, max_rows=WINDOW) if timed else WINDOW
         time_column = TIME if timed else None
         self._config = MonitorConfig(window=window, time_column=time_column, on_error="reject_rows")
@@ -419,8 +425,10 @@ class Receiver:
 
     def take(self, data: bytes) -> int:
         """Take a body and return how many of its rows are neither refused nor late."""
-        decoded = self._decoder.decode(Chunk("", data, self.kind, {}, "{}@{}".format))
-        return sum(self._take_rows(rows) for rows in decoded.batches)
+        parts = _read_file(data, self.kind) if self.from_file else [(data, self.kind)]
+        chunks = (Chunk("", *part, {}, "{}@{}".format) for part in parts)
+        batches = (rows for chunk in chunks for rows in self._decoder.decode(chunk).batches)
+        return sum(map(self._take_rows, batches))
 
     def _take_rows(self, rows: Rows) -> int:
         parts = part_by_key(rows, KEY) if self.keyed else [("", rows, n_rows_of(rows))]
@@ -440,6 +448,18 @@ class Receiver:
         if not self.keyed:
             self._decoder.use_schema(monitor.schema)
         return n_taken
+
+
+def _read_file(
+    data: bytes, kind: TableFormat
+) -> Iterator[tuple[bytes | pa.Table, TableFormat | None]]:
+    """Read a body as a file, up to where it is damaged."""
+    with tempfile.TemporaryFile() as file, contextlib.suppress(FormatError):
+        file.write(data)
+        file.flush()
+        reader = open_reader(file.fileno(), (kind, None), 1 << 20, START)
+        while (part := reader.read(ended=True)) is not None:
+            yield part.data, part.kind
 
 
 @dataclass(frozen=True)
@@ -499,7 +519,7 @@ def judge_many(kind: TableFormat, numbers: Sequence[int], seed: int) -> Iterator
 
 def judge_anew(body: Body) -> Iterator[Finding]:
     """Judge a body by every kind of receiver."""
-    for receiver in itertools.islice(_receivers(body.kind), 8):
+    for receiver in itertools.islice(_receivers(body.kind), _N_RECEIVERS):
         finding = judge(receiver, body, good_from=0)
         if finding is not None:
             yield finding
@@ -507,12 +527,12 @@ def judge_anew(body: Body) -> Iterator[Finding]:
 
 def _receivers(kind: TableFormat) -> Iterator[Receiver]:
     """Iterate for ever over receivers of every kind that know nothing, or the good records."""
-    for n_known in itertools.cycle((0, 2 * WINDOW)):
-        for keyed, timed in itertools.product((False, True), repeat=2):
-            receiver = Receiver(kind, keyed=keyed, timed=timed)
-            if n_known:
-                receiver.take(good_body(kind, 0, n_known))
-            yield receiver
+    for choice in itertools.cycle(itertools.product((False, True), repeat=4)):
+        from_file, known, keyed, timed = choice
+        receiver = Receiver(kind, keyed=keyed, timed=timed, from_file=from_file)
+        if known:
+            receiver.take(good_body(kind, 0, 2 * WINDOW))
+        yield receiver
 
 
 def _innermost(error: BaseException) -> str:
