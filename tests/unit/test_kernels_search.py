@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn._kernels.census import _n_subsets
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, WarmStart
 from driftbn.datasets import random_dag, random_network, sample_codes
 from driftbn.learning import (
@@ -386,3 +389,13 @@ def test_census_with_a_cap_asks_the_first_sets_around_either_end(max_sets: int) 
         test = NoisyTest(8, 15, seed)
         learned = StructureLearner(config).learn_from(test)
         check_directions(learned, config, test.separates, test.p_value)
+
+
+def test_subsets_are_counted_until_there_are_more_than_any_list_has() -> None:
+    @numba.njit
+    def counted(n_members: int, size: int) -> int:
+        return _n_subsets(n_members, size)
+
+    for n_members in (0, 1, 7, 60, 300, 5000):
+        for size in range(11):
+            assert counted(n_members, size) == min(math.comb(n_members, size), 2**40)
