@@ -15,6 +15,9 @@ from service.decoding.json_records import MAX_DEPTH
 MAX_CELLS: Final = 1 << 28
 """Cells of one Parquet table: a few bytes of it may stand for billions of equal ones."""
 
+MAX_UNPACKED_ROWS: Final = 1 << 24
+"""Rows of a column that is not plain: a few bytes may stand for billions of rows in one run."""
+
 _UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, KeyError, MemoryError)
 """What Arrow raises for bytes that are not what they should be."""
 
@@ -68,7 +71,8 @@ def flat_table(table: pa.Table) -> pa.Table:
     Raises
     ------
     Problem
-        If objects are nested too deep, or two columns get the same name.
+        If objects are nested too deep, there are too many rows to unpack, or two columns get the
+        same name.
 
     Examples
     --------
@@ -105,6 +109,9 @@ def _plain_table(table: pa.Table) -> pa.Table:
 def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if not is_plain(column.type) and _is_list(cell_type(column.type)):
         return None
+    if not is_plain(column.type) and len(column) > MAX_UNPACKED_ROWS:
+        detail = f"{len(column)} rows to unpack, where a table may have {MAX_UNPACKED_ROWS}"
+        raise Problem(RejectReason.TOO_LARGE, detail)
     try:
         return plain_column(column)
     except pa.ArrowNotImplementedError:  # by the version of Arrow that is installed

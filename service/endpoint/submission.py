@@ -117,7 +117,7 @@ def _texts(name: str, values: list[Any]) -> pa.Array:
 def _text(name: str, row: int, value: object) -> str | None:
     try:
         text = canonical_text(value)
-    except TypeError as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise DataError(str(error), column=name, row=row) from None
     return None if text == MISSING and not isinstance(value, str) else text
 

@@ -167,6 +167,12 @@ def test_bodies_whose_dictionaries_are_narrow_or_have_nulls_can_be_put_together(
     assert table["x"].combine_chunks().to_pylist() == ["0 0"] * 99 + ["1 0"] * 99
 
 
+def test_a_run_of_very_many_rows_is_not_unfolded():
+    runs = pa.RunEndEncodedArray.from_arrays([2**40], pa.array(["a"]))
+    decoded = decode_table(pa.table({"x": runs}))
+    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_LARGE]
+
+
 def test_objects_without_fields_keep_the_number_of_rows():
     assert decode_table(pa.table({"x": pa.array([{}] * 3, pa.struct([]))})).n_rows == 3
 
