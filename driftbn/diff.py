@@ -19,7 +19,7 @@ class StructureDiff:
     reversed
         Edges that point one way before and the other way now, as they point now.
     directed, undirected
-        Edges that have gained or lost their direction, as they are now.
+        Edges that are directed or undirected only now, as they are now.
     nodes_added, nodes_removed
         Variables that only one of the graphs has.
 
@@ -40,7 +40,7 @@ class StructureDiff:
 
     @property
     def hamming(self) -> int:
-        """Number of edges to add, delete, turn, direct or undirect; a turned edge counts once."""
+        """Number of edges to add, remove, reverse, direct or undirect."""
         return self.skeleton + len(self.reversed) + len(self.directed) + len(self.undirected)
 
     @property

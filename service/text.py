@@ -32,7 +32,7 @@ class Style(Enum):
     """Something that is new."""
     REMOVED = "red"
     """Something that is gone."""
-    TURNED = "blue"
+    REVERSED = "orange3"
     """An edge whose direction is another."""
 
 

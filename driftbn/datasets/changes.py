@@ -13,9 +13,9 @@ class ChangeKind(Enum):
     """What is different between two networks."""
 
     ADDED = "edges added"
-    """Children gained a parent; what they do given their old parents is as before."""
+    """Children have a parent more; what they do given their old parents is as before."""
     REMOVED = "edges removed"
-    """Children lost a parent; what they do given the remaining ones is as before."""
+    """Children have a parent less; what they do given the remaining ones is as before."""
     REWIRED = "edges rewired"
     """An edge was removed and another one added."""
     REVERSED = "edge reversed"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from driftbn._kernels.evidence import Floats, Ints
 from driftbn.decision.association import Tie, measure_tie
 from driftbn.decision.cells import trimmed
 from driftbn.decision.families import FamilyScores, Parents, reaches
+from driftbn.decision.outcome import ChangeType
 from driftbn.learning.independence import Codes
 
 MAX_EDITS = 16
@@ -30,19 +30,11 @@ ROWS_PER_CELL = 5
 Pair = tuple[int, int]
 
 
-class EditKind(Enum):
-    """What is done to an edge."""
-
-    ADD = auto()
-    REMOVE = auto()
-    TURN = auto()
-
-
 @dataclass(frozen=True)
 class Edit:
     """One change: the edge as it is afterwards, or as it was if it is removed."""
 
-    kind: EditKind
+    kind: ChangeType
     source: int
     target: int
 
@@ -146,7 +138,7 @@ class EditSearch:
             if self._is_gone(after, before):
                 found.append((order, self._directed(x, y)))
             elif self._is_gone(before, after):
-                found.append((order, Edit(EditKind.REMOVE, x, y)))
+                found.append((order, Edit(ChangeType.REMOVED, x, y)))
         if found:
             self._apply(max(found, key=lambda entry: entry[0])[1])
 
@@ -165,7 +157,7 @@ class EditSearch:
             was_there = before.p_value(discount) < THERE_LEVEL
             is_there = after.p_value(discount) < THERE_LEVEL
             if was_there and not is_there and self._is_gone(before, after):
-                self._apply(Edit(EditKind.REMOVE, source, target))
+                self._apply(Edit(ChangeType.REMOVED, source, target))
 
     @staticmethod
     def _is_gone(before: Tie, after: Tie) -> bool:
@@ -223,7 +215,7 @@ class EditSearch:
     def _take_back(self) -> None:
         """Take back an edge that those found after it explain."""
         for edit in list(self._done.values()):
-            if edit.kind is not EditKind.ADD:
+            if edit.kind is not ChangeType.ADDED:
                 continue
             source, target = edit.source, edit.target
             self._after[target] -= {source}
@@ -253,12 +245,12 @@ class EditSearch:
             ways or [(x, y)],  # turned edges may have closed a circle of free choices
             key=lambda edge: (self._new_scores.gain_of_adding(self._after, *edge), -edge[0]),
         )
-        return Edit(EditKind.ADD, source, target)
+        return Edit(ChangeType.ADDED, source, target)
 
     def _best(self, turns: list[Move], additions: list[Move]) -> Edit:
         """Return what explains most; if a turn explains the strongest addition, that turn."""
         found = max([*turns, *additions], key=_order)[1]
-        if found.kind is EditKind.ADD:
+        if found.kind is ChangeType.ADDED:
             for _, turn in sorted(turns, key=_order, reverse=True):
                 if self._explains(turn, found):
                     return turn
@@ -299,7 +291,7 @@ class EditSearch:
         if self._gain_of_turning(self._old_scores, self._before, source, target) > -TURN_MARGIN:
             return []
         departure = self._new_scores.departure(target, self._after[target] - {source})
-        return [(new - departure, Edit(EditKind.TURN, target, source))]
+        return [(new - departure, Edit(ChangeType.REVERSED, target, source))]
 
     def _gain_of_turning(
         self, scores: FamilyScores, parents: Parents, source: int, target: int
@@ -337,7 +329,7 @@ class EditSearch:
     def _apply(self, edit: Edit) -> None:
         source, target = edit.source, edit.target
         self._done[min(source, target), max(source, target)] = edit
-        if edit.kind is EditKind.REMOVE:
+        if edit.kind is ChangeType.REMOVED:
             self._after[target] -= {source}
             return
         self._after[target] |= {source}

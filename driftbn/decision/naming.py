@@ -9,7 +9,7 @@ import numpy as np
 from driftbn._kernels.evidence import Floats
 from driftbn.decision.association import tie_of
 from driftbn.decision.comparison import Comparison
-from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch, Rows
+from driftbn.decision.edits import Doubts, Edit, EditSearch, Rows
 from driftbn.decision.families import Parents, parents_of
 from driftbn.decision.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
 from driftbn.decision.roots import root_of_change
@@ -18,12 +18,6 @@ from driftbn.learning import LearnedStructure
 
 NAMING_LEVEL = 0.01
 MAX_SUSPECTS = 64  # pairs between which an edge is tried, those with the strongest tests
-
-_CHANGES = {
-    EditKind.ADD: ChangeType.ADDED,
-    EditKind.REMOVE: ChangeType.REMOVED,
-    EditKind.TURN: ChangeType.REVERSED,
-}
 
 
 @dataclass(frozen=True)
@@ -158,16 +152,16 @@ def edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
     ties = plan.ties_of(edit.source, edit.target)
     tie = min(ties, key=lambda tie: (comparison.tie_p_value(tie)[0], tie))
     p = comparison.tie_p_value(tie)[0] * plan.n_ties
-    if edit.kind is not EditKind.ADD:
+    if edit.kind is not ChangeType.ADDED:
         # Given the child's other parents: without them, what is left may come another way.
-        child = edit.target if edit.kind is EditKind.REMOVE else edit.source
+        child = edit.target if edit.kind is ChangeType.REMOVED else edit.source
         tie = next((one for one in ties if plan.tie(one)[1] == child), tie)
         ends = (comparison.node_p_value(v)[0] for v in (edit.source, edit.target))
         p = min(p, *(p_node * plan.n_nodes for p_node in ends))
     return EdgeChange(
         plan.names[edit.source],
         plan.names[edit.target],
-        _CHANGES[edit.kind],
+        edit.kind,
         min(1.0, p),
         *associations(comparison, tie),
         tuple(plan.names[z] for z in plan.given(plan.n_nodes + tie)),

@@ -31,7 +31,7 @@ class DriftKind(StrEnum):
     """What has changed."""
 
     STRUCTURAL = "structural"
-    """A dependency appeared, vanished or turned."""
+    """A dependency was added, removed or reversed."""
     ASSOCIATION = "association"
     """How two fields go together changed, and no edge could be named."""
     MECHANISM = "mechanism"

@@ -104,32 +104,29 @@ def strength_of(association: Association) -> str:
     return f"{word} ({decimal(association.nats)} nats, 95 % interval {low} to {high})"
 
 
-def _be(number: int) -> str:
-    return "is" if number == 1 else "are"
+def _be(number: int, *, past: bool = False) -> str:
+    one, many = ("was", "were") if past else ("is", "are")
+    return one if number == 1 else many
 
 
 def _edges_summary(edges: tuple[EdgeChange, ...]) -> str:
     if len(edges) == 1:
         return _edge_headline(edges[0])
     parts: list[str] = []
-    for change, verb in (
-        (ChangeType.ADDED, "appeared"),
-        (ChangeType.REMOVED, "vanished"),
-        (ChangeType.REVERSED, "turned"),
-    ):
+    for change in ChangeType:
         number = sum(edge.change is change for edge in edges)
-        noun = counted(number, "dependency", "dependencies") if not parts else f"{number:,}"
+        noun = f"{number:,}"
+        if not parts:
+            noun = f"{counted(number, 'dependency', 'dependencies')} {_be(number, past=True)}"
         if number:
-            parts.append(f"{noun} {verb}")
+            parts.append(f"{noun} {change}")
     return joined(parts)
 
 
 def _edge_headline(edge: EdgeChange) -> str:
-    pair = f"between {quoted(edge.source)} and {quoted(edge.target)}"
-    if edge.change is ChangeType.ADDED:
-        return f"a dependency appeared {pair}"
-    verb = "vanished" if edge.change is ChangeType.REMOVED else "turned"
-    return f"the dependency {pair} {verb}"
+    article = "a" if edge.change is ChangeType.ADDED else "the"
+    pair = f"{quoted(edge.source)} and {quoted(edge.target)}"
+    return f"{article} dependency between {pair} was {edge.change}"
 
 
 def _nodes_summary(changes: tuple[NodeChange, ...]) -> str:
@@ -151,8 +148,8 @@ def _kind_sentence(decision: DriftDecision) -> str:
         return "How fields go together changed, but no single dependency could be named." + sign
     if decision.kind is DriftKind.MECHANISM:
         return (
-            "No dependency came or went as far as these records show, but a rule changed: the same"
-            " inputs now lead to other outcomes."
+            "As far as these records show the dependencies are those of before, but a rule changed:"
+            " the same inputs now lead to other outcomes."
         )
     return (
         "Only how often values come has changed, in fields that depend on no other; how the fields"
@@ -161,17 +158,13 @@ def _kind_sentence(decision: DriftDecision) -> str:
 
 
 def _edge_sentence(edge: EdgeChange) -> str:
-    pair = f"between {quoted(edge.source)} and {quoted(edge.target)}"
-    if edge.change is ChangeType.ADDED:
-        what = f"A dependency appeared {pair} ({arrow_of(edge)})."
-    elif edge.change is ChangeType.REMOVED:
-        what = f"The dependency {pair} vanished ({arrow_of(edge)})."
-    else:
-        before = f", before from {quoted(edge.target)} to {quoted(edge.source)}"
-        what = f"The dependency {pair} turned ({arrow_of(edge)}{before if edge.directed else ''})."
+    what, arrow = _edge_headline(edge), arrow_of(edge)
+    if edge.change is ChangeType.REVERSED and edge.directed:
+        arrow += f", before from {quoted(edge.target)} to {quoted(edge.source)}"
     how = f", comparing only records that agree in {listed(edge.given)}" if edge.given else ""
     return (
-        f"{what} Strength before: {strength_of(edge.before)}; now: {strength_of(edge.after)}{how}."
+        f"{what[0].upper()}{what[1:]} ({arrow}). Strength before: {strength_of(edge.before)};"
+        f" now: {strength_of(edge.after)}{how}."
     )
 
 

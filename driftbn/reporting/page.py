@@ -10,10 +10,10 @@ from driftbn.reporting.words import printable
 
 STYLE: Final = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1d232a;--soft:#5a6570;--rule:#d9dee3;
---panel:#f5f7f9;--kept:#8b959f;--gained:#00795a;--lost:#c22f10;--turned:#8f5f00;--node:#fff;
+--panel:#f5f7f9;--kept:#8b959f;--added:#00795a;--removed:#c22f10;--reversed:#8f5f00;--node:#fff;
 --changed:#0b62b0;--band:#fbe8c8;--raw:#9aa5b1}
 @media(prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e6eaee;--soft:#a2adb8;
---rule:#343c45;--panel:#1c2229;--kept:#77828d;--gained:#3fd0a3;--lost:#ff8266;--turned:#f0b13f;
+--rule:#343c45;--panel:#1c2229;--kept:#77828d;--added:#3fd0a3;--removed:#ff8266;--reversed:#f0b13f;
 --node:#222a32;--changed:#6cb6ff;--band:#43371c;--raw:#66727e}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);
@@ -27,8 +27,8 @@ td{overflow-wrap:break-word}
 p{margin:.5em 0}
 .level{display:inline-block;padding:1px 10px;border-radius:99px;border:2px solid var(--soft);
 font-size:.85rem;font-weight:600}
-.level.drift{border-color:var(--lost);color:var(--lost)}
-.level.settling,.level.negligible,.level.undecided{border-color:var(--turned);color:var(--turned)}
+.level.drift{border-color:var(--removed);color:var(--removed)}
+.level.settling,.level.negligible,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
 .text{max-width:46rem;padding-left:1.2em}
 .text li{margin:.35em 0}
 .soft{color:var(--soft)}
@@ -54,20 +54,20 @@ fill:var(--ink)}
 .node.aim text{font-weight:700}
 .line path{fill:none;stroke:var(--kept);stroke-width:1.2}
 .line polygon{fill:var(--kept)}
-.line.gained path{stroke:var(--gained)}
-.line.lost path{stroke:var(--lost);stroke-dasharray:6 4}
-.line.turned path{stroke:var(--turned);stroke-dasharray:11 4 2 4}
-.line.gained polygon{fill:var(--gained)}
-.line.lost polygon{fill:var(--lost)}
-.line.turned polygon{fill:var(--turned)}
-g.gained:not(.confirmed),g.lost:not(.confirmed),g.turned:not(.confirmed){opacity:.65}
+.line.added path{stroke:var(--added)}
+.line.removed path{stroke:var(--removed);stroke-dasharray:6 4}
+.line.reversed path{stroke:var(--reversed);stroke-dasharray:11 4 2 4}
+.line.added polygon{fill:var(--added)}
+.line.removed polygon{fill:var(--removed)}
+.line.reversed polygon{fill:var(--reversed)}
+g.added:not(.confirmed),g.removed:not(.confirmed),g.reversed:not(.confirmed){opacity:.65}
 .line.confirmed path{stroke-width:3.6}
 svg text.sign{text-anchor:middle;dominant-baseline:central;font-size:13px;paint-order:stroke;
 stroke:var(--panel);stroke-width:4px;stroke-linejoin:round}
 svg text.sign.confirmed{font-weight:700}
-svg text.gained{fill:var(--gained)}
-svg text.lost{fill:var(--lost)}
-svg text.turned{fill:var(--turned)}
+svg text.added{fill:var(--added)}
+svg text.removed{fill:var(--removed)}
+svg text.reversed{fill:var(--reversed)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 20px;list-style:none;margin:10px 0 0;padding:0;
 font-size:.88rem}
 .legend li{display:flex;align-items:center;gap:8px}
@@ -77,15 +77,15 @@ font-size:.88rem}
 .timeline text.scale{text-anchor:end;dominant-baseline:central}
 .timeline text.tick{text-anchor:middle}
 .timeline text.tick.name{text-anchor:end}
-.timeline text.episode{fill:var(--turned);font-weight:600}
+.timeline text.episode{fill:var(--reversed);font-weight:600}
 .timeline .strip{fill:var(--ink)}
 .axis{stroke:var(--soft);fill:none}
 .grid{stroke:var(--rule);fill:none;stroke-dasharray:2 4}
 .bar.raw{fill:var(--raw)}
-.bar.confirmed{fill:var(--lost)}
+.bar.confirmed{fill:var(--removed)}
 rect.episode{fill:var(--band)}
-rect.chosen{fill:none;stroke:var(--turned);stroke-width:1.5}
-path.alarm{fill:var(--lost)}
+rect.chosen{fill:none;stroke:var(--reversed);stroke-width:1.5}
+path.alarm{fill:var(--removed)}
 @media(max-width:640px){
 h1{font-size:1.2rem}
 .narrow,.for-narrow{display:block}

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from driftbn.decision.outcome import ChangeType
 from driftbn.graph import Dag, Edge
 from driftbn.reporting.labels import Box, free_place, places_on, text_width
 from driftbn.reporting.words import counted, shortened
@@ -31,21 +30,14 @@ class LineKind(Enum):
     """What a line says; the value is its class in the style sheet."""
 
     KEPT = "kept"
-    GAINED = "gained"
-    LOST = "lost"
-    TURNED = "turned"
+    ADDED = "added"
+    REMOVED = "removed"
+    REVERSED = "reversed"
 
     @property
     def sign(self) -> str:
         """The mark on the line, so that nobody needs to tell colours apart."""
-        return {"kept": "", "gained": "+", "lost": "−", "turned": "⇄"}[self.value]  # noqa: RUF001
-
-
-_KINDS = {
-    ChangeType.ADDED: LineKind.GAINED,
-    ChangeType.REMOVED: LineKind.LOST,
-    ChangeType.REVERSED: LineKind.TURNED,
-}
+        return {"kept": "", "added": "+", "removed": "−", "reversed": "⇄"}[self.value]  # noqa: RUF001
 
 
 @dataclass(frozen=True)
@@ -132,18 +124,18 @@ def scene_of(report: WindowReport, max_nodes: int = MAX_NODES, *, steps: int = 1
 def lines_of(report: WindowReport) -> list[Line]:
     """Return the lines of a report's picture: plain ones first, confirmed changes last."""
     confirmed = {edge.pair: edge for edge in report.decision.edges}
-    raw = dict.fromkeys(report.diff.added, LineKind.GAINED)
-    raw |= dict.fromkeys(report.diff.reversed, LineKind.TURNED)
+    raw = dict.fromkeys(report.diff.added, LineKind.ADDED)
+    raw |= dict.fromkeys(report.diff.reversed, LineKind.REVERSED)
     told = set(report.graph.directed_edges)
     found = []
     for edge in report.dag.edges:
         kind = raw.get(edge, LineKind.KEPT)
-        found.append(Line(edge, kind, directed=edge in told or kind is LineKind.TURNED))
-    found += [Line(edge, LineKind.LOST) for edge in report.diff.removed]
+        found.append(Line(edge, kind, directed=edge in told or kind is LineKind.REVERSED))
+    found += [Line(edge, LineKind.REMOVED) for edge in report.diff.removed]
     found = [line for line in found if (min(line.edge), max(line.edge)) not in confirmed]
     found.sort(key=lambda line: (line.kind is not LineKind.KEPT, line.edge))
     return found + [
-        Line((edge.source, edge.target), _KINDS[edge.change], True, edge.directed)
+        Line((edge.source, edge.target), LineKind(edge.change.value), True, edge.directed)
         for edge in sorted(confirmed.values(), key=lambda edge: edge.pair)
     ]
 

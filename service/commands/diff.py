@@ -163,7 +163,7 @@ def _lines(comparison: _Comparison, *, quiet: bool) -> list[Line]:
     lines = [Line(f"node added {shown(name)}", Style.ADDED) for name in diff.nodes_added]
     lines += [Line(f"node removed {shown(name)}", Style.REMOVED) for name in diff.nodes_removed]
     for kind in _KINDS:
-        style = _STYLES.get(kind, Style.TURNED)
+        style = _STYLES.get(kind, Style.REVERSED)
         for edge, directed in comparison.edges(kind):
             lines.append(Line(f"{kind} {edge_text(edge, directed)}", style))
     if quiet:

@@ -15,21 +15,14 @@ class EdgeStatus(StrEnum):
 
     KEPT = "kept"
     """It is there now and was there before."""
-    GAINED = "gained"
+    ADDED = "added"
     """It is there now only."""
-    LOST = "lost"
+    REMOVED = "removed"
     """It was there before only."""
-    TURNED = "turned"
+    REVERSED = "reversed"
     """It points the other way."""
     ABSENT = "absent"
     """It is in neither of two windows; shown for a change that a test has confirmed earlier."""
-
-
-_OF_CHANGE = {
-    "added": EdgeStatus.GAINED,
-    "removed": EdgeStatus.LOST,
-    "reversed": EdgeStatus.TURNED,
-}
 
 
 @dataclass(frozen=True)
@@ -39,7 +32,7 @@ class ChangedEdge:
     Parameters
     ----------
     source, target
-        As it points now; a lost one as it pointed.
+        As it points now; a removed one as it pointed.
     directed
         Whether the data tell the direction.
     status
@@ -61,7 +54,7 @@ class ChangedEdge:
     @property
     def shown_status(self) -> EdgeStatus:
         """What to show: the confirmed change, or else what became of it since the window before."""
-        return self.status if self.confirmed is None else _OF_CHANGE[self.confirmed["change"]]
+        return self.status if self.confirmed is None else EdgeStatus(self.confirmed["change"])
 
     @property
     def nats(self) -> float | None:
@@ -163,8 +156,8 @@ def _raw_edges(
     report: Mapping[str, Any], changes: Mapping[Pair, Mapping[str, Any]]
 ) -> list[ChangedEdge]:
     diff = report["diff"]
-    status = dict.fromkeys(_pairs(diff["added"]), EdgeStatus.GAINED)
-    status |= dict.fromkeys(_pairs(diff["reversed"]), EdgeStatus.TURNED)
+    status = dict.fromkeys(_pairs(diff["added"]), EdgeStatus.ADDED)
+    status |= dict.fromkeys(_pairs(diff["reversed"]), EdgeStatus.REVERSED)
     told = {
         (edge["source"], edge["target"]) for edge in report["graph"]["edges"] if edge["directed"]
     }
@@ -180,9 +173,9 @@ def _raw_edges(
     for item in report["dag"]["edges"]:
         ends = item["source"], item["target"]
         what = status.get(_pair(*ends), EdgeStatus.KEPT)
-        found.append(edge(*ends, what, ends in told or what is EdgeStatus.TURNED))
+        found.append(edge(*ends, what, ends in told or what is EdgeStatus.REVERSED))
     for item in diff["removed"]:
-        found.append(edge(item["source"], item["target"], EdgeStatus.LOST, True))
+        found.append(edge(item["source"], item["target"], EdgeStatus.REMOVED, True))
     return found
 
 

@@ -13,16 +13,16 @@ from service.endpoint.changed_graph import ChangedEdge, ChangedGraph, ChangedNod
 
 COLORS = {
     EdgeStatus.KEPT: "#8e8e8e",
-    EdgeStatus.GAINED: "#1f78c1",
-    EdgeStatus.LOST: "#e0752d",
-    EdgeStatus.TURNED: "#8f3bb8",
+    EdgeStatus.ADDED: "#1f78c1",
+    EdgeStatus.REMOVED: "#e0752d",
+    EdgeStatus.REVERSED: "#8f3bb8",
     EdgeStatus.ABSENT: "#8e8e8e",
 }
 """Colours that people with any kind of colour vision tell apart."""
 CHANGED_COLOR = "#cca300"
 """Of a field that follows another rule."""
 
-_ARCS = (EdgeStatus.KEPT, EdgeStatus.GAINED, EdgeStatus.LOST, EdgeStatus.TURNED)
+_ARCS = (EdgeStatus.KEPT, EdgeStatus.ADDED, EdgeStatus.REMOVED, EdgeStatus.REVERSED)
 _THIN, _CONFIRMED, _STRONGEST = 1.0, 3.0, 8.0  # pixels
 _STRONG_NATS = 0.3  # very strong: as thick as it gets
 _DASHES = "4 3"
@@ -76,7 +76,7 @@ def _edge_row(edge: ChangedEdge) -> dict[str, Any]:
         "thickness": _thickness(edge),
         "color": COLORS[status],
         "highlighted": edge.confirmed is not None,
-        "strokeDasharray": _DASHES if status is EdgeStatus.LOST else "",
+        "strokeDasharray": _DASHES if status is EdgeStatus.REMOVED else "",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
+from driftbn.decision.outcome import ChangeType
 from service.endpoint.changed_graph import EdgeStatus
 
 Schema: TypeAlias = dict[str, Any]
@@ -164,7 +165,7 @@ _STATUS = choice(status.value for status in EdgeStatus)
 _CHANGED_EDGE = _edge(
     directed=FLAG,
     status=_STATUS,
-    confirmed=optional(choice(("gained", "lost", "turned"))),
+    confirmed=optional(choice(change.value for change in ChangeType)),
     p_value=_NUMBER_OR_NULL,
     before=optional(ref("Strength")),
     after=optional(ref("Strength")),

@@ -10,9 +10,9 @@ from driftbn.reporting.scene import CHANGED, LineKind
 from driftbn.reporting.words import decimal, shortened, strength
 
 _KINDS = {
-    ChangeType.ADDED: LineKind.GAINED,
-    ChangeType.REMOVED: LineKind.LOST,
-    ChangeType.REVERSED: LineKind.TURNED,
+    ChangeType.ADDED: LineKind.ADDED,
+    ChangeType.REMOVED: LineKind.REMOVED,
+    ChangeType.REVERSED: LineKind.REVERSED,
 }
 
 

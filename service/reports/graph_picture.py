@@ -24,11 +24,11 @@ NODE, FRAME = "#ffffff", "#0b62b0"
 """Colours of a node, and of the frame of one that follows another rule."""
 COLOURS: Final = {
     LineKind.KEPT: "#8b959f",
-    LineKind.GAINED: "#00795a",
-    LineKind.LOST: "#c22f10",
-    LineKind.TURNED: "#8f5f00",
+    LineKind.ADDED: "#00795a",
+    LineKind.REMOVED: "#c22f10",
+    LineKind.REVERSED: "#8f5f00",
 }
-_DASHES: Final = {LineKind.LOST: (6.0, 4.0), LineKind.TURNED: (11.0, 4.0, 2.0, 4.0)}
+_DASHES: Final = {LineKind.REMOVED: (6.0, 4.0), LineKind.REVERSED: (11.0, 4.0, 2.0, 4.0)}
 # Nodes at most, and edges away from a change, that are tried until names can be read.
 _CUTS: Final = ((MAX_NODES, 1), (24, 4), (24, 3), (24, 2), (16, 1), (8, 1))
 _LARGEST: Final = 1.35  # a small graph is not blown up more than so

@@ -21,7 +21,7 @@ class WindowRow:
     start, end
         Smallest and largest event time in seconds since the epoch, if there are any.
     hamming, skeleton
-        Raw distance from the window before, and its part that is edges gained or lost.
+        Raw distance from the window before, and its part that is edges added or removed.
     confirmed_hamming
         Changes of edges that a test confirms.
     level, drift, kind

@@ -137,9 +137,9 @@ def _p_values() -> TimeSeries:
 def _changed_edges() -> Table:
     panel = rows(
         "Relations that changed",
-        "Pairs of fields whose direct relation came, went or turned in the time shown, the surest"
-        " first: a score of 6 means that chance does this once in a million times. Empty if none"
-        " did. At most ten are shown at a time.",
+        "Pairs of fields whose direct relation was added, removed or reversed in the time shown,"
+        " the surest first: a score of 6 means that chance does this once in a million times. Empty"
+        " if none was. At most ten are shown at a time.",
         Query(
             "sort_desc(max by (from, to, change) ("
             f"max_over_time(driftbn_edge_change_score{{{MINE}}}[$__range])))"
@@ -154,8 +154,8 @@ def _changed_edges() -> Table:
 def _node_graph() -> NodeGraph:
     panel = NodeGraph().title("The graph of the last window").datasource(API)
     panel.description(
-        "Fields and their direct relations. Grey: as before. Blue: came. Orange and dashed: went."
-        " Purple: turned. Thick: confirmed by a test."
+        "Fields and their direct relations. Grey: kept. Green: added. Red and dashed: removed."
+        " Brown: reversed. Thick: confirmed by a test."
     )
     panel.with_target(_ApiQuery("nodes", f"{_GRAPH}/nodes", "node-graph-nodes"))
     panel.with_target(_ApiQuery("edges", f"{_GRAPH}/edges", "node-graph-edges"))

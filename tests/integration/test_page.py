@@ -50,9 +50,9 @@ def test_page_loads_without_a_complaint_of_the_browser(
 @pytest.mark.parametrize(
     ("window", "ends", "kind", "dashes"),
     [
-        (8, ["MINVOLSET", "VENTMACH"], "lost", "dashed"),
-        (14, ["MINVOLSET", "VENTMACH"], "gained", "solid"),
-        (20, ["KINKEDTUBE", "BP"], "gained", "solid"),
+        (8, ["MINVOLSET", "VENTMACH"], "removed", "dashed"),
+        (14, ["MINVOLSET", "VENTMACH"], "added", "solid"),
+        (20, ["KINKEDTUBE", "BP"], "added", "solid"),
     ],
 )
 def test_an_injected_change_has_its_colour_dash_and_word(
@@ -96,7 +96,7 @@ def test_an_edge_without_direction_has_no_arrow(visitor: Visitor, address: str) 
 def test_what_no_test_confirms_is_shown_when_asked_for(visitor: Visitor, address: str) -> None:
     page = visitor.open(f"{address}/#monitor=vitals&window=20")
     at_window(page, 20)
-    changed = "() => driftbn.cy.edges('.gained, .lost, .turned').length"
+    changed = "() => driftbn.cy.edges('.added, .removed, .reversed').length"
     confirmed, all_changed = _changed_pairs(vitals()[20].report)
     assert page.evaluate(changed) == len(confirmed)
     page.check("#noise")
@@ -106,14 +106,14 @@ def test_what_no_test_confirms_is_shown_when_asked_for(visitor: Visitor, address
 def test_explanation_names_the_edge_and_how_sure_it_is(visitor: Visitor, address: str) -> None:
     page = visitor.open(f"{address}/#monitor=vitals&window=20")
     words = page.locator("#inspector")
-    expect(words).to_contain_text("A dependency appeared between 'KINKEDTUBE' and 'BP'")
+    expect(words).to_contain_text("A dependency between 'KINKEDTUBE' and 'BP' was added")
     expect(words).to_contain_text("touches BP itself")
     expect(words).to_contain_text("Look for what changed at the source")
     page.locator(".change-row").click()
     expect(words.locator("h3").first).to_have_text("KINKEDTUBE → BP")
     expect(words).to_contain_text("BP now depends on KINKEDTUBE. Before, it did not.")
     expect(words).to_contain_text("10⁻")
-    expect(words.locator(".history li").first).to_contain_text("gained")
+    expect(words.locator(".history li").first).to_contain_text("added")
 
 
 def test_a_click_on_an_edge_of_the_graph_explains_it(visitor: Visitor, address: str) -> None:
@@ -168,7 +168,7 @@ def test_a_link_shows_an_episode_with_the_rest_dimmed(
         }"""
     )
     assert dimmed > 30
-    assert lit == ["lost"]
+    assert lit == ["removed"]
     page.screenshot(path=artefacts / "page-dark.png")
 
 
@@ -186,7 +186,7 @@ def test_the_theme_is_switched_and_kept(visitor: Visitor, address: str) -> None:
     page.click("#theme")
     assert page.get_attribute("html", "data-theme") == "dark"
     assert page.evaluate(_EDGE, ["KINKEDTUBE", "BP"])["colour"].replace(" ", "") == colour(
-        page, "gained"
+        page, "added"
     )
     page.reload()
     page.wait_for_selector("#graph[data-window]", state="attached")

@@ -133,8 +133,8 @@ def test_replay_finds_the_drift_and_names_the_edge(run: Run, table: Path) -> Non
     words = ran.out.split("Episode 0, windows 6 to 8")[1]
     assert words.count("Drift in window 6") == 1
     alarm, after = words.split("Window 7, after a drift")
-    assert "'bronc' and 'smoke' vanished" in alarm
-    assert "'bronc' and 'smoke' vanished" in after
+    assert "'bronc' and 'smoke' was removed" in alarm
+    assert "'bronc' and 'smoke' was removed" in after
     assert "What to do:" in words
 
 

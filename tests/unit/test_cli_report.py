@@ -150,7 +150,7 @@ def test_newest_episode_is_told_in_words_with_advice_and_all_episodes(
     assert ran.code == ExitCode.OK
     lines = ran.out.splitlines()
     assert lines[0] == "orders, episode 0: ended"
-    assert re.fullmatch(f"Drift in orders: the dependency {PAIR} vanished.", lines[1])
+    assert re.fullmatch(f"Drift in orders: the dependency {PAIR} was removed.", lines[1])
     flat = " ".join(ran.out.split())
     assert f"Episode 0 began in window {ALARM}, record {ALARM * WINDOW:,}" in flat
     assert "Strength before: very strong" in flat or "Strength before: strong" in flat
@@ -222,10 +222,10 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
     told = json.loads(run(path, "--json").out)
     edges = [edge["source"] + edge["target"] for edge in told["window"]["decision"]["edges"]]
     assert edges == ["ab", "cd", "ef"]
-    assert "3 dependencies appeared" in told["headline"]
+    assert "3 dependencies were added" in told["headline"]
     sentences = " ".join(told["sentences"])
     for pair in ("'a' and 'b'", "'c' and 'd'", "'e' and 'f'"):
-        assert f"A dependency appeared between {pair}" in sentences
+        assert f"A dependency between {pair} was added" in sentences
 
 
 # --- What is asked for and is not there ---
@@ -362,10 +362,10 @@ def test_page_needs_nothing_else_and_shows_words_picture_time_line_and_tables(
     assert (ran.code, ran.out) == (ExitCode.OK, "")
     page = path.read_text()
     assert not re.search(r"https?:|<script|<link|@import|url\(", page)
-    assert re.search(f"<h1>Drift in orders: the dependency {PAIR} vanished", unescape(page))
+    assert re.search(f"<h1>Drift in orders: the dependency {PAIR} was removed", unescape(page))
     svgs = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg class.*?</svg>", page)]
     graph, timeline = svgs
-    assert "− lost" in "".join(graph.itertext())  # noqa: RUF001 - the sign of the picture
+    assert "− removed" in "".join(graph.itertext())  # noqa: RUF001 - the sign of the picture
     kinds = [element.get("class") for element in timeline.iter()]
     assert kinds.count("alarm") == 1
     assert kinds.count("chosen") == 1
@@ -406,8 +406,8 @@ def test_picture_shows_the_colours_of_what_changed(run: Run, history: Path, tmp_
         path = tmp_path / f"{window}.png"
         assert run(history, "--window", window, "--png", path).code == ExitCode.OK
         pixels = (image.imread(path)[:600, :, :3] * 255).round().astype(int)
-        lost = (pixels == (0xC2, 0x2F, 0x10)).all(axis=2)
-        shares[window] = int(lost.sum())
+        removed = (pixels == (0xC2, 0x2F, 0x10)).all(axis=2)
+        shares[window] = int(removed.sum())
     assert shares[2] == 0
     assert shares[ALARM] > 100
 

@@ -213,7 +213,7 @@ def test_start_tells_all_that_is_known() -> None:
         "rows": 100,
         "first_record": 1200,
         "last_record": 1299,
-        "headline": "Drift in orders: a dependency appeared between 'rain' and 'delay'.",
+        "headline": "Drift in orders: a dependency between 'rain' and 'delay' was added.",
         "sentences": None,
         "advice": data["advice"],
         "episode": 2,
@@ -221,7 +221,7 @@ def test_start_tells_all_that_is_known() -> None:
         "since_record": 1200,
         "since_time": "1970-01-01T00:01:00Z",
         "kind": "structural",
-        "summary": "a dependency appeared between 'rain' and 'delay'",
+        "summary": "a dependency between 'rain' and 'delay' was added",
         "edges": None,
         "nodes": [{"name": "delay", "parents": ["day", "rain"], "p_value": 0.001, "effect": 0.1}],
         "recurring": False,
@@ -276,7 +276,7 @@ def test_end_repeats_what_was_told_last() -> None:
     data = events[-1].document["data"]
     assert data["kind"] == "structural"
     assert [edge["change"] for edge in data["edges"]] == ["added", "removed"]
-    assert "1 dependency appeared and 1 vanished" in data["sentences"][0]
+    assert "1 dependency was added and 1 removed" in data["sentences"][0]
     assert (data["since_window"], data["window"]) == (12, 14)
 
 
@@ -338,7 +338,7 @@ def test_headline_names_monitor_and_key() -> None:
 def test_headline_of_several_changes_names_the_clearest() -> None:
     (event,) = told(make_report(12, part(replace(DRIFT, edges=(ADDED, REMOVED)), STARTED)))
     assert event.document["data"]["headline"] == (
-        "Drift in orders: 1 dependency appeared and 1 vanished, most clearly between 'rain' and"
+        "Drift in orders: 1 dependency was added and 1 removed, most clearly between 'rain' and"
         " 'delay'."
     )
 

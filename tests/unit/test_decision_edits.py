@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from driftbn.decision.edits import Doubts, Edit, EditKind, EditSearch, Rows
+from driftbn.decision.edits import Doubts, Edit, EditSearch, Rows
 from driftbn.decision.families import Parents
+from driftbn.decision.outcome import ChangeType
 
-ADD, REMOVE, TURN = EditKind.ADD, EditKind.REMOVE, EditKind.TURN
+ADDED, REMOVED, REVERSED = ChangeType.ADDED, ChangeType.REMOVED, ChangeType.REVERSED
 
 
 def draw(
@@ -52,7 +53,7 @@ def search(
 def test_an_edge_that_is_gone_is_removed() -> None:
     earlier, newer = draw([0, 1, 2], {1: [0], 2: [1]}, 1), draw([0, 1, 2], {1: [0]}, 2)
     found = search(graph(3, _1={0}, _2={1}), earlier, newer).run([(1, 2)], [2])
-    assert found == [Edit(REMOVE, 1, 2)]
+    assert found == [Edit(REMOVED, 1, 2)]
 
 
 def test_an_edge_that_is_weaker_is_not_removed() -> None:
@@ -69,7 +70,7 @@ def exact(share: float) -> np.ndarray:
 
 def test_an_edge_of_which_a_third_is_left_is_not_gone() -> None:
     """In neither of the later windows is it there by a test."""
-    for later, edits in ((0.526, []), (0.515, [Edit(REMOVE, 0, 1)])):
+    for later, edits in ((0.526, []), (0.515, [Edit(REMOVED, 0, 1)])):
         found = search(graph(2, _1={0}), exact(0.545), exact(later))
         assert found.run([(0, 1)], [1]) == edits
 
@@ -82,7 +83,7 @@ def test_an_edge_that_nothing_points_at_is_left_alone() -> None:
 def test_an_edge_that_has_come_is_added() -> None:
     earlier, newer = draw([0, 1, 2], {1: [0]}, 1), draw([0, 1, 2], {1: [0], 2: [1]}, 2)
     (edit,) = search(graph(3, _1={0}), earlier, newer).run([(1, 2)], [])
-    assert (edit.kind, {edit.source, edit.target}) == (ADD, {1, 2})
+    assert (edit.kind, {edit.source, edit.target}) == (ADDED, {1, 2})
 
 
 def test_an_added_edge_closes_no_circle() -> None:
@@ -91,7 +92,7 @@ def test_an_added_edge_closes_no_circle() -> None:
     earlier = draw([0, 1, 2], {1: [0], 2: [1]}, 1)
     newer = draw([0, 1, 2], {1: [0], 2: [0, 1]}, 2)
     found = search(before, earlier, newer).run([(0, 2)], [])
-    assert found == [Edit(ADD, 0, 2)]
+    assert found == [Edit(ADDED, 0, 2)]
 
 
 def test_an_edge_that_was_there_before_is_no_addition() -> None:
@@ -105,8 +106,8 @@ def test_an_echo_through_added_edges_is_not_named() -> None:
     earlier, newer = draw([0, 1, 2], {}, 1), draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
     found = search(graph(3), earlier, newer).run([(0, 1), (0, 2), (1, 2)], [0, 1, 2])
     assert {(edit.kind, *sorted((edit.source, edit.target))) for edit in found} == {
-        (ADD, 0, 1),
-        (ADD, 1, 2),
+        (ADDED, 0, 1),
+        (ADDED, 1, 2),
     }
 
 
@@ -115,7 +116,7 @@ def test_an_echo_down_an_old_edge_is_not_named() -> None:
     earlier = draw([0, 1, 2], {2: [1]}, 1, kept=0.8)
     newer = draw([0, 1, 2], {1: [0], 2: [1]}, 2, kept=0.8)
     found = search(before, earlier, newer).run([(0, 1), (0, 2)], [1])
-    assert [(edit.kind, {edit.source, edit.target}) for edit in found] == [(ADD, {0, 1})]
+    assert [(edit.kind, {edit.source, edit.target}) for edit in found] == [(ADDED, {0, 1})]
 
 
 def test_an_edge_must_be_seen_given_the_parents_of_either_end() -> None:
@@ -144,7 +145,7 @@ def test_an_edge_that_points_the_other_way_is_turned() -> None:
     earlier = draw([0, 2, 3, 1], {1: [0, 2, 3]}, 1, kept=0.9)
     newer = draw([2, 3, 1, 0], {1: [2, 3], 0: [1]}, 2, kept=0.8)
     found = search(before, earlier, newer).run([], [0, 1])
-    assert found == [Edit(TURN, 1, 0)]
+    assert found == [Edit(REVERSED, 1, 0)]
 
 
 def test_of_two_edges_that_might_be_turned_the_other_is_as_it_was() -> None:
@@ -159,7 +160,7 @@ def test_of_two_edges_that_might_be_turned_the_other_is_as_it_was() -> None:
         follows = rng.random(3000) < 0.9
         newer[0, follows] = newer[1, follows]
         found = search(graph(3, _1={0, 2}), earlier, newer).run([(0, 1), (1, 2)], [1])
-        assert found == [Edit(TURN, 1, 0)]
+        assert found == [Edit(REVERSED, 1, 0)]
 
 
 def test_parents_that_a_turned_edge_brings_together_have_no_edge() -> None:
@@ -167,7 +168,7 @@ def test_parents_that_a_turned_edge_brings_together_have_no_edge() -> None:
     earlier = draw([0, 2, 1], {1: [0, 2]}, 1, kept=0.8)
     newer = draw([2, 1, 0], {1: [2], 0: [1]}, 2, kept=0.8)
     found = search(graph(3, _1={0, 2}), earlier, newer).run([(0, 2), (0, 1)], [1])
-    assert [edit.kind for edit in found] == [TURN]
+    assert [edit.kind for edit in found] == [REVERSED]
 
 
 def test_a_field_that_follows_its_parents_as_before_has_no_edge_turned() -> None:
@@ -218,7 +219,7 @@ def test_an_edge_that_only_the_other_parents_show_is_no_addition() -> None:
     newer[1, agree] = (newer[0] & newer[2])[agree]
     assert search(graph(3, _1={2}), earlier, newer).run([(0, 1)], [1]) == []
     unblamed = search(graph(3, _1={2}), earlier, newer).run([(0, 1)], [])
-    assert [edit.kind for edit in unblamed] == [ADD]
+    assert [edit.kind for edit in unblamed] == [ADDED]
 
 
 def test_an_edge_of_free_direction_is_not_turned() -> None:
@@ -244,7 +245,7 @@ def test_the_strongest_pair_is_named_where_nothing_else_is() -> None:
     earlier, newer = draw([0, 1, 2], {}, 1), draw([0, 2, 1], {2: [0], 1: [2]}, 2, kept=0.8)
     doubtful = search(graph(3), earlier, newer, sure=False, separators={(0, 1): (2,)})
     (edit,) = doubtful.run([(0, 1)], [])
-    assert (edit.kind, {edit.source, edit.target}) == (ADD, {0, 1})
+    assert (edit.kind, {edit.source, edit.target}) == (ADDED, {0, 1})
 
 
 def test_a_change_is_named_once_whatever_the_order_of_the_suspects() -> None:
@@ -275,4 +276,4 @@ def test_any_rows_and_any_doubts_give_an_answer(seed: int) -> None:
     assert len(set(named)) == len(named)
     for edit in found:
         joined = edit.source in before[edit.target] or edit.target in before[edit.source]
-        assert joined == (edit.kind is not ADD)
+        assert joined == (edit.kind is not ADDED)

@@ -11,7 +11,7 @@ from driftbn.datasets import add_edge, asia, change_root_marginal, change_table,
 from driftbn.datasets.sampling import sample_codes
 from driftbn.decision.association import measure_tie
 from driftbn.decision.comparison import Comparison
-from driftbn.decision.edits import Edit, EditKind
+from driftbn.decision.edits import Edit
 from driftbn.decision.evidence import learn_rows
 from driftbn.decision.naming import (
     NAMING_LEVEL,
@@ -111,10 +111,10 @@ def test_an_edge_that_was_is_shown_given_the_other_parents_whatever_test_is_sure
         return (1e-30 if compared.plan.tie(tie) == (dysp, smoke) else 1e-6), 1.0
 
     monkeypatch.setattr(compared, "tie_p_value", surer_backwards)
-    removed = edge_change(compared, Edit(EditKind.REMOVE, smoke, dysp))
-    turned = edge_change(compared, Edit(EditKind.TURN, dysp, smoke))
-    added = edge_change(compared, Edit(EditKind.ADD, smoke, dysp))
-    assert removed.given == turned.given == ("bronc", "either")
+    removed = edge_change(compared, Edit(ChangeType.REMOVED, smoke, dysp))
+    reversed_ = edge_change(compared, Edit(ChangeType.REVERSED, dysp, smoke))
+    added = edge_change(compared, Edit(ChangeType.ADDED, smoke, dysp))
+    assert removed.given == reversed_.given == ("bronc", "either")
     assert added.given == ("bronc",)
     assert removed.after.low == 0.0
 

@@ -245,8 +245,8 @@ def test_the_graph_of_a_drift_says_what_was_gained_and_lost(client: Client) -> N
     graph = fetched(client, f"{ORDERS}/graph?window={N_BEFORE}")
 
     found = {frozenset(ends): status for ends, status in statuses(graph).items()}
-    assert found[frozenset(("b", SLASH))] == ("lost", "lost")
-    assert found[frozenset(("d", SLASH))] == ("gained", "gained")
+    assert found[frozenset(("b", SLASH))] == ("removed", "removed")
+    assert found[frozenset(("d", SLASH))] == ("added", "added")
     assert found[frozenset("ab")] == ("kept", None)
     assert graph["confirmed_window"] == N_BEFORE
     assert graph["target"] == "b"
@@ -258,7 +258,7 @@ def test_later_windows_of_an_episode_show_its_confirmed_changes(client: Client) 
     assert graph["window"]["episode"] == 0
     assert graph["confirmed_window"] == N_BEFORE + 1
     confirmed = {confirmed for _, confirmed in statuses(graph).values()}
-    assert {"gained", "lost"} <= confirmed
+    assert {"added", "removed"} <= confirmed
 
 
 def test_the_newest_graph_is_given_unless_a_window_is_asked_for(client: Client) -> None:
@@ -278,7 +278,7 @@ def test_grafana_gets_rows_of_the_same_graph(client: Client) -> None:
     edges = fetched(client, f"{ORDERS}/graph/edges?window={N_BEFORE}")
 
     assert {row["id"] for row in nodes} == {"a", "b", SLASH, "d"}
-    assert sorted(row["mainstat"] for row in edges) == ["", "gained", "lost"]
+    assert sorted(row["mainstat"] for row in edges) == ["", "added", "removed"]
 
 
 # --- What is refused ---

@@ -59,9 +59,9 @@ def statuses(graph: ChangedGraph) -> dict[tuple[str, str], str]:
 def test_edges_say_what_became_of_them_since_the_window_before() -> None:
     assert statuses(graph_of(report())) == {
         ("a", "b"): "kept",
-        ("c", "b"): "turned",
-        ("c", "d"): "lost",
-        ("d", "e"): "gained",
+        ("c", "b"): "reversed",
+        ("c", "d"): "removed",
+        ("d", "e"): "added",
     }
 
 
@@ -70,8 +70,8 @@ def test_a_confirmed_change_carries_how_sure_and_how_strong_it_is() -> None:
 
     document = edge.document()
 
-    assert document["status"] == "gained"
-    assert document["confirmed"] == "gained"
+    assert document["status"] == "added"
+    assert document["confirmed"] == "added"
     assert document["p_value"] == 0.001
     assert document["after"] == {"nats": 0.15, "low": 0.1, "high": 0.2}
     assert document["given"] == ["a"]
@@ -83,7 +83,7 @@ def test_a_confirmed_loss_is_there_although_no_graph_has_the_edge() -> None:
     edge = next(edge for edge in graph.edges if (edge.source, edge.target) == ("a", "e"))
 
     assert edge.status is EdgeStatus.ABSENT
-    assert edge.shown_status is EdgeStatus.LOST
+    assert edge.shown_status is EdgeStatus.REMOVED
     assert edge.nats == 0.15
 
 
@@ -159,7 +159,7 @@ def test_a_lonely_node_has_no_arcs_in_grafana() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "status"), [(("d", "e"), EdgeStatus.GAINED), (("a", "e"), EdgeStatus.LOST)]
+    ("ends", "status"), [(("d", "e"), EdgeStatus.ADDED), (("a", "e"), EdgeStatus.REMOVED)]
 )
 def test_grafana_shows_confirmed_changes_thick_and_in_colour(
     ends: tuple[str, str], status: EdgeStatus

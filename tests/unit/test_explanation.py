@@ -31,7 +31,7 @@ NONE = Association(0.0002, 0.0, 0.0009)
 STRONG = Association(0.112, 0.098, 0.126)
 ADDED = EdgeChange("rain", "delay", ChangeType.ADDED, 1e-8, NONE, STRONG, ("day",))
 REMOVED = EdgeChange("day", "delay", ChangeType.REMOVED, 1e-5, STRONG, NONE)
-TURNED = EdgeChange("day", "rain", ChangeType.REVERSED, 1e-4, STRONG, STRONG)
+REVERSED = EdgeChange("day", "rain", ChangeType.REVERSED, 1e-4, STRONG, STRONG)
 MECHANISM = FamilyResult(Family.MECHANISM, 0.6, ("rain",), 1, 3)
 ASSOCIATION = FamilyResult(Family.ASSOCIATION, 0.31, ("day", "rain"), 1, 3)
 DRIFT = DriftDecision(
@@ -76,14 +76,14 @@ def node_drift(*changes: NodeChange, kind: DriftKind) -> DriftDecision:
 
 def test_headline_names_the_window_and_both_fields() -> None:
     headline = make_report(DRIFT).explain().headline
-    assert headline == "Drift in window 14: a dependency appeared between 'rain' and 'delay'."
+    assert headline == "Drift in window 14: a dependency between 'rain' and 'delay' was added."
 
 
 def test_several_edges_are_counted_by_what_happened_to_them() -> None:
-    headline = make_report(replace(DRIFT, edges=(ADDED, REMOVED, TURNED))).explain().headline
-    assert "1 dependency appeared, 1 vanished and 1 turned" in headline
+    headline = make_report(replace(DRIFT, edges=(ADDED, REMOVED, REVERSED))).explain().headline
+    assert "1 dependency was added, 1 removed and 1 reversed" in headline
     twice = replace(DRIFT, edges=(REMOVED, replace(REMOVED, source="speed")))
-    assert "2 dependencies vanished" in make_report(twice).explain().headline
+    assert "2 dependencies were removed" in make_report(twice).explain().headline
 
 
 def test_strength_is_told_before_and_now_in_words_and_numbers() -> None:
@@ -102,10 +102,10 @@ def test_fields_held_fixed_are_told_in_plain_words() -> None:
     ("edge", "words"),
     [
         (ADDED, "it points from 'rain' to 'delay'"),
-        (REMOVED, "vanished (it pointed from 'day' to 'delay')"),
-        (TURNED, "turned (it points from 'day' to 'rain', before from 'rain' to 'day')"),
+        (REMOVED, "was removed (it pointed from 'day' to 'delay')"),
+        (REVERSED, "was reversed (it points from 'day' to 'rain', before from 'rain' to 'day')"),
         (replace(ADDED, directed=False), "the data do not tell its direction"),
-        (replace(TURNED, directed=False), "turned (the data do not tell its direction)"),
+        (replace(REVERSED, directed=False), "was reversed (the data do not tell its direction)"),
     ],
 )
 def test_direction_is_told_only_if_it_is_known(edge: EdgeChange, words: str) -> None:
@@ -129,7 +129,7 @@ def test_mechanism_says_same_inputs_and_another_rule() -> None:
     assert "the same inputs now lead to other outcomes" in text
     assert "'delay' follows 'day' and 'rain' as before, by another rule" in text
     assert "medium, 0.02 nats per record" in text
-    assert "appeared" not in text
+    assert "was added" not in text
 
 
 def test_two_mechanisms_take_the_plural() -> None:

@@ -236,40 +236,40 @@ def test_import_of_reports_does_not_load_what_only_pictures_need() -> None:
 # The picture
 
 
-def test_lines_are_kept_gained_lost_or_turned() -> None:
+def test_lines_are_kept_added_removed_or_reversed() -> None:
     assert lines_of(FULL) == [
         Line(("a", "b"), LineKind.KEPT),
         Line(("c", "e"), LineKind.KEPT),
-        Line(("a", "d"), LineKind.GAINED),
-        Line(("c", "b"), LineKind.TURNED),
-        Line(("d", "c"), LineKind.LOST),
-        Line(("a", "f"), LineKind.GAINED, confirmed=True),
+        Line(("a", "d"), LineKind.ADDED),
+        Line(("c", "b"), LineKind.REVERSED),
+        Line(("d", "c"), LineKind.REMOVED),
+        Line(("a", "f"), LineKind.ADDED, confirmed=True),
     ]
 
 
 def test_confirmed_change_is_drawn_even_if_the_graphs_do_not_show_it() -> None:
-    lost = replace(added("a", "e"), change=ChangeType.REMOVED)
-    lines = lines_of(make_report(drift(lost), NOW))
-    assert lines[-1] == Line(("a", "e"), LineKind.LOST, confirmed=True)
+    removed = replace(added("a", "e"), change=ChangeType.REMOVED)
+    lines = lines_of(make_report(drift(removed), NOW))
+    assert lines[-1] == Line(("a", "e"), LineKind.REMOVED, confirmed=True)
     root = graph_of(make_report(drift(added("new", "field")), NOW))
     assert len(with_class(root, "g", "node")) == 8
 
 
 def test_confirmed_change_stands_once_and_over_the_raw_one() -> None:
-    turned = replace(added("d", "a"), change=ChangeType.REVERSED)
-    lines = lines_of(make_report(drift(turned), NOW, BEFORE))
+    reversed_ = replace(added("d", "a"), change=ChangeType.REVERSED)
+    lines = lines_of(make_report(drift(reversed_), NOW, BEFORE))
     assert [line for line in lines if set(line.edge) == {"a", "d"}] == [
-        Line(("d", "a"), LineKind.TURNED, confirmed=True)
+        Line(("d", "a"), LineKind.REVERSED, confirmed=True)
     ]
 
 
 def test_colour_is_not_the_only_sign() -> None:
     root = graph_of(FULL)
     signs = {text.text for text in with_class(root, "text", "sign")}
-    assert signs == {"+", "−", "⇄", "+ gained"}  # noqa: RUF001
+    assert signs == {"+", "−", "⇄", "+ added"}  # noqa: RUF001
     style = FULL.to_html()
-    assert ".line.lost path{stroke:var(--lost);stroke-dasharray" in style
-    assert ".line.turned path{stroke:var(--turned);stroke-dasharray" in style
+    assert ".line.removed path{stroke:var(--removed);stroke-dasharray" in style
+    assert ".line.reversed path{stroke:var(--reversed);stroke-dasharray" in style
 
 
 def test_legend_says_that_raw_differences_come_by_chance() -> None:

@@ -33,7 +33,7 @@ _BASE = "/api/v1/monitors/{name}/graph"
 _NODE_ROW = record(
     {
         **dict.fromkeys(("id", "title", "subtitle", "mainstat", "secondarystat", "color"), TEXT),
-        **dict.fromkeys(("arc__kept", "arc__gained", "arc__lost", "arc__turned"), NUMBER),
+        **dict.fromkeys(("arc__kept", "arc__added", "arc__removed", "arc__reversed"), NUMBER),
     }
 )
 _EDGE_ROW = record(

@@ -3,7 +3,7 @@
 import { byId, fill, make } from "./dom.js";
 import { decimal, pValue, relation } from "./words.js";
 
-const ORDER = { lost: 0, gained: 1, turned: 2, kept: 3 };
+const ORDER = { removed: 0, added: 1, reversed: 2, kept: 3 };
 
 /** Show edges as rows, changes first; `onPick` is called with the one that the user chooses. */
 export function showTable(edges, chosen, onPick) {

@@ -1,7 +1,7 @@
 // The list of episodes, the newest first.
 
 import { byId, fill, make } from "./dom.js";
-import { OF_CHANGE, counted, moment, whole, withoutLead } from "./words.js";
+import { counted, moment, whole, withoutLead } from "./words.js";
 
 const MOST_EDGES = 3;
 
@@ -29,7 +29,7 @@ function row(episode, chosen, onPick) {
 }
 
 function edgeWords(edges) {
-  const words = edges.slice(0, MOST_EDGES).map(({ source, target, change }) => `${OF_CHANGE[change] ?? change} ${source} – ${target}`);
+  const words = edges.slice(0, MOST_EDGES).map(({ source, target, change }) => `${change} ${source} – ${target}`);
   if (edges.length > MOST_EDGES) words.push(`${edges.length - MOST_EDGES} more`);
   return words.join("; ");
 }

@@ -5,7 +5,7 @@ export function pairId(source, target) {
   return JSON.stringify(source < target ? [source, target] : [target, source]);
 }
 
-/** The graph of a window. Edges have `kind`: kept, gained, lost or turned. */
+/** The graph of a window. Edges have `kind`: kept, added, removed or reversed. */
 export class GraphModel {
   /** @param {object} document the answer of /graph */
   constructor(document) {
@@ -25,7 +25,7 @@ export class GraphModel {
     const found = [];
     for (const edge of this.edges.values()) {
       if (edge.confirmed || noise || edge.kind === "kept") found.push(edge);
-      else if (edge.kind !== "lost") found.push({ ...edge, kind: "kept" });
+      else if (edge.kind !== "removed") found.push({ ...edge, kind: "kept" });
     }
     return found;
   }
@@ -100,13 +100,13 @@ export class GraphModel {
 }
 
 function read(edge) {
-  const strongest = edge.confirmed === "lost" ? edge.before : edge.after;
+  const strongest = edge.confirmed === "removed" ? edge.before : edge.after;
   return {
     ...edge,
     id: pairId(edge.source, edge.target),
     kind: edge.confirmed ?? edge.status,
     confirmed: edge.confirmed !== null,
-    present: edge.status !== "lost" && edge.status !== "absent",
+    present: edge.status !== "removed" && edge.status !== "absent",
     nats: strongest?.nats ?? null,
   };
 }

@@ -7,7 +7,7 @@ export const NEAR_GROWTH = 1.25;
 export function palette() {
   const style = getComputedStyle(document.documentElement);
   const names = [
-    "paper", "panel", "ink", "soft", "rule", "kept", "gained", "lost", "turned", "changed", "target",
+    "paper", "panel", "ink", "soft", "rule", "kept", "added", "removed", "reversed", "changed", "target",
     "node", "node-edge", "near", "raw", "band", "band-strong", "accent", "grid",
   ];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
@@ -75,9 +75,9 @@ function nodeStyle(colours) {
 function edgeStyle(colours) {
   const grown = (base) => (edge) => base * (edge.scratch("_grown") ?? 1);
   const kinds = [
-    ["gained", { "line-style": "solid" }],
-    ["lost", { "line-style": "dashed", "line-dash-pattern": [7, 4] }],
-    ["turned", { "line-style": "dashed", "line-dash-pattern": [12, 3, 2, 3] }],
+    ["added", { "line-style": "solid" }],
+    ["removed", { "line-style": "dashed", "line-dash-pattern": [7, 4] }],
+    ["reversed", { "line-style": "dashed", "line-dash-pattern": [12, 3, 2, 3] }],
   ];
   return [
     {

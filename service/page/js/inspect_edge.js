@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 import { block, facts, fieldList, strengthNote, strengths } from "./parts.js";
-import { OF_CHANGE, certainty, counted, decimal, edgeSentence, pValue, relation, whole } from "./words.js";
+import { certainty, counted, decimal, edgeSentence, pValue, relation, whole } from "./words.js";
 
 const MAX_HISTORY = 12;
 
@@ -62,7 +62,7 @@ function historyBlock({ history, onWindow }) {
   return block(
     "History",
     confirmed.length
-      ? make("ol.history", {}, ...confirmed.slice(0, MAX_HISTORY).map((item) => make("li", {}, windowButton(item.window, onWindow), make("span.pill", { "data-kind": OF_CHANGE[item.change] }, OF_CHANGE[item.change]), make("span.soft", {}, `${decimal(item.before)} → ${decimal(item.after)} nats, p ${pValue(item.p_value)}`))))
+      ? make("ol.history", {}, ...confirmed.slice(0, MAX_HISTORY).map((item) => make("li", {}, windowButton(item.window, onWindow), make("span.pill", { "data-kind": item.change }, item.change), make("span.soft", {}, `${decimal(item.before)} → ${decimal(item.after)} nats, p ${pValue(item.p_value)}`))))
       : make("p.soft", {}, "No change of this relation has been confirmed in the windows that are kept."),
     raw.length ? chanceLine(raw, onWindow) : null,
   );
@@ -70,7 +70,7 @@ function historyBlock({ history, onWindow }) {
 
 function chanceLine(raw, onWindow) {
   const shown = raw.slice(0, MAX_HISTORY);
-  return make("div.chance", {}, make("p.soft.small", {}, `Seen to come, go or turn against the window before in ${counted(raw.length, "window")}, as by chance:`), make("div.chips", {}, ...shown.map((item) => windowButton(item.window, onWindow))));
+  return make("div.chance", {}, make("p.soft.small", {}, `Seen added, removed or reversed against the window before in ${counted(raw.length, "window")}, as by chance:`), make("div.chips", {}, ...shown.map((item) => windowButton(item.window, onWindow))));
 }
 
 function windowButton(index, onWindow) {

@@ -3,7 +3,7 @@
 import { byId, fill, make } from "./dom.js";
 import { counted } from "./words.js";
 
-const KINDS = ["kept", "gained", "lost", "turned"];
+const KINDS = ["kept", "added", "removed", "reversed"];
 
 /** Show the legend of a graph. */
 export function showLegend(model, noise) {

@@ -91,8 +91,8 @@ export class Timeline {
           {},
           { stroke: colour("raw"), width: 1, points: { show: false } },
           {
-            stroke: colour("lost"), fill: colour("lost"), width: 0, paths: uPlot.paths.bars({ size: [0.5, 6, 2] }),
-            points: { show: true, size: 7, width: 0, fill: colour("lost"), filter: (chart) => places(chart.data[2], (value) => value > 0) },
+            stroke: colour("removed"), fill: colour("removed"), width: 0, paths: uPlot.paths.bars({ size: [0.5, 6, 2] }),
+            points: { show: true, size: 7, width: 0, fill: colour("removed"), filter: (chart) => places(chart.data[2], (value) => value > 0) },
           },
         ],
       }),
@@ -103,7 +103,7 @@ export class Timeline {
         series: [
           {},
           { stroke: colour("accent"), width: 1.5, points: { show: false } },
-          { stroke: colour("lost"), width: 1, dash: [5, 4], points: { show: false } },
+          { stroke: colour("removed"), width: 1, dash: [5, 4], points: { show: false } },
         ],
       }),
     ];
@@ -215,7 +215,7 @@ export class Timeline {
       const width = Math.max(2, at((episode.ended_window ?? this.#series.last) + 0.5) - left - devicePixelRatio);
       ctx.fillStyle = this.#colours[episode.episode === this.#episode ? "band-strong" : "band"];
       ctx.fillRect(left, bbox.top, width, bbox.height);
-      ctx.fillStyle = this.#colours.turned;
+      ctx.fillStyle = this.#colours.reversed;
       if (!labelled) continue;
       const outside = left + 30 * devicePixelRatio > bbox.left + bbox.width;
       ctx.textAlign = outside ? "right" : "left";
@@ -244,7 +244,7 @@ export class Timeline {
   /** A line where each episode begins, above the grid. */
   #drawStarts({ ctx, bbox, valToPos }) {
     ctx.save();
-    ctx.fillStyle = this.#colours.turned;
+    ctx.fillStyle = this.#colours.reversed;
     for (const { started_window: start } of this.#episodes) {
       const x = valToPos(start - 0.5, "x", true);
       if (x >= bbox.left && x <= bbox.left + bbox.width) ctx.fillRect(x, bbox.top, devicePixelRatio, bbox.height);
@@ -255,7 +255,7 @@ export class Timeline {
   /** A strip along the top: windows that are a drift, and windows of which nothing is known. */
   #drawLevels(chart) {
     const { ctx, bbox } = chart;
-    const colours = { drift: this.#colours.lost, settling: this.#colours.turned, negligible: this.#colours.turned, learning: this.#colours.raw, undecided: this.#colours.raw };
+    const colours = { drift: this.#colours.removed, settling: this.#colours.reversed, negligible: this.#colours.reversed, learning: this.#colours.raw, undecided: this.#colours.raw };
     const height = STRIP * devicePixelRatio;
     const wide = Math.max(2, chart.valToPos(1, "x", true) - chart.valToPos(0, "x", true));
     ctx.save();

@@ -25,9 +25,6 @@ export const KINDS = {
   marginal: "how often values come",
 };
 
-export const CHANGES = { kept: "kept", gained: "gained", lost: "lost", turned: "turned" };
-export const OF_CHANGE = { added: "gained", removed: "lost", reversed: "turned" };
-
 export function whole(number) {
   return NUMBER.format(number);
 }
@@ -87,9 +84,9 @@ export function edgeSentence(edge) {
   const { source, target } = edge;
   if (edge.confirmed) return confirmedSentence(edge);
   switch (edge.kind) {
-    case "gained": return `In the graph of this window ${source} and ${target} go together; in that of the window before they did not.`;
-    case "lost": return `In the graph of the window before ${source} and ${target} went together; in this one they do not.`;
-    case "turned": return `${source} and ${target} go together as before; the arrow between them points the other way.`;
+    case "added": return `In the graph of this window ${source} and ${target} go together; in that of the window before they did not.`;
+    case "removed": return `In the graph of the window before ${source} and ${target} went together; in this one they do not.`;
+    case "reversed": return `${source} and ${target} go together as before; the arrow between them points the other way.`;
     default: return edge.directed
       ? `${target} depends on ${source}, as before.`
       : `${source} and ${target} go together, as before; the data do not tell which depends on which.`;
@@ -98,8 +95,8 @@ export function edgeSentence(edge) {
 
 function confirmedSentence({ kind, source, target, directed }) {
   switch (kind) {
-    case "gained": return directed ? `${target} now depends on ${source}. Before, it did not.` : `${source} and ${target} now go together. Before, they did not.`;
-    case "lost": return directed ? `${target} no longer depends on ${source}.` : `${source} and ${target} no longer go together.`;
+    case "added": return directed ? `${target} now depends on ${source}. Before, it did not.` : `${source} and ${target} now go together. Before, they did not.`;
+    case "removed": return directed ? `${target} no longer depends on ${source}.` : `${source} and ${target} no longer go together.`;
     default: return `${source} and ${target} still go together, but now ${target} depends on ${source}, not the other way round.`;
   }
 }
