@@ -23,7 +23,7 @@ _COMMANDS: Final = {
     "run": "read event streams for as long as it takes",
     "check": "check settings",
     "checkpoint": "look at the checkpoints of a daemon",
-    "report": "tell of a monitor's drift: words, page, picture, PDF",
+    "report": "tell of a monitor's drift: words, page, picture",
     "replay": "run a monitor over files",
     "calibrate": "tell what a monitor can see on a stream",
     "learn": "learn the graph of a table",

@@ -14,7 +14,7 @@ EXTRAS: Final = {
     "service": ("orjson", "prometheus_client", "pydantic", "starlette", "urllib3", "uvicorn"),
     "kafka": ("confluent_kafka",),
     "redis": ("redis",),
-    "plots": ("matplotlib",),
+    "png": ("resvg_py", "ziafont"),
     "river": ("river",),
 }
 """The packages of each extra, by the names under which they are imported."""

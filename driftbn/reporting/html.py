@@ -2,29 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final
 
+from driftbn.decision.outcome import Association, EdgeChange
 from driftbn.reporting.caveats import event_sentence
 from driftbn.reporting.explanation import Explanation, explain
-from driftbn.reporting.figure import figure_of, scrolling
-from driftbn.reporting.page import bullets, page, section, shown
-from driftbn.reporting.tables import (
-    edge_table,
-    excluded_table,
-    family_table,
-    node_table,
-    numbers,
-    undecided_table,
-)
-from driftbn.reporting.timeline import timeline_of, windows_per_bar
-from driftbn.reporting.words import counted
+from driftbn.reporting.picture import Scene, drawing_of, legend_of, scene_of
+from driftbn.reporting.svg import DARK, LIGHT, STYLE, Drawing
+from driftbn.reporting.timeline import Moment, moments_of, timeline_of, windows_per_bar
+from driftbn.reporting.words import counted, decimal, moment, printable, strength
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
 
 MAX_PICTURES = 40
 """Alarms of a replay that are drawn; a page with more would be slow to open."""
+NARROW_NODES = 16
+"""Nodes that a narrow screen shows at once; of a larger graph it gets what is around changes."""
+
+_NO_NUMBER = "–"  # noqa: RUF001 - a dash, as tables have it
+_PAGE_STYLE: Final = """
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+main{max-width:1080px;margin:0 auto;padding:20px 16px 48px}
+h1{font-size:1.45rem;line-height:1.3;margin:.2em 0 .6em}
+h2{font-size:1.15rem;margin:1.8em 0 .5em}
+h3{font-size:1rem;margin:1.3em 0 .4em}
+h1,h2,h3,p,li,dd{overflow-wrap:anywhere}
+td{overflow-wrap:break-word}
+p{margin:.5em 0}
+.level{display:inline-block;padding:1px 10px;border-radius:99px;border:2px solid var(--soft);
+font-size:.85rem;font-weight:600}
+.level.drift{border-color:var(--removed);color:var(--removed)}
+.level.settling,.level.negligible,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
+.text{max-width:46rem;padding-left:1.2em}
+.text li{margin:.35em 0}
+.soft{color:var(--soft)}
+.panel{background:var(--panel);border:1px solid var(--rule);border-radius:10px;padding:12px;
+margin:.6em 0}
+.wide{overflow-x:auto}
+.narrow,.for-narrow{display:none}
+.narrow{font-size:.85rem}
+section.episode{border-top:1px solid var(--rule);margin-top:1.6em}
+table{border-collapse:collapse;width:100%;font-size:.92rem}
+th,td{text-align:left;vertical-align:top;padding:6px 10px 6px 0;border-bottom:1px solid var(--rule)}
+th{color:var(--soft);font-weight:600}
+dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(135px,1fr));gap:8px 16px;margin:0}
+dt{color:var(--soft);font-size:.82rem}
+dd{margin:0}
+svg{display:block;height:auto}
+.graph,.timeline{max-width:100%;margin:0 auto}
+.legend{display:flex;flex-wrap:wrap;gap:4px 20px;list-style:none;margin:10px 0 0;padding:0;
+font-size:.88rem}
+.legend li{display:flex;align-items:center;gap:8px}
+.legend svg{flex:none}
+@media(max-width:640px){
+h1{font-size:1.2rem}
+.narrow,.for-narrow{display:block}
+.for-wide{display:none}
+table.stack thead{display:none}
+table.stack tr{display:block;border-bottom:1px solid var(--rule);padding:8px 0}
+table.stack td{display:grid;grid-template-columns:6.5rem 1fr;gap:8px;border:0;padding:2px 0;
+overflow-wrap:anywhere}
+table.stack td::before{content:attr(data-name);color:var(--soft)}}
+@media print{.panel{break-inside:avoid}}
+"""
 
 
 def report_to_html(report: WindowReport) -> str:
@@ -81,7 +126,7 @@ def html_of(reports: Sequence[WindowReport]) -> str:
     heading = f"{counted(len(reports), 'window')}, {counted(n_alarms, 'alarm')}"
     if not reports:
         return page("driftbn: replay", [f"<h1>{heading}</h1><p>There is no window yet.</p>"])
-    body = [f"<h1>{heading}</h1>", _timeline(reports)]
+    body = [f"<h1>{heading}</h1>", timeline_panel(moments_of(reports))]
     groups = _episodes(reports)
     if not groups:
         body.append(f"<p>{shown('No window raised an alarm.')}</p>")
@@ -102,16 +147,12 @@ def _words(explanation: Explanation) -> str:
     return bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "")
 
 
-def _timeline(reports: Sequence[WindowReport]) -> str:
-    return timeline_panel(timeline_of(reports), len(reports))
-
-
-def timeline_panel(svg: str, n_windows: int) -> str:
+def timeline_panel(moments: Sequence[Moment], chosen: range = range(0)) -> str:
     """Return a timeline with what is to be known to read it."""
-    size = windows_per_bar(n_windows)
+    size = windows_per_bar(len(moments))
     shared = f" Each bar shows the largest of {size} windows." if size > 1 else ""
     return (
-        f'<div class="panel">{scrolling(svg)}</div>'
+        f'<div class="panel">{_scrolling(timeline_of(moments, chosen))}</div>'
         '<p class="soft">Raw differences between neighbouring windows come by chance as well; an'
         f" alarm (▼) needs a change that a test confirms.{shared}</p>"
     )
@@ -155,3 +196,213 @@ def _alarm(report: WindowReport, drawn: bool) -> str:
         f'<h3 id="window-{report.index}">{shown(explanation.headline)}</h3>'
         f"{_words(explanation)}{picture}"
     )
+
+
+def figure_of(report: WindowReport) -> str:
+    """Return the picture of a report; narrow screens get one that is cut closer."""
+    whole, close = scene_of(report), scene_of(report, NARROW_NODES)
+    if not close.nodes or close == whole:
+        return _figure(whole)
+    wide = f'<div class="for-wide">{_figure(whole)}</div>'
+    return f'{wide}<div class="for-narrow">{_figure(close)}</div>'
+
+
+def _figure(scene: Scene) -> str:
+    note = f'<p class="soft">{shown(scene.note)}</p>' if scene.note else ""
+    if not scene.nodes:
+        return note
+    keys = "".join(f"<li>{_sample(key.line())}{shown(key.text)}</li>" for key in legend_of(scene))
+    legend = f'<ul class="legend">{keys}</ul>'
+    return f'<div class="panel">{_scrolling(drawing_of(scene))}{legend}</div>{note}'
+
+
+def _sample(line: str) -> str:
+    return line and f'<svg width="40" height="12" aria-hidden="true">{line}</svg>'
+
+
+def _scrolling(drawing: Drawing) -> str:
+    """Return a drawing that scrolls where it has no room."""
+    hint = '<p class="soft narrow">A picture wider than the screen moves sideways.</p>'
+    return f'<div class="wide">{drawing.inline()}</div>{hint}'
+
+
+def edge_table(report: WindowReport) -> str:
+    """Return the changes of edges that a test confirms, with strengths before and now."""
+    names = ("Change", "From", "To", "Before", "Now", "Among records equal in", "p-value")
+    rows = [
+        (
+            edge.change.value + ("" if edge.directed else ", direction unknown"),
+            edge.source,
+            edge.target,
+            _strength(edge.before),
+            _strength(edge.after),
+            _given(edge),
+            decimal(edge.p_value),
+        )
+        for edge in report.decision.edges
+    ]
+    return table(names, rows)
+
+
+def _strength(association: Association) -> str:
+    low, high = decimal(association.low), decimal(association.high)
+    return f"{strength(association.nats)}: {decimal(association.nats)} nats ({low} to {high})"
+
+
+def _given(edge: EdgeChange) -> str:
+    return ", ".join(edge.given) or _NO_NUMBER
+
+
+def node_table(report: WindowReport) -> str:
+    """Return the fields that follow another rule."""
+    rows = [
+        (
+            change.name,
+            ", ".join(change.parents) or _NO_NUMBER,
+            f"{strength(change.effect)}: {decimal(change.effect)} nats per record",
+            decimal(change.p_value),
+        )
+        for change in report.decision.node_changes
+    ]
+    return table(("Field", "Among records equal in", "Difference", "p-value"), rows)
+
+
+def numbers(report: WindowReport) -> str:
+    """Return the numbers of a window and of its decision."""
+    decision, cost = report.decision, report.cost
+    pairs = [
+        ("Window", f"{report.index:,}"),
+        ("Records", f"{report.rows:,}"),
+        ("Record numbers", f"{report.first_record:,} to {report.last_record:,}"),
+        ("First event", _NO_NUMBER if report.start is None else moment(report.start)),
+        ("Last event", _NO_NUMBER if report.end is None else moment(report.end)),
+        ("Hamming distance, raw", f"{report.diff.hamming:,}"),
+        ("Hamming distance, confirmed", f"{decision.confirmed_hamming:,}"),
+        ("p-value", decimal(decision.p_value)),
+        ("Level of an alarm", f"{decision.alpha:g}"),
+        ("Windows put together", _NO_NUMBER if decision.scale is None else f"{decision.scale}"),
+        ("Windows of the reference", f"{decision.reference_windows:,}"),
+        ("Regime", f"{decision.regime}"),
+        ("Episode", _NO_NUMBER if decision.episode is None else f"{decision.episode}"),
+        ("Design effect", decimal(decision.design_effect)),
+        ("Tests of the search", f"{cost.n_tests:,} ({'warm' if cost.warm else 'cold'} start)"),
+        ("Weighted cost of the search", f"{cost.weighted:,}"),
+        ("Dependencies in the graph", f"{len(report.dag.edges):,}"),
+        ("Pairs with conflicting directions", f"{len(report.conflicts):,}"),
+    ]
+    if report.audit is not None:
+        pairs.append(("Edges a cold search differs in", f"{report.audit.disagreement:,}"))
+    return facts(pairs)
+
+
+def family_table(report: WindowReport) -> str:
+    """Return the strongest sign in each family of tests."""
+    rows = [
+        (
+            result.family.value,
+            " – ".join(result.fields),  # noqa: RUF001 - a dash between two fields
+            decimal(result.p_value),
+            f"{result.scale}",
+            f"{result.n_tests:,}",
+            decimal(result.design_effect),
+        )
+        for result in report.decision.families
+    ]
+    names = ("Tests", "Strongest sign", "p-value", "Windows", "Number of tests", "Design effect")
+    return table(names, rows)
+
+
+def undecided_table(report: WindowReport) -> str:
+    """Return the pairs of fields that the rows could not decide on."""
+    decision = report.decision
+    rows = [
+        (
+            pair.source,
+            pair.target,
+            "no change would show"
+            if pair.visible_change == float("inf")
+            else f"{decimal(pair.visible_change)} nats ({strength(pair.visible_change)})",
+        )
+        for pair in decision.undecided
+    ]
+    n_more = decision.n_undecided - len(rows)
+    more = f'<p class="soft">And {counted(n_more, "more pair")}.</p>' if n_more > 0 else ""
+    return table(("Field", "Field", "Smallest change that would show"), rows) + more
+
+
+def excluded_table(report: WindowReport) -> str:
+    """Return the columns without part in the graph, with the reason."""
+    same = [(name, f"always says the same as {other}") for name, other in report.twins]
+    twins = {name for name, _ in report.twins}
+    rest = [(name, str(reason)) for name, reason in report.excluded if name not in twins]
+    return table(("Column", "Why"), sorted([*same, *rest]))
+
+
+def shown(text: object) -> str:
+    r"""Return what comes from data as text of a page, whatever it holds.
+
+    Examples
+    --------
+    >>> shown("<b>\n")
+    '&lt;b&gt;\\n'
+    """
+    return escape(printable(str(text)))
+
+
+def _style() -> str:
+    colours = f":root{{color-scheme:light dark;{_variables(LIGHT)}}}"
+    dark = f"@media(prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}"
+    return f"\n{colours}\n{dark}{STYLE}{_PAGE_STYLE}"
+
+
+def _variables(colours: Mapping[str, str]) -> str:
+    return ";".join(f"--{name}:{colour}" for name, colour in colours.items())
+
+
+def page(title: str, body: Iterable[str]) -> str:
+    """Return a whole page that needs nothing else."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f"<title>{shown(title)}</title>\n<style>{_style()}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def bullets(texts: Sequence[str]) -> str:
+    """Return texts as a list; nothing if there are none."""
+    items = "".join(f"<li>{shown(text)}</li>" for text in texts)
+    return f'<ul class="text">{items}</ul>' if items else ""
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of texts, which becomes a list on narrow screens; nothing without rows."""
+    if not rows:
+        return ""
+    head = "".join(f"<th>{shown(name)}</th>" for name in names)
+    lines = []
+    for row in rows:
+        cells = zip(names, row, strict=True)
+        lines.append(
+            "".join(f'<td data-name="{shown(name)}">{shown(cell)}</td>' for name, cell in cells)
+        )
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return (
+        f'<div class="wide"><table class="stack"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """Return names with values."""
+    items = "".join(
+        f"<div><dt>{shown(name)}</dt><dd>{shown(value)}</dd></div>" for name, value in pairs
+    )
+    return f'<dl class="panel">{items}</dl>'
+
+
+def section(heading: str, parts: Iterable[str]) -> str:
+    """Return parts below a heading; nothing if all are empty."""
+    inner = "".join(parts)
+    return f"<h2>{shown(heading)}</h2>{inner}" if inner else ""

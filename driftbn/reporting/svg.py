@@ -1,117 +1,265 @@
-"""The picture of a report: the graph with what changed in it, as inline SVG."""
+"""Drawings in SVG: colours and style, as a part of a page or as a sheet of their own."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Final
 
-from driftbn.reporting.labels import PULL
-from driftbn.reporting.scene import MAX_NODES, Drawing, Line, LineKind, scene_of
-from driftbn.reporting.words import counted, shortened
+from driftbn.reporting.words import printable
 
-if TYPE_CHECKING:
-    from driftbn.report import WindowReport
+Point = tuple[float, float]
 
-_SHRINK = 0.7  # how far a picture may shrink on a narrow screen before it scrolls
-_HEAD = (12.0, 8.0)  # lengths of the arrow heads of confirmed and other lines, in pixels
+FONT: Final = 14.0
+"""Size of letters in pixels, as are all lengths."""
+LIGHT: Final = {
+    "paper": "#fff",
+    "ink": "#1d232a",
+    "soft": "#5a6570",
+    "rule": "#d9dee3",
+    "panel": "#f5f7f9",
+    "kept": "#8b959f",
+    "added": "#00795a",
+    "removed": "#c22f10",
+    "reversed": "#8f5f00",
+    "node": "#fff",
+    "changed": "#6b3fb5",
+    "band": "#fbe8c8",
+    "raw": "#9aa5b1",
+}
+"""Colours on white; what became of an edge has these wherever it is shown."""
+DARK: Final = {
+    "paper": "#14181d",
+    "ink": "#e6eaee",
+    "soft": "#a2adb8",
+    "rule": "#343c45",
+    "panel": "#1c2229",
+    "kept": "#77828d",
+    "added": "#3fd0a3",
+    "removed": "#ff8266",
+    "reversed": "#f0b13f",
+    "node": "#222a32",
+    "changed": "#c3a1ff",
+    "band": "#43371c",
+    "raw": "#66727e",
+}
+"""The same on black."""
+STYLE: Final = """
+svg text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;
+font-size:14px;fill:var(--ink)}
+.node rect{fill:var(--node);stroke:var(--soft)}
+.node text{text-anchor:middle;dominant-baseline:central}
+.node.changed rect{stroke:var(--changed);stroke-width:3}
+.node.aim text{font-weight:700}
+.line path{fill:none;stroke:var(--kept);stroke-width:1.2}
+.line polygon{fill:var(--kept)}
+.line.added path{stroke:var(--added)}
+.line.removed path{stroke:var(--removed);stroke-dasharray:6 4}
+.line.reversed path{stroke:var(--reversed);stroke-dasharray:11 4 2 4}
+.line.added polygon{fill:var(--added)}
+.line.removed polygon{fill:var(--removed)}
+.line.reversed polygon{fill:var(--reversed)}
+g.added,g.removed,g.reversed{opacity:.65}
+g.confirmed{opacity:1}
+.line.confirmed path{stroke-width:3.6}
+svg text.sign{text-anchor:middle;dominant-baseline:central;font-size:13px;paint-order:stroke;
+stroke:var(--panel);stroke-width:4px;stroke-linejoin:round}
+svg text.sign.confirmed{font-weight:700}
+svg text.added{fill:var(--added)}
+svg text.removed{fill:var(--removed)}
+svg text.reversed{fill:var(--reversed)}
+.timeline text{font-size:13px;fill:var(--soft)}
+.timeline text.scale{text-anchor:end;dominant-baseline:central}
+.timeline text.tick{text-anchor:middle}
+.timeline text.tick.name{text-anchor:end}
+.timeline text.episode{fill:var(--reversed);font-weight:600}
+.timeline .strip{fill:var(--ink)}
+.axis{stroke:var(--soft);fill:none}
+.grid{stroke:var(--rule);fill:none;stroke-dasharray:2 4}
+.bar.raw{fill:var(--raw)}
+.bar.confirmed{fill:var(--removed)}
+rect.episode{fill:var(--band)}
+rect.chosen{fill:none;stroke:var(--reversed);stroke-width:1.5}
+path.alarm{fill:var(--removed)}
+"""
+"""How drawings look; the colours are variables of the page."""
+
+_SHEET_STYLE: Final = """
+svg text{font-family:"DejaVu Sans",sans-serif}
+.paper{fill:var(--paper)}
+.panel{fill:var(--panel);stroke:var(--rule)}
+svg text.heading{font-size:21px;font-weight:700}
+svg text.soft{fill:var(--soft)}
+"""
+_HEADING: Final = 21.0
+_MARGIN, _PAD = 28.0, 14.0
+_MIN_WIDTH: Final = 960.0
+_LINE: Final = 1.45  # height of a line of text over the size of its letters
+_SHRINK: Final = 0.7  # how far a drawing may shrink on a narrow screen before it scrolls
+_NARROW: Final = frozenset("iljtfrI.,:;'|!()[]{} ")
 
 
 @dataclass(frozen=True)
-class Picture:
-    """What is drawn of a report.
+class Drawing:
+    """A drawing.
 
     Parameters
     ----------
-    svg
-        The drawing; empty if there is none.
-    note
-        What is left out of it, or why there is none; empty if all is drawn.
-    kinds
-        The kinds of lines in it, each with whether it is confirmed.
-    marks
-        The marks at names in it.
+    kind
+        Its class in the style sheet.
+    title
+        What it shows, for those who do not see it.
+    width, height
+        Its size.
+    body
+        Its elements.
     """
 
-    svg: str
-    note: str = ""
-    kinds: frozenset[tuple[LineKind, bool]] = frozenset()
-    marks: frozenset[str] = frozenset()
+    kind: str
+    title: str
+    width: float
+    height: float
+    body: str
 
-
-def picture_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Picture:
-    """Draw the graph of a report with its confirmed changes and its raw differences.
-
-    Parameters
-    ----------
-    report
-        What to draw.
-    max_nodes
-        Of a graph with more nodes, so many around confirmed changes are drawn.
-    """
-    scene = scene_of(report, max_nodes)
-    if not scene.nodes:
-        return Picture("", scene.note)
-    return Picture(_svg(Drawing(scene)), scene.note, scene.kinds, scene.marks)
-
-
-def _svg(drawing: Drawing) -> str:
-    lines = drawing.scene.lines
-    parts = [_line(drawing, line) for line in lines]
-    parts += [_node(drawing, node) for node in drawing.labels]
-    parts += [
-        f'<text class="sign {_classes(line)}" x="{x:.1f}" y="{y:.1f}">{text}</text>'
-        for line, text, (x, y) in drawing.signs()
-    ]
-    changes = counted(sum(line.confirmed for line in lines), "confirmed change")
-    title = f"Graph of {counted(len(drawing.labels), 'field')} with {changes}"
-    width, height = drawing.width, drawing.height
-    return (
-        f'<svg class="graph" role="img" viewBox="0 0 {width:.1f} {height:.1f}"'
-        f' style="width:{width:.0f}px;min-width:{_SHRINK * width:.0f}px">'
-        f"<title>{title}</title>{''.join(parts)}</svg>"
-    )
-
-
-def _line(drawing: Drawing, line: Line) -> str:
-    points = drawing.route(line)
-    head = ""
-    if line.directed:
-        (x, y), size = points[-1], _HEAD[0 if line.confirmed else 1]
-        base = y - size if y > points[-2][1] else y + size
-        points[-1] = (x, base)
-        half = 0.42 * size
-        corners = f"{x:.1f},{y:.1f} {x - half:.1f},{base:.1f} {x + half:.1f},{base:.1f}"
-        head = f'<polygon points="{corners}"/>'
-    path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
-    for a, b in pairwise(points):
-        pull = PULL * (b[1] - a[1])
-        path.append(
-            f"C{a[0]:.1f} {a[1] + pull:.1f} {b[0]:.1f} {b[1] - pull:.1f} {b[0]:.1f} {b[1]:.1f}"
+    def inline(self) -> str:
+        """Return it as a part of a page that has the style."""
+        return (
+            f'<svg class="{self.kind}" role="img" viewBox="0 0 {self.width:.1f} {self.height:.1f}"'
+            f' style="width:{self.width:.0f}px;min-width:{_SHRINK * self.width:.0f}px">'
+            f"<title>{escape(self.title)}</title>{self.body}</svg>"
         )
-    source, target = (escape(shortened(name)) for name in line.edge)
-    arrow = "→" if line.directed else "–"  # noqa: RUF001 - a dash for a line without a head
-    title = f"<title>{source} {arrow} {target}: {_said(line)}</title>"
-    return f'<g class="{_classes(line)}">{title}<path d="{"".join(path)}"/>{head}</g>'
+
+    def document(self) -> str:
+        """Return it as a file of its own; it must hold its style."""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}"'
+            f' height="{self.height:.0f}">{self.body}</svg>'
+        )
 
 
-def _node(drawing: Drawing, node: str) -> str:
-    box, scene = drawing.box(node), drawing.scene
-    classes = "node" + " changed" * (node in scene.changed) + " aim" * (node == scene.target)
-    return (
-        f'<g class="{classes}"><title>{escape(shortened(node))}</title>'
-        f'<rect x="{box.x - box.width / 2:.1f}" y="{box.y - box.height / 2:.1f}"'
-        f' width="{box.width:.1f}" height="{box.height:.0f}" rx="7"/>'
-        f'<text x="{box.x:.1f}" y="{box.y:.1f}">{escape(drawing.labels[node])}</text></g>'
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend: the classes of a line, or none, and what it means."""
+
+    classes: str
+    text: str
+
+    def line(self) -> str:
+        """Return the sample of the line, 40 by 12."""
+        return f'<g class="{self.classes}"><path d="M0 6H40"/></g>' if self.classes else ""
+
+
+def sheet(
+    heading: str, texts: Iterable[str], parts: Iterable[Drawing], legend: Sequence[Key] = ()
+) -> Drawing:
+    """Return texts and drawings in light colours as one that needs no page.
+
+    Parameters
+    ----------
+    heading, texts
+        What stands above the drawings; empty ones are left out.
+    parts
+        The drawings, below each other.
+    legend
+        What stands below the first of them.
+
+    Examples
+    --------
+    >>> "a &lt;b&gt;" in sheet("a <b>", (), ()).document()
+    True
+    """
+    drawings = list(parts)
+    width = max([_MIN_WIDTH, *(part.width + 2 * _PAD for part in drawings)])
+    body, y = [], _MARGIN
+    for text, size, kind in ((heading, _HEADING, "heading"), *((t, FONT, "") for t in texts)):
+        for line in _wrapped(text, width * FONT / size):
+            y += _LINE * size
+            body.append(f'<text class="{kind}" x="{_MARGIN}" y="{y:.1f}">{escape(line)}</text>')
+    for number, part in enumerate(drawings):
+        keys = list(_rows(legend, width)) if number == 0 else []
+        tall = part.height + 2 * _PAD + 1.6 * FONT * len(keys)
+        y += _PAD
+        body.append(_panel(y, width, tall))
+        body.append(_nested(part, _MARGIN + (width - part.width) / 2, y + _PAD))
+        y += _PAD + part.height
+        for row in keys:
+            y += 1.6 * FONT
+            body += [_key(key, _MARGIN + _PAD + x, y) for key, x in row]
+        y += _PAD
+    style = f"<style>{_in_light(STYLE + _SHEET_STYLE)}</style>"
+    paper = '<rect class="paper" width="100%" height="100%"/>'
+    return Drawing(
+        "sheet", heading, width + 2 * _MARGIN, y + _MARGIN, "".join([style, paper, *body])
     )
 
 
-def _classes(line: Line) -> str:
-    return f"line {line.kind.value}{' confirmed' if line.confirmed else ''}"
+def _in_light(style: str) -> str:
+    """Put the colours in: not everything that draws SVG knows variables."""
+    return re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], style)
 
 
-def _said(line: Line) -> str:
-    if line.kind is LineKind.KEPT:
-        return "kept"
-    return f"{line.kind.value}, {'confirmed' if line.confirmed else 'not confirmed'}"
+def _panel(y: float, width: float, height: float) -> str:
+    return (
+        f'<rect class="panel" x="{_MARGIN}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+        ' rx="10"/>'
+    )
+
+
+def _nested(part: Drawing, x: float, y: float) -> str:
+    return (
+        f'<svg class="{part.kind}" x="{x:.1f}" y="{y:.1f}" width="{part.width:.1f}"'
+        f' height="{part.height:.1f}">{part.body}</svg>'
+    )
+
+
+def _key(key: Key, x: float, y: float) -> str:
+    shift = 48 if key.classes else 0
+    return (
+        f'<g transform="translate({x:.1f} {y - 10:.1f})">{key.line()}'
+        f'<text class="soft" x="{shift}" y="10">{escape(key.text)}</text></g>'
+    )
+
+
+def _rows(keys: Iterable[Key], width: float) -> Iterator[list[tuple[Key, float]]]:
+    """Put keys side by side, in as many rows as they need."""
+    row: list[tuple[Key, float]] = []
+    x = 0.0
+    for key in keys:
+        wide = text_width(key.text) + (48 if key.classes else 0)
+        if row and x + wide > width - 2 * _PAD:
+            yield row
+            row, x = [], 0.0
+        row.append((key, x))
+        x += wide + 24
+    if row:
+        yield row
+
+
+def _wrapped(text: str, width: float) -> Iterator[str]:
+    line = ""
+    for word in printable(text).split():
+        longer = f"{line} {word}".lstrip()
+        if line and text_width(longer) > width:
+            yield line
+            longer = word
+        line = longer
+    if line:
+        yield line
+
+
+def text_width(text: str) -> float:
+    """Return about how wide a text is; no font is known here."""
+    return FONT * sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> float:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.05
+    if character in _NARROW:
+        return 0.38
+    if character in "MWmw@%—…":
+        return 0.95
+    return 0.72 if character.isupper() else 0.6

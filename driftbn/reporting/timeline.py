@@ -1,11 +1,12 @@
-"""The timeline of many reports: raw and confirmed differences by window, as inline SVG."""
+"""The timeline of many reports: raw and confirmed differences by window."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from driftbn.reporting.svg import Drawing
 from driftbn.reporting.words import counted
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ MAX_BARS = 240
 _WIDTH, _LEFT, _RIGHT = 960.0, 44.0, 12.0  # pixels, as are all lengths below
 _TOP, _RAW, _GAP, _CONFIRMED, _BOTTOM = 40.0, 110.0, 44.0, 70.0, 30.0
 _HEIGHT = _TOP + _RAW + _GAP + _CONFIRMED + _BOTTOM
-_MIN_WIDTH = 640.0
 _N_TICKS = 6
 _AXIS_NAME = 75.0  # room for the name of the axis after the last tick
 
@@ -103,31 +103,23 @@ class Bar:
         return f"window {first:,}" if first == last else f"windows {first:,} to {last:,}"
 
 
-def timeline_of(reports: Sequence[WindowReport]) -> str:
+def moments_of(reports: Iterable[WindowReport]) -> list[Moment]:
+    """Return windows as a timeline shows them; alarms lead to what the page says of them."""
+    return [
+        Moment(
+            report.index,
+            report.diff.hamming,
+            report.decision.confirmed_hamming,
+            report.decision.drift,
+            report.decision.episode,
+            f"#window-{report.index}",
+        )
+        for report in reports
+    ]
+
+
+def timeline_of(moments: Sequence[Moment], chosen: range = range(0)) -> Drawing:
     """Draw raw and confirmed Hamming distances by window, with alarms and episodes marked.
-
-    Parameters
-    ----------
-    reports
-        At least one, in the order of the stream.
-    """
-    return timeline_svg(
-        [
-            Moment(
-                report.index,
-                report.diff.hamming,
-                report.decision.confirmed_hamming,
-                report.decision.drift,
-                report.decision.episode,
-                f"#window-{report.index}",
-            )
-            for report in reports
-        ]
-    )
-
-
-def timeline_svg(moments: Sequence[Moment], chosen: range = range(0)) -> str:
-    """Draw the same of windows as a history has them.
 
     Parameters
     ----------
@@ -138,8 +130,9 @@ def timeline_svg(moments: Sequence[Moment], chosen: range = range(0)) -> str:
 
     Examples
     --------
-    >>> timeline_svg([Moment(0, 3, 0), Moment(1, 8, 1, alarm=True)]).count('class="alarm"')
-    1
+    >>> drawing = timeline_of([Moment(0, 3, 0), Moment(1, 8, 1, alarm=True)])
+    >>> drawing.title, drawing.body.count('class="alarm"')
+    ('2 windows, 1 alarm', 1)
     """
     bars = bars_of(moments)
     parts = [
@@ -152,11 +145,7 @@ def timeline_svg(moments: Sequence[Moment], chosen: range = range(0)) -> str:
     ]
     n_alarms = sum(moment.alarm for moment in moments)
     title = f"{counted(len(moments), 'window')}, {counted(n_alarms, 'alarm')}"
-    return (
-        f'<svg class="timeline" role="img" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}"'
-        f' style="width:100%;min-width:{_MIN_WIDTH:.0f}px"><title>{title}</title>'
-        f"{''.join(parts)}</svg>"
-    )
+    return Drawing("timeline", title, _WIDTH, _HEIGHT, "".join(parts))
 
 
 def bars_of(moments: Sequence[Moment]) -> list[Bar]:
@@ -169,15 +158,6 @@ def bars_of(moments: Sequence[Moment]) -> list[Bar]:
     """
     size = windows_per_bar(len(moments))
     return [Bar(moments[i : i + size]) for i in range(0, len(moments), size)]
-
-
-def places_in(bars: Sequence[Bar], chosen: range) -> list[int]:
-    """Return the places of the bars that hold one of the windows."""
-    return [
-        place
-        for place, bar in enumerate(bars)
-        if any(moment.index in chosen for moment in bar.moments)
-    ]
 
 
 def windows_per_bar(n_windows: int) -> int:
@@ -241,7 +221,7 @@ def _episode_bands(bars: list[Bar]) -> Iterator[str]:
 
 
 def _frame(bars: list[Bar], chosen: range) -> Iterator[str]:
-    places = places_in(bars, chosen)
+    places = [i for i, bar in enumerate(bars) if any(m.index in chosen for m in bar.moments)]
     if places:
         step = _step(bars)
         x, width = _LEFT + places[0] * step, (places[-1] - places[0] + 1) * step

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,14 @@ from driftbn.diff import StructureDiff, compare, shd
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import extend_to_dag
 from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.reporting.picture import picture_of, scene_of_graphs
+from driftbn.reporting.svg import Drawing
 from service.errors import ExitCode, UsageError, blamed_on
 from service.graphs import is_graph, read_graph
 from service.learned import LearnedFile, learn_source
 from service.options import LearnOptions, add_learning_options
 from service.output import note, write_lines, write_picture, write_text
+from service.png import png_renderer
 from service.tables import STDIN, Source, read_source
 from service.text import Line, Style, directed_edges, edge_text, printable, shown
 
@@ -42,6 +44,15 @@ class _Comparison:
     @property
     def differs(self) -> bool:
         return self.diff != StructureDiff()
+
+    @property
+    def title(self) -> str:
+        return " -> ".join(self.names)
+
+    @property
+    def summary(self) -> str:
+        parts = ", ".join(f"{len(getattr(self.diff, kind))} {kind}" for kind in _KINDS)
+        return f"Hamming distance {self.diff.hamming}: {parts}"
 
     def edges(self, kind: str) -> list[tuple[Edge, bool]]:
         """Return the edges of one kind of change, and whether each is directed."""
@@ -85,12 +96,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("only one of the two can come from standard input")
     if arguments.png == STDIN:
         raise UsageError("--png needs a file; standard output carries the changes")
-    options = LearnOptions.from_arguments(arguments)
-    comparison = _compared(arguments, options)
-    if arguments.png is not None:
-        drawing = importlib.import_module("driftbn.drawing")
-        picture = drawing.draw_diff(comparison.previous, comparison.current)
-        write_picture(picture, arguments.png)
+    render = None if arguments.png is None else png_renderer()
+    comparison = _compared(arguments, LearnOptions.from_arguments(arguments))
+    if render is not None:
+        write_picture(render(_picture(comparison)), arguments.png)
     if arguments.json:
         write_text(json.dumps(_document(comparison), indent=1) + "\n", arguments.output)
     else:
@@ -158,6 +167,11 @@ def _dags(previous: Dag | Pdag, current: Dag | Pdag) -> tuple[Dag, Dag]:
     return first, extend_to_dag(current, anchor)
 
 
+def _picture(comparison: _Comparison) -> Drawing:
+    scene = scene_of_graphs(comparison.previous, comparison.current)
+    return picture_of(comparison.title, [comparison.summary], scene)
+
+
 def _lines(comparison: _Comparison, *, quiet: bool) -> list[Line]:
     diff = comparison.diff
     lines = [Line(f"node added {shown(name)}", Style.ADDED) for name in diff.nodes_added]
@@ -168,13 +182,11 @@ def _lines(comparison: _Comparison, *, quiet: bool) -> list[Line]:
             lines.append(Line(f"{kind} {edge_text(edge, directed)}", style))
     if quiet:
         return lines
-    before, now = map(printable, comparison.names)
-    parts = ", ".join(f"{len(getattr(diff, kind))} {kind}" for kind in _KINDS)
     numbers = comparison.hamming
     return [
-        Line(f"{before} -> {now}", Style.HEAD),
+        Line(printable(comparison.title), Style.HEAD),
         *lines,
-        Line(f"Hamming distance {diff.hamming}: {parts}", Style.HEAD),
+        Line(comparison.summary, Style.HEAD),
         Line(
             f"as classes {numbers['cpdag']}, as DAGs {numbers['dag']},"
             f" skeleton {numbers['skeleton']}, contradictions {numbers['contradictions']}",

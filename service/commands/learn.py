@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
+from typing import Any
 
 from driftbn.errors import DataError, UnknownVariableError
-from driftbn.formats import write_bif, write_dot, write_xmlbif
+from driftbn.formats import write_bif, write_dot
 from driftbn.learning import Overrun
 from driftbn.parameters import ParameterMethod, check_sample_size
+from driftbn.reporting.picture import picture_of, scene_of_graph
+from driftbn.reporting.svg import Drawing
 from service.errors import UsageError, blamed_on
 from service.learned import LearnedFile, fitted_network, learn_source, learned_document
 from service.options import LearnOptions, add_learning_options
 from service.output import note, write_lines, write_picture, write_text
+from service.png import png_renderer
 from service.tables import read_source
 from service.text import Line, Style, edge_text, printable, shown
 
-FORMATS = ("text", "json", "dot", "bif", "xmlbif", "png")
+FORMATS = ("text", "json", "dot", "bif", "png")
 
 _OVERRUNS = {
     Overrun.DEADLINE: "the deadline was reached",
@@ -45,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--bdeu",
         type=float,
         metavar="SIZE",
-        help="bif and xmlbif: smooth probabilities with a prior worth so many rows",
+        help="bif: smooth probabilities with a prior worth so many rows",
     )
     output.add_argument("--quiet", action="store_true", help="text: only the edges")
     parser.set_defaults(run=run)
@@ -54,6 +57,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out and return its exit code."""
     _check(arguments)
+    render = png_renderer() if arguments.format == "png" else None
     options = LearnOptions.from_arguments(arguments)
     learned = learn_source(read_source(arguments.file), options)
     blanket = None if arguments.target is None else _blanket(learned, arguments.target)
@@ -62,12 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
             write_lines(_lines(learned, arguments, blanket), arguments.output)
         case "json":
             document = learned_document(learned, options)
-            if blanket is not None:
-                document["target"] = arguments.target
-                document["markov_blanket"] = list(blanket)
+            document |= _blanket_document(arguments.target, blanket)
             write_text(json.dumps(document, indent=1) + "\n", arguments.output)
-        case _:
-            _write_graph(learned, arguments)
+        case "dot":
+            write_text(write_dot(learned.structure.graph), arguments.output)
+        case "bif":
+            write_text(_bif(learned, arguments.bdeu), arguments.output)
+    if render is not None:
+        write_picture(render(_picture(learned)), arguments.output)
     if arguments.format != "text":
         for line in _warnings(learned):
             note(line.text)
@@ -78,25 +84,20 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.target is not None and arguments.format not in ("text", "json"):
         raise UsageError("--target goes with --format text or json only")
     if arguments.bdeu is not None:
-        if arguments.format not in ("bif", "xmlbif"):
-            raise UsageError("--bdeu goes with --format bif or xmlbif only")
+        if arguments.format != "bif":
+            raise UsageError("--bdeu goes with --format bif only")
         check_sample_size(arguments.bdeu)
 
 
-def _write_graph(learned: LearnedFile, arguments: argparse.Namespace) -> None:
-    graph = learned.structure.graph
-    if arguments.format == "png":
-        drawing = importlib.import_module("driftbn.drawing")
-        write_picture(drawing.draw_graph(graph, title=learned.name), arguments.output)
-    elif arguments.format == "dot":
-        write_text(write_dot(graph), arguments.output)
-    else:
-        bdeu = arguments.bdeu
-        method = ParameterMethod.MAXIMUM_LIKELIHOOD if bdeu is None else ParameterMethod.BDEU
-        network = fitted_network(learned, method, bdeu or 1.0)
-        with blamed_on(learned.name):
-            text = write_bif(network) if arguments.format == "bif" else write_xmlbif(network)
-        write_text(text, arguments.output)
+def _picture(learned: LearnedFile) -> Drawing:
+    return picture_of(_headline(learned).text, (), scene_of_graph(learned.structure.graph))
+
+
+def _bif(learned: LearnedFile, bdeu: float | None) -> str:
+    method = ParameterMethod.MAXIMUM_LIKELIHOOD if bdeu is None else ParameterMethod.BDEU
+    network = fitted_network(learned, method, bdeu or 1.0)
+    with blamed_on(learned.name):
+        return write_bif(network)
 
 
 def _blanket(learned: LearnedFile, target: str) -> tuple[str, ...]:
@@ -108,6 +109,10 @@ def _blanket(learned: LearnedFile, target: str) -> tuple[str, ...]:
         if target not in learned.table.schema:
             raise UnknownVariableError(target, learned.table.schema.names)
         return tuple(sorted(learned.structure.dag.markov_blanket(target)))
+
+
+def _blanket_document(target: str, blanket: tuple[str, ...] | None) -> dict[str, Any]:
+    return {} if blanket is None else {"target": target, "markov_blanket": list(blanket)}
 
 
 def _lines(

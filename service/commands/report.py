@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 
 from driftbn.config import check_integer
 from service.errors import UsageError
-from service.optional_parts import naming_the_extra
 from service.output import write_lines, write_text
+from service.png import png_renderer
 from service.reports.choosing import DEFAULT_LAST, Request
-from service.reports.page import html_of
+from service.reports.page import chat_picture_of, html_of
 from service.reports.saving import check_names, save
-from service.reports.story import Story, story_of
+from service.reports.story import story_of
 from service.reports.words import document_of, lines_of
 from service.settings import load_settings, settings_path
 from service.store import Store
@@ -33,7 +31,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description=(
             "Tell what the history of a daemon has on a monitor: what changed, since when and how"
             " sure it is, with a picture and a time line. The daemon may run meanwhile: nothing is"
-            " locked or changed. Without --html, --png or --pdf the words go to standard output."
+            " locked or changed. Without --html or --png the words go to standard output."
         ),
     )
     parser.add_argument("--monitor", metavar="NAME", required=True, help="the monitor")
@@ -61,9 +59,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="windows of the time line (%(default)s)",
     )
     output = parser.add_argument_group("output, - for standard output")
-    output.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
+    output.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page that needs nothing else; a browser prints it to PDF",
+    )
     output.add_argument("--png", metavar="FILE", help="write a picture for a chat message")
-    output.add_argument("--pdf", metavar="FILE", help="write a document for a post-mortem")
     output.add_argument("--json", action="store_true", help="write a JSON object instead of words")
     parser.set_defaults(run=run)
 
@@ -81,14 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         If there is no such monitor, key, window or episode.
     """
     _check(arguments)
-    pictures = _pictures() if arguments.png is not None or arguments.pdf is not None else None
+    render = None if arguments.png is None else png_renderer()
     with Store(_history(arguments), read_only=True) as store:
         story = story_of(store, _request(arguments))
     outputs = []
     if arguments.html is not None:
         outputs.append((arguments.html, _encoded(html_of(story))))
-    if pictures is not None:
-        outputs += _drawn(arguments, story, pictures)
+    if render is not None:
+        outputs.append((arguments.png, render(chat_picture_of(story))))
     save(outputs)
     if arguments.json:
         write_text(json.dumps(document_of(story)) + "\n", None)
@@ -102,9 +103,9 @@ def _check(arguments: argparse.Namespace) -> None:
     for name in ("window", "episode"):
         if getattr(arguments, name) is not None:
             check_integer(name, getattr(arguments, name), 0, _LARGEST)
-    names = [name for name in (arguments.html, arguments.png, arguments.pdf) if name is not None]
+    names = [name for name in (arguments.html, arguments.png) if name is not None]
     check_names([*names, *([STDIN] if arguments.json else [])])
-    if STDIN in (arguments.png, arguments.pdf) and sys.stdout.isatty():
+    if arguments.png == STDIN and sys.stdout.isatty():
         raise UsageError("a picture cannot go to a terminal; give a file")
 
 
@@ -121,22 +122,5 @@ def _history(arguments: argparse.Namespace) -> Path:
     return load_settings(path, os.environ).history_path
 
 
-def _drawn(
-    arguments: argparse.Namespace, story: Story, pictures: ModuleType
-) -> list[tuple[str, bytes]]:
-    found = []
-    if arguments.png is not None:
-        found.append((arguments.png, pictures.png_of(story)))
-    if arguments.pdf is not None:
-        found.append((arguments.pdf, pictures.pdf_of(story)))
-    return found
-
-
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
-
-
-def _pictures() -> ModuleType:
-    """Import what draws, before anything is read."""
-    with naming_the_extra("drawing"):
-        return importlib.import_module("service.reports.pictures")

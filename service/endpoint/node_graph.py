@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from driftbn.reporting.svg import LIGHT
 from driftbn.reporting.words import decimal, strength
 from service.endpoint.changed_graph import ChangedEdge, ChangedGraph, ChangedNode, EdgeStatus
 
-COLORS = {
-    EdgeStatus.KEPT: "#8e8e8e",
-    EdgeStatus.ADDED: "#1f78c1",
-    EdgeStatus.REMOVED: "#e0752d",
-    EdgeStatus.REVERSED: "#8f3bb8",
-    EdgeStatus.ABSENT: "#8e8e8e",
-}
-"""Colours that people with any kind of colour vision tell apart."""
-CHANGED_COLOR = "#cca300"
-"""Of a field that follows another rule."""
-
 _ARCS = (EdgeStatus.KEPT, EdgeStatus.ADDED, EdgeStatus.REMOVED, EdgeStatus.REVERSED)
+COLORS = {status: LIGHT[status.value] for status in _ARCS} | {EdgeStatus.ABSENT: LIGHT["kept"]}
+"""As on the page and in every picture."""
 _THIN, _CONFIRMED, _STRONGEST = 1.0, 3.0, 8.0  # pixels
 _STRONG_NATS = 0.3  # very strong: as thick as it gets
 _DASHES = "4 3"
@@ -50,7 +42,7 @@ def _node_row(node: ChangedNode, edges: list[ChangedEdge]) -> dict[str, Any]:
         "subtitle": _subtitle(node),
         "mainstat": f"{len(edges)} edges" if len(edges) != 1 else "1 edge",
         "secondarystat": f"{n_confirmed} changed" if n_confirmed else "",
-        "color": CHANGED_COLOR if node.changed is not None else COLORS[EdgeStatus.KEPT],
+        "color": LIGHT["changed"] if node.changed is not None else COLORS[EdgeStatus.KEPT],
     }
     shown = [edge.shown_status for edge in edges]
     for status in _ARCS:

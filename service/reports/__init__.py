@@ -1,1 +1,1 @@
-"""A monitor's history told for a chat message or a post-mortem: words, page, picture, PDF."""
+"""A monitor's history told for a chat message or a post-mortem: words, page, picture."""

@@ -1,21 +1,29 @@
-"""A report on a monitor as a page that needs nothing else."""
+"""A report on a monitor as a page that needs nothing else, and as one picture."""
 
 from __future__ import annotations
 
-from driftbn.reporting.figure import figure_of
-from driftbn.reporting.html import timeline_panel
-from driftbn.reporting.page import bullets, page, section, shown, table
-from driftbn.reporting.tables import (
+from driftbn.reporting.html import (
+    bullets,
     edge_table,
     excluded_table,
     family_table,
+    figure_of,
     node_table,
     numbers,
+    page,
+    section,
+    shown,
+    table,
+    timeline_panel,
     undecided_table,
 )
-from driftbn.reporting.timeline import timeline_svg
+from driftbn.reporting.picture import picture_of, scene_of
+from driftbn.reporting.svg import Drawing
+from driftbn.reporting.timeline import timeline_of
 from service.reports.story import Story
 from service.reports.words import episode_windows, more_episodes
+
+_MAX_SENTENCES = 3  # of those on changes that a picture has room for
 
 
 def html_of(story: Story) -> str:
@@ -32,7 +40,7 @@ def html_of(story: Story) -> str:
         section("What changed" if story.episode else "What is known", [bullets(story.changes)]),
         section("What to do", [bullets(story.advice)]),
         section("Picture", [_drawn(story), figure_of(report)]),
-        section("Time line", [_time_line(story)]),
+        section("Time line", [timeline_panel(story.moments, story.chosen)]),
         section("Changed dependencies", [edge_table(report)]),
         section("Changed fields", [node_table(report)]),
         section("How it was found", [bullets(story.found)]),
@@ -42,6 +50,20 @@ def html_of(story: Story) -> str:
         section("Left out", [excluded_table(report)]),
     ]
     return page(f"driftbn: {story.name}, {story.subject}", body)
+
+
+def chat_picture_of(story: Story) -> Drawing:
+    """Return the picture for a chat message: words in short, graph, legend and time line."""
+    return picture_of(
+        story.headline,
+        (_name(story), *story.context, *story.changes[:_MAX_SENTENCES]),
+        scene_of(story.report),
+        timeline_of(story.moments, story.chosen),
+    )
+
+
+def _name(story: Story) -> str:
+    return f"{story.name}, {story.subject}: {story.state}"
 
 
 def _badge(story: Story) -> str:
@@ -63,11 +85,6 @@ def _of_window(story: Story) -> str:
     if story.episode is None:
         return ""
     return f'<p class="soft">Of window {story.report.index:,}, which names the change.</p>'
-
-
-def _time_line(story: Story) -> str:
-    svg = timeline_svg(story.moments, story.chosen)
-    return timeline_panel(svg, len(story.windows))
 
 
 def _episode_table(story: Story) -> str:

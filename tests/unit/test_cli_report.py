@@ -35,13 +35,15 @@ from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
+from driftbn.reporting.svg import LIGHT
 from service.cli import ExitCode, main
 from service.cloud_events import EventState, publication_of
 from service.events import Publication
-from service.reports.canvas import Pen, fitted, width_of, wrapped
-from service.reports.chat_picture import HEIGHT, WIDTH
-from service.reports.graph_picture import drawing_for
+from service.png import MAX_PIXELS
+from service.reports.choosing import Request
+from service.reports.page import chat_picture_of
 from service.reports.reading import report_from_dict
+from service.reports.story import story_of
 from service.store import Store, StoreError
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
@@ -351,7 +353,7 @@ def test_settings_name_the_history(
     assert main(["report", "--monitor", "orders", "--config", absent]) == ExitCode.CONFIG
 
 
-# --- Page, picture, document ---
+# --- Page and picture ---
 
 
 def test_page_needs_nothing_else_and_shows_words_picture_time_line_and_tables(
@@ -384,39 +386,36 @@ def test_all_outputs_come_of_one_call_and_are_the_same_each_time(
 ) -> None:
     contents = []
     for name in ("one", "two"):
-        paths = [tmp_path / f"{name}.{kind}" for kind in ("html", "png", "pdf")]
+        paths = [tmp_path / f"{name}.{kind}" for kind in ("html", "png")]
         words = [word for path in paths for word in (f"--{path.suffix[1:]}", path)]
         assert run(history, *words).code == ExitCode.OK
         contents.append([path.read_bytes() for path in paths])
     assert contents[0] == contents[1]
-    assert len(list(tmp_path.iterdir())) == 6
-    _, png, pdf = contents[0]
-    assert struct.unpack(">II", png[16:24]) == (WIDTH, HEIGHT)
+    assert len(list(tmp_path.iterdir())) == 4
+    png = contents[0][1]
+    assert png.startswith(b"\x89PNG")
     assert b"tEXt" not in png
     assert b"tIME" not in png
-    assert pdf.startswith(b"%PDF")
-    assert b"Date" not in pdf
-    assert len(re.findall(rb"/Type /Page\b", pdf)) in (1, 2)
 
 
-def test_picture_shows_the_colours_of_what_changed(run: Run, history: Path, tmp_path: Path) -> None:
-    image = pytest.importorskip("matplotlib.image")
-    shares = {}
-    for window in (2, ALARM):
-        path = tmp_path / f"{window}.png"
-        assert run(history, "--window", window, "--png", path).code == ExitCode.OK
-        pixels = (image.imread(path)[:600, :, :3] * 255).round().astype(int)
-        removed = (pixels == (0xC2, 0x2F, 0x10)).all(axis=2)
-        shares[window] = int(removed.sum())
-    assert shares[2] == 0
-    assert shares[ALARM] > 100
+def test_picture_shows_the_colours_of_what_changed(run: Run, history: Path) -> None:
+    with Store(history, read_only=True) as store:
+        calm, drift = (
+            chat_picture_of(story_of(store, Request("orders", window=window)))
+            for window in (2, ALARM)
+        )
+    assert 'class="line removed confirmed"' not in calm.body
+    assert 'class="line removed confirmed"' in drift.body
+    assert f".line.removed path{{stroke:{LIGHT['removed']}" in drift.body
+    assert "was removed" in drift.body
+    assert 'class="timeline"' in drift.body
 
 
 def test_hostile_names_are_shown_as_they_are_and_do_nothing(run: Run, tmp_path: Path) -> None:
     dag = Dag([HOSTILE, "b", "c" * 400], [("b", HOSTILE), (HOSTILE, "c" * 400)])
     made = [made_report(1, dag, added("b", HOSTILE), added(HOSTILE, "c" * 400))]
     path = make_history(tmp_path / "history.sqlite", published(made, key=HOSTILE))
-    outputs = [tmp_path / name for name in ("r.html", "r.png", "r.pdf")]
+    outputs = [tmp_path / name for name in ("r.html", "r.png")]
     words = [word for output in outputs for word in (f"--{output.suffix[1:]}", output)]
     assert run(path, *words).code == ExitCode.OK
     assert "<img" not in outputs[0].read_text()
@@ -430,21 +429,13 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
     run: Run, tmp_path: Path
 ) -> None:
     dag = random_dag(200, 260, seed=3)
-    source, target = dag.edges[0]
-    made = made_report(1, dag, added(source, target))
-    scene, drawing = drawing_for(made, (1000.0, 450.0), 11.0)
-    assert drawing is not None
-    assert {source, target} <= set(scene.nodes)
-    assert len(scene.nodes) <= 60
-    left = 200 - len(scene.nodes)
-    assert scene.note.endswith(f"{left} other fields are left out.")
-    calm = made_report(2, dag, episode=None)
-    assert drawing_for(calm, (1000.0, 450.0), 11.0)[1] is None
-    path = make_history(tmp_path / "history.sqlite", published([made, calm]))
-    for window in (1, 2):
-        for kind in ("png", "pdf", "html"):
-            words = ("--window", window, f"--{kind}", tmp_path / f"{window}.{kind}")
-            assert run(path, *words).code == ExitCode.OK
+    made = [made_report(1, dag, added(*dag.edges[0])), made_report(2, dag, episode=None)]
+    path = make_history(tmp_path / "history.sqlite", published(made))
+    for window, note in ((1, "other fields are left out"), (2, "too large to be read")):
+        page, png = tmp_path / f"{window}.html", tmp_path / f"{window}.png"
+        assert run(path, "--window", window, "--html", page, "--png", png).code == ExitCode.OK
+        assert note in page.read_text()
+        assert max(struct.unpack(">II", png.read_bytes()[16:24])) < MAX_PIXELS
 
 
 def test_two_thousand_windows_make_a_time_line(run: Run, tmp_path: Path) -> None:
@@ -456,17 +447,13 @@ def test_two_thousand_windows_make_a_time_line(run: Run, tmp_path: Path) -> None
     assert "Each bar shows the largest of 9 windows." in (tmp_path / "r.html").read_text()
 
 
-def test_picture_without_matplotlib_names_the_extra(
+def test_picture_without_its_renderer_names_the_extra(
     run: Run, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    for name in [name for name in sys.modules if name.startswith("service.reports.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
     ran = run(history, "--html", tmp_path / "r.html", "--png", tmp_path / "r.png")
     assert ran.code == ExitCode.FAILED
-    assert "plots" in ran.err
+    assert "driftbn[png]" in ran.err
     assert list(tmp_path.iterdir()) == []
     assert run(history, "--html", tmp_path / "r.html").code == ExitCode.OK
 
@@ -623,22 +610,3 @@ def test_report_that_cannot_be_read_is_refused(change: dict[str, object], said: 
     document = made_report(0, Dag("ab", [("a", "b")])).to_dict() | change
     with pytest.raises(FormatError, match=said):
         report_from_dict(document)
-
-
-# --- Letters ---
-
-
-def test_wrapped_text_fits_and_loses_nothing() -> None:
-    pen = Pen(10.0)
-    text = "a few words and one-that-is-much-too-long-for-a-line-of-its-own $and^2$ more"
-    lines = wrapped(text, pen, 120.0)
-    assert all(width_of(line, pen) <= 120.0 for line in lines)
-    assert "".join("".join(lines).split()) == "".join(text.split())
-
-
-def test_fitted_text_ends_with_an_ellipsis() -> None:
-    pen = Pen(10.0)
-    shown = fitted("x" * 500, pen, 100.0)
-    assert shown.endswith("x…")
-    assert 80.0 < width_of(shown, pen) <= 100.0
-    assert fitted("short", pen, 100.0) == "short"

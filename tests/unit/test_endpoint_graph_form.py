@@ -19,8 +19,9 @@ from driftbn.diff import compare
 from driftbn.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
+from driftbn.reporting.svg import LIGHT
 from service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
-from service.endpoint.node_graph import CHANGED_COLOR, COLORS, edge_rows, node_rows
+from service.endpoint.node_graph import edge_rows, node_rows
 
 WEAK, STRONG = Association(0.0, 0.0, 0.001), Association(0.15, 0.1, 0.2)
 BEFORE = Dag("abcde", [("a", "b"), ("b", "c"), ("c", "d")])
@@ -155,7 +156,7 @@ def test_a_lonely_node_has_no_arcs_in_grafana() -> None:
 
     assert row["mainstat"] == "0 edges"
     assert row["arc__kept"] == 0.0
-    assert row["color"] == COLORS[EdgeStatus.KEPT]
+    assert row["color"] == LIGHT["kept"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ def test_grafana_shows_confirmed_changes_thick_and_in_colour(
         for row in edge_rows(graph_of(report(drift(ADDED, REMOVED))))
     }
 
-    assert rows[ends]["color"] == COLORS[status]
+    assert rows[ends]["color"] == LIGHT[status.value]
     assert rows[ends]["mainstat"] == status.value
     assert rows[ends]["thickness"] > 3 > rows["a", "b"]["thickness"]
     assert rows[ends]["secondarystat"] == "strong (0.15 nats)"
@@ -178,6 +179,6 @@ def test_grafana_shows_confirmed_changes_thick_and_in_colour(
 def test_grafana_marks_a_field_that_follows_another_rule() -> None:
     rows = {row["id"]: row for row in node_rows(graph_of(report(drift(ADDED))))}
 
-    assert rows["c"]["color"] == CHANGED_COLOR
+    assert rows["c"]["color"] == LIGHT["changed"]
     assert rows["c"]["subtitle"] == "follows another rule"
     assert rows["b"]["subtitle"] == "target"

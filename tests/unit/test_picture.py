@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import re
 import struct
 import sys
 from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from driftbn import drawing
 from driftbn.datasets import alarm, asia, random_dag
-from driftbn.drawing import draw_diff, draw_graph
 from driftbn.errors import MissingExtraError
 from driftbn.graph import Dag, Pdag
 from driftbn.layout import Layout, Spacing, arrange
+from driftbn.reporting.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
+from driftbn.reporting.svg import DARK, LIGHT, Drawing
+from service import page
+from service.png import MAX_PIXELS, png_renderer
 
 SPACING = Spacing(node_height=1.0, node_gap=1.0, layer_gap=3.0)
 
@@ -97,29 +102,38 @@ def test_the_layout_of_nothing_is_empty() -> None:
     assert arrange(Dag(()), {}, SPACING) == Layout(0.0, 0.0, {}, {})
 
 
+def picture(graph: Dag | Pdag, heading: str = "") -> Drawing:
+    return picture_of(heading, (), scene_of_graph(graph))
+
+
+def difference(previous: Dag | Pdag, current: Dag | Pdag) -> Drawing:
+    return picture_of("", (), scene_of_graphs(previous, current))
+
+
 @pytest.mark.parametrize("n_nodes", [2, 30, 200])
 def test_pictures_grow_with_the_graph(n_nodes: int) -> None:
-    width, height = size_of(draw_graph(random_dag(n_nodes, n_nodes // 2, seed=1)))
+    width, height = size_of(png_renderer()(picture(random_dag(n_nodes, n_nodes // 2, seed=1))))
     assert width * height > 900 * n_nodes
-    assert max(width, height) <= drawing.MAX_PIXELS
+    assert max(width, height) <= MAX_PIXELS
 
 
-def test_equal_graphs_give_equal_bytes() -> None:
+def test_equal_graphs_give_equal_pictures() -> None:
     dag = asia().dag
-    assert draw_graph(dag, title="t") == draw_graph(
-        Dag(dag.nodes[::-1], dag.edges[::-1]), title="t"
-    )
-    other = Dag(dag.nodes, dag.edges[1:])
-    assert draw_diff(dag, other) == draw_diff(dag, other)
+    assert picture(dag) == picture(Dag(dag.nodes[::-1], dag.edges[::-1]))
+    render = png_renderer()
+    assert render(picture(dag)) == render(picture(dag))
 
 
-def test_direction_and_title_show() -> None:
-    directed, undirected = Pdag("ab", [("a", "b")]), Pdag("ab", [], [("a", "b")])
-    pictures = [draw_graph(directed), draw_graph(undirected), draw_graph(directed, title="x")]
-    assert len(set(pictures)) == 3
+def test_letters_are_drawn() -> None:
+    render = png_renderer()
+    assert len({render(picture(Dag("a"), heading)) for heading in ("", "x", "y")}) == 3
 
 
-def test_a_diff_shows_each_kind_of_change() -> None:
+def test_direction_shows() -> None:
+    assert picture(Pdag("ab", [("a", "b")])) != picture(Pdag("ab", [], [("a", "b")]))
+
+
+def test_a_difference_shows_each_kind_of_change() -> None:
     before = Pdag("abcd", [("a", "b")], [("b", "c")])
     changed = [
         before,
@@ -131,39 +145,48 @@ def test_a_diff_shows_each_kind_of_change() -> None:
         Pdag("abcde", [("a", "b")], [("b", "c")]),
         Pdag("abc", [("a", "b")], [("b", "c")]),
     ]
-    assert len({draw_diff(before, after) for after in changed}) == len(changed)
+    assert len({difference(before, after) for after in changed}) == len(changed)
+
+
+def test_the_legend_has_what_the_picture_has() -> None:
+    scene = scene_of_graphs(Dag("abc", [("a", "b"), ("b", "c")]), Dag("abd", [("b", "a")]))
+    texts = [key.text for key in legend_of(scene)]
+    assert texts == ["− removed", "⇄ reversed", "≠ is in one of the graphs only"]  # noqa: RUF001
+    assert [key.text for key in legend_of(scene_of_graph(Dag("ab", [("a", "b")])))] == ["kept"]
 
 
 def test_arrows_in_a_cycle_are_drawn() -> None:
     cycle = Pdag("abc", [("a", "b"), ("b", "c"), ("c", "a")])
-    assert size_of(draw_graph(cycle))
-    assert size_of(draw_diff(cycle, Pdag("abc", [("b", "a"), ("c", "b"), ("a", "c")])))
+    assert picture(cycle).body.count("<polygon") == 3
+    back = Pdag("abc", [("b", "a"), ("c", "b"), ("a", "c")])
+    assert difference(cycle, back).body.count("⇄ reversed") == 4  # three signs and the legend
 
 
 def test_graphs_without_edges_or_nodes_are_drawn() -> None:
-    assert size_of(draw_graph(Dag("a")))
-    assert size_of(draw_graph(Dag(())))
-    assert size_of(draw_diff(Dag(()), Dag(())))
+    for drawing in (picture(Dag("a")), picture(Dag(())), difference(Dag(()), Dag(()))):
+        assert size_of(png_renderer()(drawing))
 
 
 @pytest.mark.parametrize(
     "name", ['"quoted"', "two\nlines", "$math$", "\x1b[2J", "漢字", "\ud800", "x" * 300, " ", "&<"]
 )
 def test_any_name_can_be_drawn(name: str) -> None:
-    assert size_of(draw_graph(Dag([name, "b"], [(name, "b")]), title=name[:20]))
+    drawing = picture(Dag([name, "b"], [(name, "b")]), name[:20])
+    ElementTree.fromstring(drawing.document())
+    assert size_of(png_renderer()(drawing))
 
 
 def test_long_names_do_not_make_wide_pictures() -> None:
-    assert size_of(draw_graph(Dag(["x" * 5000])))[0] < 600
+    assert picture(Dag(["x" * 5000])).width == picture(Dag("x")).width
 
 
-def test_drawing_touches_no_global_state_of_matplotlib() -> None:
-    loaded = "matplotlib.pyplot" in sys.modules
-    draw_graph(Dag("a"))
-    assert ("matplotlib.pyplot" in sys.modules) == loaded
+def test_without_the_renderer_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(MissingExtraError, match=r"driftbn\[png\]"):
+        png_renderer()
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"driftbn\[plots\]"):
-        draw_graph(Dag("a"))
+@pytest.mark.parametrize("kind", ["added", "removed", "reversed", "changed"])
+def test_a_change_has_one_colour_in_picture_and_page(kind: str) -> None:
+    theme = (Path(page.__file__).parent / "css" / "theme.css").read_text()
+    assert re.findall(rf"--{kind}: (#\w+);", theme) == [LIGHT[kind], DARK[kind]]
