@@ -81,11 +81,6 @@ class Pdag:
         """Return the nodes that share an edge with ``node``."""
         return _look_up(self._neighbours, node)
 
-    @property
-    def is_dag(self) -> bool:
-        """Whether every edge is directed and there is no cycle."""
-        return not self.undirected_edges and not find_cycle(self.directed_edges)
-
     def to_networkx(self) -> nx.DiGraph:
         """Return a networkx graph; an undirected edge becomes a pair of opposite arcs."""
         import networkx as nx  # noqa: PLC0415 - a quarter of a second that most never need

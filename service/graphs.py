@@ -1,11 +1,11 @@
-"""Graphs from files: what ``learn`` wrote as JSON, BIF or XMLBIF."""
+"""Graphs from files: what ``learn`` wrote as JSON or BIF."""
 
 from __future__ import annotations
 
 import json
 
 from driftbn.errors import FormatError
-from driftbn.formats import graph_from_dict, read_bif, read_xmlbif
+from driftbn.formats import graph_from_dict, read_bif
 from driftbn.graph import Dag, Pdag
 from service.errors import blamed_on
 from service.tables import Source
@@ -14,18 +14,17 @@ LEARNED_FORMAT = "driftbn-learned"
 """Marks the JSON that ``learn`` writes; it holds the graph and what it cost."""
 LEARNED_VERSION = 1
 
-_GRAPH_SUFFIXES = frozenset((".bif", ".xmlbif", ".xml"))
 _N_PROBED_BYTES = 200  # the mark is the first thing in the JSON
 
 
 def is_graph(source: Source) -> bool:
     """Whether the input holds a graph rather than a table."""
     start = source.data[:_N_PROBED_BYTES].lstrip()
-    return source.suffix in _GRAPH_SUFFIXES or (start.startswith(b"{") and b'"driftbn-' in start)
+    return source.suffix == ".bif" or (start.startswith(b"{") and b'"driftbn-' in start)
 
 
 def read_graph(source: Source) -> Dag | Pdag:
-    """Read a graph; from BIF and XMLBIF only the structure is taken.
+    """Read a graph; from BIF only the structure is taken.
 
     Raises
     ------
@@ -36,8 +35,6 @@ def read_graph(source: Source) -> Dag | Pdag:
         text = source.data.decode("utf-8-sig")
         if source.suffix == ".bif":
             return read_bif(text).dag
-        if source.suffix in _GRAPH_SUFFIXES:
-            return read_xmlbif(text).dag
         return graph_from_dict(_graph_in(text))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
@@ -11,11 +11,9 @@ from driftbn.reporting.caveats import (
     advice_of,
     caveat_sentences,
     target_sentences,
-    target_touch,
     twin_sentences,
 )
 from driftbn.reporting.changes import change_sentences, summary_of, touched_fields
-from driftbn.reporting.documents import decision_to_dict, edge_change_to_dict, event_to_dict, number
 from driftbn.reporting.words import counted, decimal, listed, span, strength
 
 if TYPE_CHECKING:
@@ -39,8 +37,6 @@ class Explanation:
         What changed, since when, how strongly, how sure, and what could not be told.
     advice
         What to do now; often nothing.
-    data
-        The same facts for programs, ready for JSON.
 
     Examples
     --------
@@ -53,7 +49,6 @@ class Explanation:
     headline: str
     sentences: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-    data: dict[str, object] = field(default_factory=dict, repr=False, hash=False)
 
     def __str__(self) -> str:
         parts = [_filled(self.headline, "", "")]
@@ -82,9 +77,7 @@ def explain(report: WindowReport) -> Explanation:
     <BLANKLINE>
     - Window 0 holds 9 records (numbers 0 to 8).
     """
-    return Explanation(
-        _headline(report), tuple(_sentences(report)), tuple(advice_of(report)), _data(report)
-    )
+    return Explanation(_headline(report), tuple(_sentences(report)), tuple(advice_of(report)))
 
 
 def _filled(text: str, first: str, next_: str) -> str:
@@ -271,34 +264,3 @@ def _mentioned(decision: DriftDecision) -> tuple[str, ...]:
     if decision.level is DriftLevel.STABLE and decision.families:
         found += min(decision.families, key=lambda result: result.p_value).fields
     return tuple(dict.fromkeys(found))
-
-
-def _data(report: WindowReport) -> dict[str, object]:
-    decision = report.decision
-    return {
-        "headline": _headline(report),
-        "window": {
-            "index": int(report.index),
-            "rows": int(report.rows),
-            "first_record": int(report.first_record),
-            "last_record": int(report.last_record),
-            "start": number(report.start),
-            "end": number(report.end),
-        },
-        **decision_to_dict(decision),
-        "edges": [
-            edge_change_to_dict(edge)
-            | {
-                "strength_before": strength(edge.before.nats),
-                "strength_after": strength(edge.after.nats),
-            }
-            for edge in decision.edges
-        ],
-        "windows_between_false_alarms": _windows_between(decision) or None,
-        "hamming": report.diff.hamming,
-        "target": report.target,
-        "target_touch": target_touch(report),
-        "twins": [{"name": name, "same_as": other} for name, other in report.twins],
-        "overrun": None if report.overrun is None else report.overrun.value,
-        "events": [event_to_dict(event) for event in report.events],
-    }

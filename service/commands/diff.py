@@ -66,7 +66,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "diff",
         description=(
-            "Compare two graphs (JSON, BIF or XMLBIF as written by learn) or the graphs of two"
+            "Compare two graphs (JSON or BIF as written by learn) or the graphs of two"
             " tables. The second table is encoded like the first, and its search starts from what"
             " the first has found."
         ),

@@ -167,12 +167,6 @@ class Store:
             found = connection.execute("SELECT DISTINCT outlet FROM deliveries ORDER BY outlet")
             return [name for (name,) in found]
 
-    def forget_outlet(self, name: str) -> int:
-        """Give up the events that wait for an outlet; return how many."""
-        with self._database.writing() as connection:
-            query = "DELETE FROM deliveries WHERE outlet = ?"
-            return connection.execute(query, (name,)).rowcount
-
     def newest_events(self, outlet: str, lanes: Lanes, types: Collection[str]) -> list[Event]:
         """Return of each monitor the newest event of these types that does not wait for an outlet.
 

@@ -248,12 +248,6 @@ def test_neighbours_are_the_skeleton(graph: Pdag) -> None:
     assert pairs == graph.skeleton
 
 
-def test_only_a_fully_directed_acyclic_pdag_is_a_dag() -> None:
-    assert Pdag("abc", [("a", "b"), ("b", "c")]).is_dag
-    assert not Pdag("ab", [], [("a", "b")]).is_dag
-    assert not Pdag("abc", [("a", "b"), ("b", "c"), ("c", "a")]).is_dag
-
-
 def test_find_cycle_returns_nothing_without_a_cycle() -> None:
     assert find_cycle([("a", "b"), ("a", "c")]) == ()
     assert set(find_cycle([("a", "b"), ("b", "a")])) == {"a", "b"}
