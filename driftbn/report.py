@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from driftbn.decision.outcome import DriftDecision
 from driftbn.diff import StructureDiff
+from driftbn.explain.documents import report_to_dict
+from driftbn.explain.explanation import Explanation, explain
+from driftbn.explain.html import report_to_html
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
 from driftbn.learning.limits import Overrun
 from driftbn.records import SchemaEvent
-from driftbn.reporting.documents import report_to_dict
-from driftbn.reporting.explanation import Explanation, explain
-from driftbn.reporting.html import report_to_html
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from urllib.parse import quote
 from uuid import UUID, uuid5
 
 from driftbn.decision.outcome import DriftDecision, EpisodeEvent
-from driftbn.report import WindowReport
-from driftbn.reporting.caveats import target_touch
-from driftbn.reporting.documents import (
+from driftbn.explain.documents import (
     edge_change_to_dict,
     event_to_dict,
     node_change_to_dict,
     number,
 )
+from driftbn.explain.sentences import target_touch
+from driftbn.report import WindowReport
 from service import event_words
 from service.event_state import EventState, OpenEpisode, news_of
 from service.event_words import Words

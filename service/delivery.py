@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 from driftbn.errors import DriftbnError
-from driftbn.reporting.words import counted
+from driftbn.explain.words import counted
 from service.events import Event
 from service.outlets.base import Outlet, OutletError, RefreshingOutlet
 from service.store import DamagedRowError

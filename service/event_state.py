@@ -35,7 +35,7 @@ class OpenEpisode:
     kind, edges, nodes
         The same for programs.
     touch
-        How near it is to the target; see ``driftbn.reporting.caveats.target_touch``.
+        How near it is to the target; see ``driftbn.explain.sentences.target_touch``.
     recurring
         Whether subscribers know that an earlier state has come back.
     """

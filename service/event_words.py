@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel
+from driftbn.explain.sentences import event_sentence, summary_of
+from driftbn.explain.words import counted, joined, listed, quoted, shortened
 from driftbn.learning.limits import Overrun
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
-from driftbn.reporting.caveats import event_sentence
-from driftbn.reporting.changes import summary_of
-from driftbn.reporting.words import counted, joined, listed, quoted, shortened
 from service.event_state import OpenEpisode
 
 MAX_SUMMARY = 300

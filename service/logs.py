@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from driftbn.errors import DriftbnError
+from driftbn.explain.words import printable
 from service.settings.model import LogFormat, LogLevel, LogSettings
-from service.text import printable
 
 OWN: Final = "driftbn"
 """The logger above all of ours; its level is the one that is set."""

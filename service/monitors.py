@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DriftbnError
-from driftbn.reporting.words import counted, shortened
+from driftbn.explain.words import counted, shortened
 from driftbn.schema import Schema
 from service.cloud_events import EventState
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Final
 
-from driftbn.reporting.svg import Drawing
+from driftbn.explain.svg import Drawing
 from service.optional_parts import naming_the_extra
 
 MAX_PIXELS: Final = 6000

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from driftbn.explain.words import printable
 from driftbn.graph import Dag, Edge, Pdag
 
 MAX_MESSAGE = 500
@@ -55,17 +56,6 @@ def shown(name: str) -> str:
     odd = not name or not name.isprintable() or name != name.strip()
     marks = ('"', "\\", ",", " - ", "->")
     return json.dumps(name) if odd or any(mark in name for mark in marks) else name
-
-
-def printable(text: str) -> str:
-    r"""Write what cannot be seen, such as an escape, as Python would.
-
-    Examples
-    --------
-    >>> printable("one\x1b[2J")
-    'one\\x1b[2J'
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def one_line(message: str) -> str:

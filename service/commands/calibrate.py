@@ -10,12 +10,13 @@ from typing import Any
 from driftbn.calibration import CalibrationReport
 from driftbn.decision.settings import DecisionConfig
 from driftbn.errors import DataError
+from driftbn.explain.words import printable
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
 from service.output import write_lines, write_text
 from service.progress import Progress
 from service.replaying import Replay, add_replay_options
-from service.text import Line, Style, edge_text, printable, shown
+from service.text import Line, Style, edge_text, shown
 
 SHADOW_SHARE = 1.0
 """Share of windows judged once more to measure false alarms: a file has few of them."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftbn.diff import StructureDiff, compare, shd
+from driftbn.explain.picture import picture_of, scene_of_graphs
+from driftbn.explain.svg import Drawing
+from driftbn.explain.words import printable
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import extend_to_dag
 from driftbn.records import SchemaEvent, SchemaEventKind
-from driftbn.reporting.picture import picture_of, scene_of_graphs
-from driftbn.reporting.svg import Drawing
 from service.errors import ExitCode, UsageError, blamed_on
 from service.graphs import is_graph, read_graph
 from service.learned import LearnedFile, learn_source
@@ -20,7 +21,7 @@ from service.options import LearnOptions, add_learning_options
 from service.output import note, write_lines, write_picture, write_text
 from service.png import png_renderer
 from service.tables import STDIN, Source, read_source
-from service.text import Line, Style, directed_edges, edge_text, printable, shown
+from service.text import Line, Style, directed_edges, edge_text, shown
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}

@@ -7,18 +7,19 @@ import json
 from typing import Any
 
 from driftbn.errors import DataError, UnknownVariableError
+from driftbn.explain.picture import picture_of, scene_of_graph
+from driftbn.explain.svg import Drawing
+from driftbn.explain.words import printable
 from driftbn.formats import write_bif, write_dot
 from driftbn.learning import Overrun
 from driftbn.parameters import ParameterMethod, check_sample_size
-from driftbn.reporting.picture import picture_of, scene_of_graph
-from driftbn.reporting.svg import Drawing
 from service.errors import UsageError, blamed_on
 from service.learned import LearnedFile, fitted_network, learn_source, learned_document
 from service.options import LearnOptions, add_learning_options
 from service.output import note, write_lines, write_picture, write_text
 from service.png import png_renderer
 from service.tables import read_source
-from service.text import Line, Style, edge_text, printable, shown
+from service.text import Line, Style, edge_text, shown
 
 FORMATS = ("text", "json", "dot", "bif", "png")
 

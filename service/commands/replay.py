@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from driftbn.decision.outcome import DriftLevel
 from driftbn.decision.settings import DecisionConfig
+from driftbn.explain.html import html_of
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import DecisionRule, MonitorConfig
 from driftbn.report import WindowReport
-from driftbn.reporting.html import html_of
 from service.errors import ExitCode, UsageError
 from service.output import note, write_lines, write_text
 from service.progress import Progress

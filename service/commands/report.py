@@ -10,12 +10,10 @@ from pathlib import Path
 
 from driftbn.config import check_integer
 from service.errors import UsageError
-from service.output import write_lines, write_text
+from service.output import check_names, save, write_lines, write_text
 from service.png import png_renderer
-from service.reports.choosing import DEFAULT_LAST, Request
 from service.reports.page import chat_picture_of, html_of
-from service.reports.saving import check_names, save
-from service.reports.story import story_of
+from service.reports.story import DEFAULT_LAST, Request, story_of
 from service.reports.words import document_of, lines_of
 from service.settings import load_settings, settings_path
 from service.store import Store

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from driftbn.reporting.svg import LIGHT
-from driftbn.reporting.words import decimal, strength
+from driftbn.explain.svg import LIGHT
+from driftbn.explain.words import decimal, strength
 from service.endpoint.changed_graph import ChangedEdge, ChangedGraph, ChangedNode, EdgeStatus
 
 _ARCS = (EdgeStatus.KEPT, EdgeStatus.ADDED, EdgeStatus.REMOVED, EdgeStatus.REVERSED)

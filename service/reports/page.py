@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftbn.reporting.html import (
+from driftbn.explain.html import (
     bullets,
     edge_table,
     excluded_table,
@@ -17,9 +17,9 @@ from driftbn.reporting.html import (
     timeline_panel,
     undecided_table,
 )
-from driftbn.reporting.picture import picture_of, scene_of
-from driftbn.reporting.svg import Drawing
-from driftbn.reporting.timeline import timeline_of
+from driftbn.explain.picture import picture_of, scene_of
+from driftbn.explain.svg import Drawing
+from driftbn.explain.timeline import timeline_of
 from service.reports.story import Story
 from service.reports.words import episode_windows, more_episodes
 
@@ -56,14 +56,10 @@ def chat_picture_of(story: Story) -> Drawing:
     """Return the picture for a chat message: words in short, graph, legend and time line."""
     return picture_of(
         story.headline,
-        (_name(story), *story.context, *story.changes[:_MAX_SENTENCES]),
+        (story.title, *story.context, *story.changes[:_MAX_SENTENCES]),
         scene_of(story.report),
         timeline_of(story.moments, story.chosen),
     )
-
-
-def _name(story: Story) -> str:
-    return f"{story.name}, {story.subject}: {story.state}"
 
 
 def _badge(story: Story) -> str:

@@ -21,12 +21,12 @@ from driftbn.decision.outcome import (
 )
 from driftbn.diff import StructureDiff
 from driftbn.errors import FormatError
+from driftbn.explain.documents import FORMAT, VERSION
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
 from driftbn.learning.limits import Overrun
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import ShadowLook, WarmAudit, WindowReport
-from driftbn.reporting.documents import FORMAT, VERSION
 
 
 def report_from_dict(document: Mapping[str, Any]) -> WindowReport:
@@ -92,7 +92,7 @@ def decision_from_dict(document: Mapping[str, Any]) -> DriftDecision:
 
     Examples
     --------
-    >>> from driftbn.reporting.documents import decision_to_dict
+    >>> from driftbn.explain.documents import decision_to_dict
     >>> decision = DriftDecision(DriftLevel.STABLE, alpha=0.01, p_value=0.4)
     >>> decision_from_dict(decision_to_dict(decision)) == decision
     True

@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
+from driftbn.errors import DriftbnError
+from driftbn.explain.sentences import change_sentences, target_sentences
+from driftbn.explain.timeline import Moment
+from driftbn.explain.words import counted, moment
 from driftbn.report import WindowReport
-from driftbn.reporting.caveats import target_sentences
-from driftbn.reporting.changes import change_sentences
-from driftbn.reporting.timeline import Moment
-from driftbn.reporting.words import counted, moment
 from service.event_words import monitor_name, summary
 from service.naming import naming_window
-from service.reports.choosing import Request, find_episode, find_key, find_window
-from service.reports.errors import NotInHistoryError
 from service.reports.reading import report_from_dict
 from service.store import EpisodeRow, Store, WindowDetail, WindowRow
 
+DEFAULT_LAST: Final = 200
+"""Windows of the time line."""
 MAX_EPISODES: Final = 10
 """Episodes that are listed; the others are counted."""
+_MAX_NAMED: Final = 10  # names that an error lists
 _MAX_NAMING: Final = 4  # windows of one episode whose words are told
+
+
+class NotInHistoryError(DriftbnError):
+    """The history does not hold what a report is asked of.
+
+    Attributes
+    ----------
+    path, problem
+        The file of the history, and what it does not hold and what it does.
+    """
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to report on.
+
+    Parameters
+    ----------
+    monitor, key
+        The monitor; without a key the only one there is.
+    window, episode
+        A window or an episode; if neither is given, the newest episode, or else the newest window.
+    last
+        Windows of the time line at most.
+    """
+
+    monitor: str
+    key: str | None = None
+    window: int | None = None
+    episode: int | None = None
+    last: int = DEFAULT_LAST
 
 
 @dataclass(frozen=True)
@@ -86,6 +125,11 @@ class Story:
         return f"episode {self.episode.episode:,}"
 
     @property
+    def title(self) -> str:
+        """Whose it is, what it is about and what it comes to."""
+        return f"{self.name}, {self.subject}: {self.state}"
+
+    @property
     def chosen(self) -> range:
         """Numbers of the windows that it is about."""
         if self.episode is None:
@@ -113,11 +157,11 @@ def story_of(store: Store, request: Request) -> Story:
     FormatError
         If a later driftbn has written it.
     """
-    key = find_key(store, request)
+    key = _find_key(store, request)
     episodes = store.episodes(request.monitor, key, limit=MAX_EPISODES)
-    episode = find_episode(store, request, key, episodes)
+    episode = _find_episode(store, request, key, episodes)
     if episode is None:
-        story = _window_story(find_window(store, request, key))
+        story = _window_story(_find_window(store, request, key))
     else:
         story = _episode_story(store, episode)
     row = store.monitor(request.monitor, key)
@@ -127,6 +171,90 @@ def story_of(store: Store, request: Request) -> Story:
         episodes=tuple(episodes),
         n_episodes=len(episodes) if row is None else row.n_episodes,
     )
+
+
+def _find_key(store: Store, request: Request) -> str:
+    """Return the key of the monitor that is meant.
+
+    Raises
+    ------
+    NotInHistoryError
+        If there is no such monitor or key, or there are several keys and none is given.
+    """
+    if request.key is not None and store.monitor(request.monitor, request.key) is not None:
+        return request.key
+    found = [row.key for row in store.monitors(request.monitor, limit=_MAX_NAMED + 1)]
+    if not found:
+        raise NotInHistoryError(
+            store.path, f"there is no window of a monitor {request.monitor!r}; {_known(store)}"
+        )
+    if request.key is None and ("" in found or len(found) == 1):
+        return found[0]
+    more = " and more" if len(found) > _MAX_NAMED else ""
+    keys = ", ".join(repr(key) for key in found[:_MAX_NAMED]) + more
+    if request.key is None:
+        problem = f"monitor {request.monitor!r} has several keys, give one with --key: {keys}"
+    else:
+        problem = f"monitor {request.monitor!r} has no key {request.key!r}; there are: {keys}"
+    raise NotInHistoryError(store.path, problem)
+
+
+def _known(store: Store) -> str:
+    names: list[str] = []
+    while len(names) <= _MAX_NAMED:
+        # No name holds a NUL, so this skips the other keys of the last one.
+        after = (f"{names[-1]}\0", "") if names else None
+        row = next(iter(store.monitors(after=after, limit=1)), None)
+        if row is None:
+            break
+        names.append(row.monitor)
+    more = " and more" if len(names) > _MAX_NAMED else ""
+    listed = ", ".join(repr(name) for name in names[:_MAX_NAMED])
+    return f"there are: {listed}{more}" if names else "there is none of any monitor yet"
+
+
+def _find_episode(
+    store: Store, request: Request, key: str, newest: Sequence[EpisodeRow]
+) -> EpisodeRow | None:
+    """Return the episode to tell of, or ``None`` if that is a window.
+
+    Raises
+    ------
+    NotInHistoryError
+        If there is no such episode.
+    """
+    if request.window is not None:
+        return None
+    if request.episode is None:
+        return newest[0] if newest else None
+    found = store.episode(request.monitor, key, request.episode)
+    if found is None:
+        numbers = ", ".join(str(row.episode) for row in newest)
+        there = f"the newest are {numbers}" if numbers else "there is none yet"
+        name = monitor_name(request.monitor, key)
+        problem = f"there is no episode {request.episode} of {name}; {there}"
+        raise NotInHistoryError(store.path, problem)
+    return found
+
+
+def _find_window(store: Store, request: Request, key: str) -> WindowDetail:
+    """Return the window to tell of: the one that is asked for, or the newest.
+
+    Raises
+    ------
+    NotInHistoryError
+        If there is no such window.
+    """
+    index = request.window
+    if index is None:
+        index = store.windows(request.monitor, key, limit=1)[0].window_index
+    found = store.window(request.monitor, key, index)
+    if found is None:
+        there = store.series(request.monitor, key, sys.maxsize).window_index
+        name = monitor_name(request.monitor, key)
+        problem = f"there is no window {index} of {name}; there are {there[0]} to {there[-1]}"
+        raise NotInHistoryError(store.path, problem)
+    return found
 
 
 def _window_story(detail: WindowDetail) -> Story:

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, Final
 
-from driftbn.reporting.documents import decision_to_dict
-from driftbn.reporting.words import counted, printable
+from driftbn.explain.documents import decision_to_dict
+from driftbn.explain.words import counted, printable
 from service.reports.story import Story
 from service.store import EpisodeRow
 from service.text import Line, Style
@@ -21,8 +21,7 @@ _HEAD: Final = Line("episode  windows        state  what", Style.HEAD)
 def lines_of(story: Story) -> list[Line]:
     """Return what is told as lines: headline, sentences, advice, episodes."""
     blank = Line("", Style.NOTE)
-    head = f"{story.name}, {story.subject}: {story.state}"
-    lines = [Line(printable(head), Style.NOTE)]
+    lines = [Line(printable(story.title), Style.NOTE)]
     lines += [Line(text, Style.HEAD) for text in _filled(story.headline, "")]
     lines += [blank, *_bullets((*story.context, *story.changes))]
     if story.advice:

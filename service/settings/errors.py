@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from driftbn.errors import ConfigError
+from driftbn.explain.words import printable
 from service.settings.base import HTTP_PATTERN, NAME_PATTERN, REDIS_PATTERN
 from service.settings.model import SeveralErrors
 from service.settings.secrets import SECRETS, SecretFileError, without_password
 from service.settings.structure import Place, field_at, keys_at, place_of
-from service.text import printable
 
 MAX_VALUE: Final = 200
 """Characters of a value that are shown."""

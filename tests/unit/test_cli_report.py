@@ -30,20 +30,19 @@ from driftbn.decision.outcome import (
 )
 from driftbn.diff import compare
 from driftbn.errors import FormatError
+from driftbn.explain.svg import LIGHT
 from driftbn.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
-from driftbn.reporting.svg import LIGHT
 from service.cli import ExitCode, main
 from service.cloud_events import EventState, publication_of
 from service.events import Publication
 from service.png import MAX_PIXELS
-from service.reports.choosing import Request
 from service.reports.page import chat_picture_of
 from service.reports.reading import report_from_dict
-from service.reports.story import story_of
+from service.reports.story import Request, story_of
 from service.store import Store, StoreError
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12

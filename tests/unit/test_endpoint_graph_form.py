@@ -16,10 +16,10 @@ from driftbn.decision.outcome import (
     NodeChange,
 )
 from driftbn.diff import compare
+from driftbn.explain.svg import LIGHT
 from driftbn.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
-from driftbn.reporting.svg import LIGHT
 from service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
 from service.endpoint.node_graph import edge_rows, node_rows
 

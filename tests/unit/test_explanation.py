@@ -19,12 +19,12 @@ from driftbn.decision.outcome import (
     UndecidedPair,
 )
 from driftbn.diff import compare
+from driftbn.explain.explanation import Explanation
+from driftbn.explain.words import decimal, listed, moment, span, strength
 from driftbn.graph import Dag
 from driftbn.learning import Overrun, SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
-from driftbn.reporting.explanation import Explanation
-from driftbn.reporting.words import decimal, listed, moment, span, strength
 
 NONE = Association(0.0002, 0.0, 0.0009)
 STRONG = Association(0.112, 0.098, 0.126)

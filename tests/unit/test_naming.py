@@ -22,8 +22,7 @@ from driftbn.report import WindowReport
 from service.cloud_events import EventState, publication_of
 from service.endpoint.app import make_app
 from service.naming import naming_window
-from service.reports.choosing import Request
-from service.reports.story import story_of
+from service.reports.story import Request, story_of
 from service.settings import EndpointSettings
 from tests.endpoint_service import FakeService
 from tests.http_client import Client

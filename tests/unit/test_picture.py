@@ -11,10 +11,10 @@ import pytest
 
 from driftbn.datasets import alarm, asia, random_dag
 from driftbn.errors import MissingExtraError
+from driftbn.explain.layout import Layout, Spacing, arrange
+from driftbn.explain.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
+from driftbn.explain.svg import DARK, LIGHT, Drawing
 from driftbn.graph import Dag, Pdag
-from driftbn.layout import Layout, Spacing, arrange
-from driftbn.reporting.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
-from driftbn.reporting.svg import DARK, LIGHT, Drawing
 from service import page
 from service.png import MAX_PIXELS, png_renderer
 

@@ -24,13 +24,13 @@ from driftbn.decision.outcome import (
     UndecidedPair,
 )
 from driftbn.diff import compare
+from driftbn.explain.html import MAX_PICTURES, NARROW_NODES, html_of
+from driftbn.explain.picture import MAX_NODES, Line, LineKind, drawing_of, lines_of, scene_of
+from driftbn.explain.timeline import MAX_BARS, moments_of, timeline_of
 from driftbn.graph import Dag, Pdag
 from driftbn.learning import SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
-from driftbn.reporting.html import MAX_PICTURES, NARROW_NODES, html_of
-from driftbn.reporting.picture import MAX_NODES, Line, LineKind, drawing_of, lines_of, scene_of
-from driftbn.reporting.timeline import MAX_BARS, moments_of, timeline_of
 
 NONE, STRONG = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 STABLE = DriftDecision(

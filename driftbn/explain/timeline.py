@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftbn.reporting.svg import Drawing
-from driftbn.reporting.words import counted
+from driftbn.explain.svg import Drawing
+from driftbn.explain.words import counted
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

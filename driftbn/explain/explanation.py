@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
-from driftbn.reporting.caveats import (
+from driftbn.explain.sentences import (
     advice_of,
     caveat_sentences,
+    change_sentences,
+    summary_of,
     target_sentences,
+    touched_fields,
     twin_sentences,
 )
-from driftbn.reporting.changes import change_sentences, summary_of, touched_fields
-from driftbn.reporting.words import counted, decimal, listed, span, strength
+from driftbn.explain.words import counted, decimal, listed, span, strength
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

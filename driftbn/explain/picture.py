@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from driftbn.diff import compare
+from driftbn.explain.svg import FONT, Drawing, Key, Point, sheet, text_width
+from driftbn.explain.words import counted, shortened
 from driftbn.graph import Dag, Edge, Pdag
-from driftbn.reporting.svg import FONT, Drawing, Key, Point, sheet, text_width
-from driftbn.reporting.words import counted, shortened
 
 if TYPE_CHECKING:
-    from driftbn.layout import Layout
+    from driftbn.explain.layout import Layout
     from driftbn.report import WindowReport
 
 MAX_NODES = 60
@@ -409,6 +409,6 @@ def _order(nodes: Sequence[str], edges: Iterable[Edge]) -> list[str]:
 
 def _arranged(dag: Dag, widths: dict[str, float]) -> Layout:
     # Here because a layout imports networkx, and most who import a report never draw one.
-    from driftbn.layout import Spacing, arrange  # noqa: PLC0415
+    from driftbn.explain.layout import Spacing, arrange  # noqa: PLC0415
 
     return arrange(dag, widths, Spacing(_HEIGHT, node_gap=22.0, layer_gap=58.0))

@@ -7,12 +7,12 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from driftbn.decision.outcome import Association, EdgeChange
-from driftbn.reporting.caveats import event_sentence
-from driftbn.reporting.explanation import Explanation, explain
-from driftbn.reporting.picture import Scene, drawing_of, legend_of, scene_of
-from driftbn.reporting.svg import DARK, LIGHT, STYLE, Drawing
-from driftbn.reporting.timeline import Moment, moments_of, timeline_of, windows_per_bar
-from driftbn.reporting.words import counted, decimal, moment, printable, strength
+from driftbn.explain.explanation import Explanation, explain
+from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of
+from driftbn.explain.sentences import event_sentence
+from driftbn.explain.svg import DARK, LIGHT, STYLE, Drawing
+from driftbn.explain.timeline import Moment, moments_of, timeline_of, windows_per_bar
+from driftbn.explain.words import counted, decimal, moment, printable, strength
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from driftbn.reporting.words import printable
+from driftbn.explain.words import printable
 
 Point = tuple[float, float]
 
