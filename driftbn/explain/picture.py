@@ -223,8 +223,9 @@ def _meaning(scene: Scene, line: Line) -> str:
     text = f"{line.kind.sign} {line.kind.value}".lstrip()
     if line.kind is LineKind.KEPT or not scene.tested:
         return text
-    how = "confirmed by a test" if line.confirmed else "not confirmed"
-    return f"{text}, {how}" if line.confirmed else f"{text} since the window before, {how}"
+    if line.confirmed:
+        return f"{text}, confirmed by a test"
+    return f"{text} since the window before, not confirmed"
 
 
 def _notes(scene: Scene) -> list[str]:

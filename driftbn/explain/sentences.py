@@ -56,13 +56,13 @@ def summary_of(decision: DriftDecision) -> str:
         return _edges_summary(decision.edges)
     if decision.node_changes:
         return _nodes_summary(decision.node_changes)
-    pair = strongest_pair(decision)
+    pair = _strongest_pair(decision)
     if decision.kind is DriftKind.ASSOCIATION and pair:
         return f"how {listed(pair)} go together changed"
     return "the relations between the fields changed"
 
 
-def strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
+def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
     """Return the pair of fields whose way of going together changed most surely, if one did."""
     for result in decision.families:
         if result.family is Family.ASSOCIATION and result.p_value <= decision.alpha:
@@ -75,7 +75,7 @@ def touched_fields(decision: DriftDecision) -> tuple[str, ...]:
     found = [name for edge in decision.edges for name in (edge.source, edge.target)]
     found += decision.nodes
     if not found and decision.kind is DriftKind.ASSOCIATION:
-        found += strongest_pair(decision)
+        found += _strongest_pair(decision)
     return tuple(dict.fromkeys(found))
 
 
@@ -98,7 +98,7 @@ def change_sentences(decision: DriftDecision) -> list[str]:
     return found
 
 
-def arrow_of(edge: EdgeChange) -> str:
+def _arrow_of(edge: EdgeChange) -> str:
     """Return the direction of a changed edge in words."""
     if not edge.directed:
         return "the data do not tell its direction"
@@ -107,12 +107,12 @@ def arrow_of(edge: EdgeChange) -> str:
     return f"{verb} from {source} to {target}"
 
 
-def strength_of(association: Association) -> str:
+def _strength_of(association: Association) -> str:
     """Return an association in a word and in numbers.
 
     Examples
     --------
-    >>> strength_of(Association(0.05, 0.04, 0.06))
+    >>> _strength_of(Association(0.05, 0.04, 0.06))
     'strong (0.05 nats, 95 % interval 0.04 to 0.06)'
     """
     low, high = decimal(association.low), decimal(association.high)
@@ -159,7 +159,7 @@ def _kind_sentence(decision: DriftDecision) -> str:
         which = counted(number, "dependency", "dependencies")
         return f"What changed is which fields depend on each other: {which} could be named."
     if decision.kind is DriftKind.ASSOCIATION:
-        pair = strongest_pair(decision)
+        pair = _strongest_pair(decision)
         sign = f" The clearest sign is between {listed(pair)}." if pair else ""
         return "How fields go together changed, but no single dependency could be named." + sign
     if decision.kind is DriftKind.MECHANISM:
@@ -174,13 +174,13 @@ def _kind_sentence(decision: DriftDecision) -> str:
 
 
 def _edge_sentence(edge: EdgeChange) -> str:
-    what, arrow = _edge_headline(edge), arrow_of(edge)
+    what, arrow = _edge_headline(edge), _arrow_of(edge)
     if edge.change is ChangeType.REVERSED and edge.directed:
         arrow += f", before from {quoted(edge.target)} to {quoted(edge.source)}"
     how = f", comparing only records that agree in {listed(edge.given)}" if edge.given else ""
     return (
-        f"{what[0].upper()}{what[1:]} ({arrow}). Strength before: {strength_of(edge.before)};"
-        f" now: {strength_of(edge.after)}{how}."
+        f"{what[0].upper()}{what[1:]} ({arrow}). Strength before: {_strength_of(edge.before)};"
+        f" now: {_strength_of(edge.after)}{how}."
     )
 
 
@@ -198,7 +198,7 @@ def _node_sentence(change: NodeChange, kind: DriftKind | None) -> str:
     )
 
 
-def representative(report: WindowReport, name: str) -> str:
+def _representative(report: WindowReport, name: str) -> str:
     """Return the field that stands for another one that always says the same."""
     return dict(report.twins).get(name, name)
 
@@ -215,7 +215,7 @@ def target_touch(report: WindowReport) -> str | None:
     touched = touched_fields(report.decision)
     if report.target is None or not touched:
         return None
-    if {report.target, representative(report, report.target)} & set(touched):
+    if {report.target, _representative(report, report.target)} & set(touched):
         return "itself"
     return "nearby" if set(report.blanket) & set(touched) else "elsewhere"
 

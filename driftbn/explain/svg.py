@@ -98,6 +98,7 @@ _HEADING: Final = 21.0
 _MARGIN, _PAD = 28.0, 14.0
 _MIN_WIDTH: Final = 960.0
 _LINE: Final = 1.45  # height of a line of text over the size of its letters
+_KEY_LINE: Final = 22.0  # height of a row of a legend
 _SHRINK: Final = 0.7  # how far a drawing may shrink on a narrow screen before it scrolls
 _NARROW: Final = frozenset("iljtfrI.,:;'|!()[]{} ")
 
@@ -147,6 +148,11 @@ class Key:
     classes: str
     text: str
 
+    @property
+    def indent(self) -> int:
+        """Where the text begins beside the line."""
+        return 48 if self.classes else 0
+
     def line(self) -> str:
         """Return the sample of the line, 40 by 12."""
         return f'<g class="{self.classes}"><path d="M0 6H40"/></g>' if self.classes else ""
@@ -173,27 +179,16 @@ def sheet(
     """
     drawings = list(parts)
     width = max([_MIN_WIDTH, *(part.width + 2 * _PAD for part in drawings)])
+    blocks = [_written(heading, texts, width)]
+    blocks += [_panel(part, () if i else legend, width) for i, part in enumerate(drawings)]
     body, y = [], _MARGIN
-    for text, size, kind in ((heading, _HEADING, "heading"), *((t, FONT, "") for t in texts)):
-        for line in _wrapped(text, width * FONT / size):
-            y += _LINE * size
-            body.append(f'<text class="{kind}" x="{_MARGIN}" y="{y:.1f}">{escape(line)}</text>')
-    for number, part in enumerate(drawings):
-        keys = list(_rows(legend, width)) if number == 0 else []
-        tall = part.height + 2 * _PAD + 1.6 * FONT * len(keys)
-        y += _PAD
-        body.append(_panel(y, width, tall))
-        body.append(_nested(part, _MARGIN + (width - part.width) / 2, y + _PAD))
-        y += _PAD + part.height
-        for row in keys:
-            y += 1.6 * FONT
-            body += [_key(key, _MARGIN + _PAD + x, y) for key, x in row]
-        y += _PAD
+    for block, tall in blocks:
+        body.append(f'<g transform="translate({_MARGIN} {y:.1f})">{block}</g>')
+        y += tall + _PAD
     style = f"<style>{_in_light(STYLE + _SHEET_STYLE)}</style>"
     paper = '<rect class="paper" width="100%" height="100%"/>'
-    return Drawing(
-        "sheet", heading, width + 2 * _MARGIN, y + _MARGIN, "".join([style, paper, *body])
-    )
+    whole = "".join([style, paper, *body])
+    return Drawing("sheet", heading, width + 2 * _MARGIN, y - _PAD + _MARGIN, whole)
 
 
 def _in_light(style: str) -> str:
@@ -201,25 +196,36 @@ def _in_light(style: str) -> str:
     return re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], style)
 
 
-def _panel(y: float, width: float, height: float) -> str:
-    return (
-        f'<rect class="panel" x="{_MARGIN}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-        ' rx="10"/>'
-    )
+def _written(heading: str, texts: Iterable[str], width: float) -> tuple[str, float]:
+    """Return texts as lines, and how high they are."""
+    body, y = [], 0.0
+    for text, size, kind in ((heading, _HEADING, "heading"), *((text, FONT, "") for text in texts)):
+        for line in _wrapped(text, width * FONT / size):
+            y += _LINE * size
+            body.append(f'<text class="{kind}" y="{y:.1f}">{escape(line)}</text>')
+    return "".join(body), y
 
 
-def _nested(part: Drawing, x: float, y: float) -> str:
-    return (
-        f'<svg class="{part.kind}" x="{x:.1f}" y="{y:.1f}" width="{part.width:.1f}"'
-        f' height="{part.height:.1f}">{part.body}</svg>'
+def _panel(part: Drawing, legend: Iterable[Key], width: float) -> tuple[str, float]:
+    """Return a drawing and its legend on a panel, and how high that is."""
+    y = part.height + _PAD
+    keys = []
+    for row in _rows(legend, width):
+        y += _KEY_LINE
+        keys += [_key(key, _PAD + x, y) for key, x in row]
+    tall = y + _PAD
+    panel = f'<rect class="panel" width="{width:.1f}" height="{tall:.1f}" rx="10"/>'
+    drawing = (
+        f'<svg class="{part.kind}" x="{(width - part.width) / 2:.1f}" y="{_PAD}"'
+        f' width="{part.width:.1f}" height="{part.height:.1f}">{part.body}</svg>'
     )
+    return "".join([panel, drawing, *keys]), tall
 
 
 def _key(key: Key, x: float, y: float) -> str:
-    shift = 48 if key.classes else 0
     return (
         f'<g transform="translate({x:.1f} {y - 10:.1f})">{key.line()}'
-        f'<text class="soft" x="{shift}" y="10">{escape(key.text)}</text></g>'
+        f'<text class="soft" x="{key.indent}" y="10">{escape(key.text)}</text></g>'
     )
 
 
@@ -228,7 +234,7 @@ def _rows(keys: Iterable[Key], width: float) -> Iterator[list[tuple[Key, float]]
     row: list[tuple[Key, float]] = []
     x = 0.0
     for key in keys:
-        wide = text_width(key.text) + (48 if key.classes else 0)
+        wide = key.indent + text_width(key.text)
         if row and x + wide > width - 2 * _PAD:
             yield row
             row, x = [], 0.0

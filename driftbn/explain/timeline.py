@@ -65,7 +65,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Bar:
+class _Bar:
     """Neighbouring windows that share a place on the axis."""
 
     moments: Sequence[Moment]
@@ -134,7 +134,7 @@ def timeline_of(moments: Sequence[Moment], chosen: range = range(0)) -> Drawing:
     >>> drawing.title, drawing.body.count('class="alarm"')
     ('2 windows, 1 alarm', 1)
     """
-    bars = bars_of(moments)
+    bars = _bars_of(moments)
     parts = [
         *_episode_bands(bars),
         *_frame(bars, chosen),
@@ -148,16 +148,9 @@ def timeline_of(moments: Sequence[Moment], chosen: range = range(0)) -> Drawing:
     return Drawing("timeline", title, _WIDTH, _HEIGHT, "".join(parts))
 
 
-def bars_of(moments: Sequence[Moment]) -> list[Bar]:
-    """Return the bars of a timeline.
-
-    Examples
-    --------
-    >>> [len(bar.moments) for bar in bars_of([Moment(i, 0, 0) for i in range(250)])][-2:]
-    [2, 2]
-    """
+def _bars_of(moments: Sequence[Moment]) -> list[_Bar]:
     size = windows_per_bar(len(moments))
-    return [Bar(moments[i : i + size]) for i in range(0, len(moments), size)]
+    return [_Bar(moments[i : i + size]) for i in range(0, len(moments), size)]
 
 
 def windows_per_bar(n_windows: int) -> int:
@@ -171,11 +164,11 @@ def windows_per_bar(n_windows: int) -> int:
     return max(1, -(-n_windows // MAX_BARS))
 
 
-def _step(bars: list[Bar]) -> float:
+def _step(bars: list[_Bar]) -> float:
     return (_WIDTH - _LEFT - _RIGHT) / len(bars)
 
 
-def _bars(bars: list[Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
+def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
     step, largest = _step(bars), max(numbers)
     top, base, name = strip.top, strip.top + strip.height, strip.name
     yield f'<text class="strip" x="{_LEFT:.0f}" y="{strip.name_at:.0f}">{name}</text>'
@@ -196,7 +189,7 @@ def _bars(bars: list[Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
             )
 
 
-def _episode_bands(bars: list[Bar]) -> Iterator[str]:
+def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
     places: dict[int, list[int]] = {}
     for place, bar in enumerate(bars):
         for episode in bar.episodes:
@@ -220,7 +213,7 @@ def _episode_bands(bars: list[Bar]) -> Iterator[str]:
     yield from labels
 
 
-def _frame(bars: list[Bar], chosen: range) -> Iterator[str]:
+def _frame(bars: list[_Bar], chosen: range) -> Iterator[str]:
     places = [i for i, bar in enumerate(bars) if any(m.index in chosen for m in bar.moments)]
     if places:
         step = _step(bars)
@@ -231,7 +224,7 @@ def _frame(bars: list[Bar], chosen: range) -> Iterator[str]:
         )
 
 
-def _alarms(bars: list[Bar]) -> Iterator[str]:
+def _alarms(bars: list[_Bar]) -> Iterator[str]:
     step, y = _step(bars), _TOP - 3
     for place, bar in enumerate(bars):
         moment = bar.alarm
@@ -244,7 +237,7 @@ def _alarms(bars: list[Bar]) -> Iterator[str]:
             yield f'<a href="{moment.link}">{mark}</a>' if moment.link else mark
 
 
-def _ticks(bars: list[Bar]) -> Iterator[str]:
+def _ticks(bars: list[_Bar]) -> Iterator[str]:
     every = max(1, -(-len(bars) // _N_TICKS))
     step, y = _step(bars), _HEIGHT - _BOTTOM + 18
     for place in range(0, len(bars), every):
