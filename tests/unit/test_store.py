@@ -191,7 +191,7 @@ def test_a_publication_that_fails_takes_the_others_with_it(
 ) -> None:
     before = dump(history.path)
     with pytest.raises(KeyError):
-        history.publish([*published, replace(published[0], window=50, report={})])
+        history.publish([*published, replace(published[0], window=50, report={"rows": 1})])
     assert dump(history.path) == before
     assert history.publish(published) == N_WINDOWS
 
