@@ -144,7 +144,7 @@ def test_amtool_accepts_the_configuration() -> None:
     config = CONFIGS / "alertmanager" / "alertmanager.yml"
     said = run_tool("amtool", "prometheus-alertmanager", "check-config", str(config))
     assert "SUCCESS" in said
-    assert "2 inhibit rules" in said
+    assert "3 inhibit rules" in said
 
 
 def test_a_drift_goes_from_the_rule_to_the_webhook(watch: Watch) -> None:
