@@ -57,6 +57,13 @@ class Taken:
         told = set_aside(rows, np.arange(n_rows), lambda i, _: place(i + 1), reason, detail)
         self.rejected.extend(told)
 
+    def leave_out(self, rows: Rows, n_unfit: int) -> None:
+        """Note rows that a monitor has left out of others."""
+        if n_unfit:
+            place = f"among {n_rows_of(rows)} records taken together"
+            detail = "a value that its field cannot have, such as a time among numbers"
+            self.rejected.append(Rejected(place, RejectReason.UNFIT, detail, b"", n_unfit))
+
 
 class Lane:
     """The monitors of one lane and the place up to which they have read.
@@ -213,11 +220,17 @@ class Lane:
         self.directory.close()
 
     def _parted(self, rows: Rows, taken: Taken) -> Iterator[tuple[str, Rows]]:
-        """Iterate over the rows of each key; rows without one are set aside."""
+        """Iterate over the rows of each key; rows that cannot be parted so are set aside."""
         if self.stream.key is None:
             yield "", rows
             return
-        for key, part, _ in part_by_key(rows, self.stream.key):
+        try:
+            parts = list(part_by_key(rows, self.stream.key))
+        except Exception as error:  # whatever the keys are, they cost no more than these rows
+            logger.exception("rows cannot be parted", extra={"monitor": self.stream.name})
+            taken.set_aside(rows, RejectReason.BAD_TABLE, type(error).__name__)
+            return
+        for key, part, _ in parts:
             if key is None:
                 taken.set_aside(part, RejectReason.NO_KEY, f"no key in {self.stream.key!r}")
             else:
@@ -240,7 +253,9 @@ class Lane:
         """
         try:
             item = self._monitors.fetch(key)
+            n_unfit = item.monitor.n_rejected
             found = self._reports(item, key, rows)
+            n_unfit = item.monitor.n_rejected - n_unfit
         except DataError as error:  # the batch is no table, and nothing of it was taken
             taken.set_aside(rows, RejectReason.BAD_TABLE, str(error))
         except Exception as error:
@@ -254,7 +269,8 @@ class Lane:
         else:
             self._n_tries.pop(key, None)
             item.since.append(rows)
-            taken.n_rows += n_rows_of(rows)
+            taken.n_rows += n_rows_of(rows) - n_unfit
+            taken.leave_out(rows, n_unfit)
             taken.publications.extend(found)
 
     def _reports(self, item: KeyedMonitor, key: str, rows: Rows) -> list[Publication]:
@@ -284,7 +300,7 @@ class Lane:
             self.stream.name, key, self.name, reason, state, origin=self.origin
         )
         if item is not None:
-            item.events = state
+            item.events, item.changed = state, True
         return (told,)
 
     def _restored(self, key: str) -> KeyedMonitor | None:

@@ -47,6 +47,8 @@ class RejectReason(StrEnum):
     """No event time in the field that must have one, or something that is none."""
     NO_KEY = "no_key"
     """No key in the field that must have one, or something that cannot be one."""
+    UNFIT = "unfit"
+    """A value that its field cannot have, as the records before it say what that is."""
     TOO_MANY_KEYS = "too_many_keys"
     """A new key, where there are as many as there may be."""
     MONITOR_FAILED = "monitor_failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from service.decoding.decoded import (
     Rows,
     n_rows_of,
 )
+
+logger = logging.getLogger(f"driftbn.{__name__}")
 
 MAX_KEPT: Final = 100
 """Rows that are set aside each by itself; those after them are set aside as one."""
@@ -40,14 +43,13 @@ def set_aside(
     reason, detail
         Why, in a word and for people.
     """
-    first, n_more = numbers[:MAX_KEPT], len(numbers) - MAX_KEPT
-    for number, record in zip(first.tolist(), _records(picked(rows, first)), strict=True):
-        text = json.dumps(record, ensure_ascii=False, default=str)
-        kept = text.encode("utf-8", errors="replace")[:MAX_KEPT_BYTES]
-        yield Rejected(place(number, 0), reason, detail, kept)
+    texts = _texts(picked(rows, numbers[:MAX_KEPT]))
+    for number, text in zip(numbers.tolist(), texts, strict=False):
+        yield Rejected(place(number, 0), reason, detail, text)
+    n_more = len(numbers) - len(texts)
     if n_more > 0:
         more = f"{detail}; so it is with {n_more} records from here on"
-        yield Rejected(place(int(numbers[MAX_KEPT]), 0), reason, more, b"", n_more)
+        yield Rejected(place(int(numbers[len(texts)]), 0), reason, more, b"", n_more)
 
 
 def picked(rows: Rows, numbers: NDArray[np.intp]) -> Rows:
@@ -58,6 +60,16 @@ def picked(rows: Rows, numbers: NDArray[np.intp]) -> Rows:
         return [rows[number] for number in numbers.tolist()]
     # Arrow takes no rows of a table without columns, which has no field at all.
     return rows.take(pa.array(numbers)) if rows.num_columns else rows.slice(0, len(numbers))
+
+
+def _texts(rows: Rows) -> list[bytes]:
+    """Return rows as JSON objects; none if one of them cannot be written."""
+    try:
+        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in _records(rows)]
+    except Exception:  # it must not cost more than the look at them
+        logger.exception("records that are set aside cannot be shown")
+        return []
+    return [text.encode("utf-8", errors="replace")[:MAX_KEPT_BYTES] for text in texts]
 
 
 def _records(rows: Rows) -> list[dict[str, Any]]:

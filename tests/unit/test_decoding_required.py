@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from service.decoding import Decoder, RejectReason
-from service.decoding.required import MAX_KEPT
+from service.decoding.set_aside import MAX_KEPT
 from service.tables import TableFormat
 from tests.decoding import chunk, rows_of
 

@@ -12,6 +12,7 @@ import pytest
 
 from driftbn import DriftMonitor, datasets
 from driftbn.schema import Schema, Variable, VariableKind
+from service import lanes
 from service.checkpoint import CheckpointDirectory
 from service.lanes import MAX_TRIES, Lane, Taken
 from service.monitors import ChangedSettingsError
@@ -133,6 +134,30 @@ def test_rows_without_a_key_or_room_are_counted(tmp_path: Path) -> None:
     taken = take(lane, rows, {})
     assert taken.n_rows == 3
     assert refused(taken) == {"no_key": 1, "too_many_keys": 1}
+    lane.close()
+
+
+def test_rows_that_a_monitor_leaves_out_are_counted(tmp_path: Path) -> None:
+    lane = open_lane(tmp_path, stream(time_column="at", window={"seconds": 60}))
+    rows = [{"at": 1e9 + n, "x": "ab"[n % 2]} for n in range(10)]
+    taken = take(lane, [*rows, {"at": "noon", "x": "a"}, {"x": "b"}], {})
+    assert taken.n_rows == 10
+    assert refused(taken) == {"unfit": 2}
+    lane.close()
+
+
+def test_keys_that_nobody_thought_of_cost_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lane = open_lane(tmp_path, stream(key="k"))
+
+    def fail(*_: object) -> None:
+        raise OverflowError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lanes, "part_by_key", fail)
+        assert refused(take(lane, keyed_rows(2, 10), {"n": 1})) == {"bad_table": 20}
+    assert take(lane, keyed_rows(2, 10), {"n": 2}).n_rows == 20
     lane.close()
 
 
