@@ -57,7 +57,7 @@ KEY, TIME, GOOD_KEY = "tenant", "at", "good"
 FIRST_TIME = 1_700_000_000
 SECONDS = 60
 """Of a time window; good records are a second apart."""
-N_ROWS = 16
+N_ROWS = 8
 """Of a body before it is mutated."""
 WINDOW = 150
 """Rows of a window, so that what comes in some bodies is learned from."""
@@ -191,9 +191,9 @@ def seeds(kind: TableFormat) -> tuple[bytes, ...]:
     delta = {"colour": "DELTA_BYTE_ARRAY", "address.city": "DELTA_LENGTH_BYTE_ARRAY"}
     return (
         parquet(nested, compression="none"),
-        parquet(coded, compression="snappy", row_group_size=5),
+        parquet(coded, compression="snappy", row_group_size=3),
         parquet(gaps, compression="none", use_dictionary=False, column_encoding=encodings | delta),
-        parquet(gaps, compression="zstd", data_page_version="2.0", row_group_size=7),
+        parquet(gaps, compression="zstd", data_page_version="2.0", row_group_size=5),
         parquet(coded, compression="gzip", store_schema=False, write_page_checksum=True),
     )
 
