@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -25,6 +27,8 @@ from driftbn.variables import MISSING, VariableKind
 
 _TEMPORAL: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 _AS_THEY_ARE: Final = frozenset((str, bool, type(None)))
+MAX_COLUMNS: Final = 4096
+"""Columns that rows have together at most until the schema is known."""
 _EXACT: Final = 2**63
 """Whole numbers below this need no look at how many digits they have."""
 
@@ -130,7 +134,8 @@ class Place(NamedTuple):
     """How far the rows held reached, to return there."""
 
     n_rows: int
-    names: tuple[str, ...]
+    columns: dict[str, list[Cell]]
+    n_values: Counter[str]
     temporal: dict[str, bool]
 
 
@@ -140,7 +145,8 @@ class PendingRows:
     Which rows are refused, and what is inferred, does not depend on how the rows were cut into
     tables. In a column that has held a value, a time among other values or another value among
     times is refused. Where missing values are rejected, the first table says which columns there
-    are; others that come later are left out.
+    are; others that come later are left out. Each row may bring other columns: when there are too
+    many, those with the fewest values are forgotten.
 
     Parameters
     ----------
@@ -166,17 +172,21 @@ class PendingRows:
         self.missing = missing
         self.values_win = values_win and missing is not MissingPolicy.REJECT
         self.n_rows = 0
-        self._columns: dict[str, list[Cell]] = {}
+        self._columns: dict[str, list[Cell]] = {}  # up to the last row that may have a value
+        self._n_values: Counter[str] = Counter()
         self._temporal: dict[str, bool] = {}  # of the columns that have held a value
 
     def place(self) -> Place:
         """Return how far the rows reach now."""
-        return Place(self.n_rows, tuple(self._columns), dict(self._temporal))
+        return Place(
+            self.n_rows, dict(self._columns), Counter(self._n_values), dict(self._temporal)
+        )
 
     def roll_back(self, place: Place) -> None:
         """Forget the rows added since ``place``."""
-        self._columns = {name: self._columns[name][: place.n_rows] for name in place.names}
-        self.n_rows, self._temporal = place.n_rows, place.temporal
+        self._columns = {name: cells[: place.n_rows] for name, cells in place.columns.items()}
+        self.n_rows, self._n_values = place.n_rows, place.n_values
+        self._temporal = place.temporal
 
     def add(self, table: Table) -> None:
         """Add the rows of a table of raw columns.
@@ -190,8 +200,14 @@ class PendingRows:
         bad = self._problems(columns)
         if bad:
             raise bad[min(bad)]
-        if table.n_rows:
+        if table.n_rows and len(self._columns.keys() | columns.keys()) <= MAX_COLUMNS:
             self._extend(columns, table.n_rows)
+            return
+        for cells in zip(*columns.values(), strict=True):
+            named = zip(columns, cells, strict=True)
+            self._extend({name: [cell] for name, cell in named if cell is not None}, 1)
+            if len(self._columns) > MAX_COLUMNS:
+                self._thin_out()
 
     def readable(self, table: Table) -> NDArray[np.intp]:
         """Return the rows of a table that can be added, one after the other."""
@@ -210,14 +226,26 @@ class PendingRows:
 
     def _extend(self, columns: dict[str, list[Cell]], n_rows: int) -> None:
         for name, cells in columns.items():
-            held = self._columns.setdefault(name, [None] * self.n_rows)
-            held.extend(cells)
+            self._padded(name).extend(cells)
+            self._n_values[name] += len(cells) - cells.count(None)
             present = set(map(type, cells)) - {type(None)}
             if present:
                 self._temporal[name] = present == {Mark} and self._temporal.get(name, True)
         self.n_rows += n_rows
-        for held in self._columns.values():
-            held.extend([None] * (self.n_rows - len(held)))
+
+    def _padded(self, name: str) -> list[Cell]:
+        """Return a column with a cell for each of the rows."""
+        held = self._columns.setdefault(name, [])
+        held.extend([None] * (self.n_rows - len(held)))
+        return held
+
+    def _thin_out(self) -> None:
+        """Keep the half of the columns that have the most values, the earlier ones first."""
+        counts = self._n_values
+        kept = set(heapq.nlargest(MAX_COLUMNS // 2, self._columns, key=counts.__getitem__))
+        for name in [name for name in self._columns if name not in kept]:
+            del self._columns[name], counts[name]
+            self._temporal.pop(name, None)
 
     def _problems(self, columns: dict[str, list[Cell]]) -> dict[int, DataError]:
         """Return what is wrong, by row."""
@@ -235,6 +263,8 @@ class PendingRows:
                 contested[name] = cells
         if contested:
             self._note_contested(found, contested)
+        if len(columns) > MAX_COLUMNS:
+            _note_crowded(found, columns)
         return found
 
     def _note_contested(
@@ -261,15 +291,15 @@ class PendingRows:
         """Return the rows as a table to infer a schema from."""
         times = {name for name, temporal in self._temporal.items() if temporal}
         columns = {
-            name: Times("times") if name in times else _without_times(cells)
-            for name, cells in self._columns.items()
+            name: Times("times") if name in times else _without_times(self._padded(name))
+            for name in self._columns
         }
         return Table(self.n_rows, columns)
 
     def to_json(self) -> str:
         """Return the rows as JSON text that holds every value exactly."""
         names = sorted(self._columns)
-        columns = [list(map(_stored, self._columns[name])) for name in names]
+        columns = [list(map(_stored, self._padded(name))) for name in names]
         data = {"n_rows": self.n_rows, "names": names, "columns": columns}
         return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
@@ -309,6 +339,14 @@ def _note_refused(found: dict[int, DataError], name: str, cells: Sequence[Cell])
         if isinstance(cell, Refused):
             error = DataError(cell.problem, column=name, row=row, value=cell.value)
             found.setdefault(row, error)
+
+
+def _note_crowded(found: dict[int, DataError], columns: dict[str, list[Cell]]) -> None:
+    for row, cells in enumerate(zip(*columns.values(), strict=True)):
+        n_cells = len(cells) - cells.count(None)
+        if n_cells > MAX_COLUMNS:
+            problem = f"a row with {n_cells} columns; at most {MAX_COLUMNS} are allowed"
+            found.setdefault(row, DataError(problem, row=row))
 
 
 def _note_missing(found: dict[int, DataError], name: str, cells: Sequence[Cell]) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from driftbn.records import MAX_NAMED_LEVELS, SchemaEvent
 from driftbn.variables import level_key
+
+MAX_EVENTS: Final = 1000
+"""Events that are kept of a window, by column name: fields may be new in every record."""
 
 
 def merged_events(
@@ -14,7 +18,8 @@ def merged_events(
     """Return the events of several batches, each kind and column once.
 
     Of more new levels than are named it is only said that there are more, because which of them
-    two batches share is not known.
+    two batches share is not known. Of more events than are kept, the last by name are left out,
+    whatever the batches were.
     """
     found = {(event.column, event.kind): event for event in events}
     for event in more:
@@ -27,4 +32,4 @@ def merged_events(
             n_levels=min(n_levels, MAX_NAMED_LEVELS + 1),
             n_rows=known.n_rows + event.n_rows,
         )
-    return tuple(found[key] for key in sorted(found))
+    return tuple(found[key] for key in sorted(found)[:MAX_EVENTS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain, repeat
 from operator import itemgetter
@@ -150,7 +151,7 @@ def _split_records(records: Sequence[Any]) -> _Split:
 def _checked_names(labels: Sequence[Any]) -> list[str]:
     names = [label if type(label) is str and label else _name(label) for label in labels]
     if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        ((twice, _),) = Counter(names).most_common(1)
         raise DataError("the name is taken twice; names must differ", column=twice)
     return names
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.encoding.inference import infer_schema
-from driftbn.encoding.tables import Table
+from driftbn.encoding.tables import Table, read_table
 from driftbn.errors import DataError, FormatError
 from driftbn.pending import Mark, PendingRows, Refused, read_cells
 from driftbn.schema import MissingPolicy, SchemaConfig
@@ -163,6 +163,38 @@ class TestHolding:
         rows = level()
         rows.add(Table(0, {"a": []}))
         assert held(rows) == {}
+
+    @pytest.mark.parametrize("n_at_a_time", [1, 7, 40])
+    def test_fields_that_hardly_any_row_has_are_forgotten_where_there_are_too_many(
+        self, monkeypatch, n_at_a_time
+    ):
+        rows = level()
+        monkeypatch.setattr("driftbn.pending.MAX_COLUMNS", 10)
+        records = [{"a": i, f"x{i}": i} for i in range(40)]
+        for start in range(0, len(records), n_at_a_time):
+            rows.add(read_table(records[start : start + n_at_a_time]))
+        columns = rows.table().columns
+        assert columns["a"] == list(range(40))
+        assert list(columns) == ["a", "x0", "x1", "x2", "x3"]
+        assert columns["x2"] == [2 if i == 2 else None for i in range(40)]
+
+    def test_row_with_more_columns_than_may_be_held_is_refused(self, monkeypatch):
+        rows = level()
+        monkeypatch.setattr("driftbn.pending.MAX_COLUMNS", 10)
+        wide = read_table([{"a": 1}, {f"x{i}": i for i in range(11)}])
+        with pytest.raises(DataError, match="11 columns; at most 10"):
+            rows.add(wide)
+        assert rows.readable(wide).tolist() == [0]
+
+    def test_roll_back_brings_forgotten_columns_back(self, monkeypatch):
+        rows = level()
+        rows.add(read_table([{"a": 1, "b": 2}]))
+        place = rows.place()
+        monkeypatch.setattr("driftbn.pending.MAX_COLUMNS", 3)
+        rows.add(read_table([{"c": 1, "d": 2}, {"c": 3, "d": 4}]))
+        assert list(rows.table().columns) == ["a", "c", "d"]
+        rows.roll_back(place)
+        assert rows.table().columns == {"a": [1], "b": [2]}
 
     def test_roll_back_forgets_rows_and_columns(self):
         rows = level()

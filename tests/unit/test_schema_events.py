@@ -22,3 +22,11 @@ def test_of_many_new_levels_it_is_only_said_that_there_are_more() -> None:
     assert event.levels == (*first.levels, "b0", "b1")
     assert (event.n_levels, event.n_rows) == (MAX_NAMED_LEVELS + 1, 12)
     assert merged_events((event,), (second,))[0].n_levels == MAX_NAMED_LEVELS + 1
+
+
+def test_events_of_ever_new_columns_are_bounded_however_they_come() -> None:
+    events = [SchemaEvent(NEW, f"x{i:05}", n_rows=1) for i in range(3000)]
+    one_by_one: tuple[SchemaEvent, ...] = ()
+    for event in reversed(events):
+        one_by_one = merged_events(one_by_one, (event,))
+    assert one_by_one == merged_events((), tuple(events)) == tuple(events[:1000])
