@@ -14,7 +14,7 @@ from service.decoding import Decoder, Rejected, RejectReason
 from service.lanes import Lane, Taken
 from service.sources.base import Position, SourceError
 from service.stream_parts import StreamParts, StreamState
-from service.work_items import CloseLane, End, Pace, Work, n_bytes, records_behind
+from service.work_items import CloseLane, End, Pace, Work, cost_of, records_behind
 from service.work_queue import WorkQueue
 
 logger = logging.getLogger(f"driftbn.{__name__}")
@@ -140,6 +140,7 @@ class StreamPipeline:
         self._decoders[lane] = Decoder(
             getattr(settings.source, "format", None),
             max_record_bytes=settings.max_record_bytes,
+            max_fields=settings.max_fields,
             state=taken.decoder_state,
             time_column=settings.time_column,
             key=settings.key,
@@ -227,7 +228,7 @@ class StreamPipeline:
         decoded = decoder.decode(chunk)
         n_behind = records_behind(chunk, decoded)
         work = Work(chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind)
-        self._put(work, n_bytes(chunk))
+        self._put(work, cost_of(chunk, decoded))
 
     def _put(self, item: Work | CloseLane | End, cost: int) -> None:
         while not self._queue.put(item, cost, POLL_SECONDS):

@@ -74,6 +74,7 @@ class DaemonView:
                 key=stream.parts.settings.key,
                 trouble=stream.trouble,
                 max_record_bytes=stream.parts.settings.max_record_bytes,
+                max_fields=stream.parts.settings.max_fields,
             )
             for stream in self._assembly.streams
         )

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.decoding import Decoded, Rows
-from service.decoding.decoded import cut, n_rows_of
+from service.decoding.decoded import cut, n_bytes_of, n_rows_of
 from service.sources.base import Chunk, Position
 
 PART_SECONDS: Final = 0.25
 """How long the rows may take that are worked through between two looks at the clock."""
 FIRST_ROWS: Final = 2048
 LEAST_ROWS: Final = 256
+_REJECTED_BYTES: Final = 600  # of a record that is set aside
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,12 @@ def records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
         return chunk.n_behind
     n_records = decoded.n_rows + decoded.n_rejected
     return round(chunk.n_behind * n_records / max(1, n_bytes(chunk)))
+
+
+def cost_of(chunk: Chunk, decoded: Decoded) -> int:
+    """Return about how much memory a chunk takes once it is decoded; records take most."""
+    n_records = sum(n_bytes_of(rows) for rows in decoded.batches if isinstance(rows, list))
+    return n_bytes(chunk) + n_records + _REJECTED_BYTES * len(decoded.rejected)
 
 
 def n_bytes(chunk: Chunk) -> int:

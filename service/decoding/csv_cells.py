@@ -19,7 +19,7 @@ from driftbn.encoding.canonical import canonical_text
 from driftbn.event_times import read_times
 from driftbn.intake import as_records
 from service.decoding.decoded import Rows
-from service.decoding.json_records import EXACT, Record, split_wide
+from service.decoding.json_records import EXACT, Record, as_batches
 
 _WHOLE: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 """At most 18 digits, which 64 bits hold."""
@@ -72,11 +72,12 @@ def typed_rows(
     >>> typed_rows(table)
     [[{'a': 1, 'b': 0.5, 'c': '07'}, {'a': 2, 'b': 'x'}]]
     """
-    columns = {name: _read_cells(table[name]) for name in table.column_names}
+    named = zip(table.column_names, table.columns, strict=True)
+    columns = {name: _read_cells(column) for name, column in named}
     times = columns.get(time_column or "")
     others = [cells for cells in columns.values() if cells is not times]
     if not columns or any((cells.mixed and not known) or _is_wide(cells) for cells in others):
-        return list(split_wide(_records(columns, len(table))))
+        return [*as_batches(_records(columns, len(table)))]
     typed = {
         name: _times(cells) if cells is times and cells.mixed else _column(cells)
         for name, cells in columns.items()

@@ -5,18 +5,28 @@ from __future__ import annotations
 import csv
 import importlib
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from service.decoding.decoded import MAX_KEPT_BYTES, Place, Problem, Rejected, RejectReason, Rows
-from service.decoding.json_lines import is_unicode, too_large
-from service.decoding.kernels import CsvRecords, find_csv_records
+from service.decoding.decoded import (
+    MAX_KEPT_BYTES,
+    Place,
+    Problem,
+    Rejected,
+    RejectReason,
+    Rows,
+    moved,
+)
+from service.decoding.json_lines import is_unicode
+from service.decoding.kernels import Bytes, CsvRecords, find_csv_records
+from service.decoding.limits import MAX_CELLS, Limits, check_cells, check_name
 
 _MARK: Final = b"\xef\xbb\xbf"
 _LARGEST_BLOCK: Final = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
+_MAX_RECORDS, _MAX_CELLS = 1 << 16, 1 << 22  # that are read at a time
 _TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -31,34 +41,70 @@ class _Body(NamedTuple):
 
 
 def decode_csv(
-    data: bytes, place: Place, max_record_bytes: int, typed: Callable[[pa.Table], list[Rows]]
-) -> tuple[list[Rows], list[Rejected]]:
-    """Return the rows of CSV with a header, and its bad records.
+    data: bytes, place: Place, limits: Limits, typed: Callable[[pa.Table], list[Rows]]
+) -> Iterator[tuple[list[Rows], list[Rejected]]]:
+    """Yield the rows of CSV with a header and its bad records, some thousand records at a time.
 
     Parameters
     ----------
-    data, place, max_record_bytes
+    data, place
         As a decoder has them.
+    limits
+        What a record may hold.
     typed
         Gives the cells of a table of texts their types.
 
     Raises
     ------
     Problem
-        If the header cannot be read.
+        If the header cannot be read, or there are too many cells.
     """
     data = data.removeprefix(_MARK)
-    records = _find_records(data)
-    if not len(records.starts):
+    array = np.frombuffer(data, np.uint8)
+    header, _ = _find_records(array, 0, 1)
+    if not len(header.starts):
         raise Problem(RejectReason.BAD_TABLE, "CSV without a header")
-    names = _names(data[records.starts[0] : records.stops[0]])
-    body = _after_header(data, records)
-    bad = _bad_records(body, len(names), max_record_bytes)
-    tables, unread = _read_records(body, bad, names)
+    limits.check_fields(int(header.n_fields[0]))
+    names = _names(data[header.starts[0] : header.stops[0]], limits)
+    first = start = _after_line(data, int(header.stops[0]))
+    _check_cells(data, array, start, len(names))
+    n_before = 0
+    while start < len(data):
+        records, stop = _find_records(array, start, _n_at_a_time(len(names)))
+        body = _Body(data[start:stop], records)
+        yield _read_body(body, names, moved(place, n_before, start - first), limits, typed)
+        n_before += len(records.starts)
+        start = stop
+
+
+def _read_body(
+    body: _Body,
+    names: Sequence[str],
+    place: Place,
+    limits: Limits,
+    typed: Callable[[pa.Table], list[Rows]],
+) -> tuple[list[Rows], list[Rejected]]:
+    bad = _bad_records(body, len(names), limits)
+    tables, unread = ([], []) if limits.is_enough(bad) else _read_records(body, bad, names)
     problem = Problem(RejectReason.BAD_CSV_ROW, "cannot be read as a row of CSV")
     bad |= dict.fromkeys(unread, problem)
     rejected = [_rejected(body, number, place, bad[number]) for number in sorted(bad)]
     return [rows for table in tables for rows in typed(table)], rejected
+
+
+def _n_at_a_time(n_fields: int) -> int:
+    return max(1, min(_MAX_RECORDS, _MAX_CELLS // n_fields))
+
+
+def _check_cells(data: bytes, array: Bytes, start: int, n_fields: int) -> None:
+    """Count the records, where there may be too many: it is the parsing that takes long."""
+    if (data.count(b"\n") + data.count(b"\r")) * n_fields <= MAX_CELLS:
+        return
+    n_records = 0
+    while start < len(data):
+        records, start = _find_records(array, start, _MAX_RECORDS)
+        n_records += len(records.starts)
+    check_cells(n_records * n_fields)
 
 
 def _read_records(
@@ -77,12 +123,14 @@ def _read_records(
     return _parse_each(body, kept, names) if kept else ([], [])
 
 
-def _names(header: bytes) -> list[str]:
+def _names(header: bytes, limits: Limits) -> list[str]:
     """Return the names of the columns."""
+    limits.check_record(len(header))
     try:
         (names,) = csv.reader([header.decode()], strict=True)
     except (UnicodeDecodeError, csv.Error, ValueError) as error:
         raise Problem(RejectReason.BAD_TABLE, f"the header cannot be read: {error}") from None
+    check_name(max(map(len, names)))
     twice = [name for name, count in Counter(names).items() if count > 1 and name]
     if twice:
         detail = f"the header has the name {twice[0][:100]!r} twice"
@@ -90,36 +138,35 @@ def _names(header: bytes) -> list[str]:
     return names
 
 
-def _after_header(data: bytes, records: CsvRecords) -> _Body:
-    stop = int(records.stops[0])
-    stop += 2 if data[stop : stop + 2] == b"\r\n" else 1
-    starts, stops = records.starts[1:] - stop, records.stops[1:] - stop
-    return _Body(data[stop:], CsvRecords(starts, stops, records.n_fields[1:]))
+def _after_line(data: bytes, stop: int) -> int:
+    return stop + (2 if data[stop : stop + 2] == b"\r\n" else 1)
 
 
-def _find_records(data: bytes) -> CsvRecords:
-    n_most = data.count(b"\n") + data.count(b"\r") + 1
+def _find_records(array: Bytes, start: int, n_most: int) -> tuple[CsvRecords, int]:
+    """Return records from a place on, which they count from, and the place after them."""
     records = CsvRecords(*(np.empty(n_most, np.int64) for _ in CsvRecords._fields))
-    n_records = find_csv_records(np.frombuffer(data, np.uint8), records)
-    return CsvRecords(*(part[:n_records] for part in records))
+    n_records, stop = find_csv_records(array[start:], records)
+    return CsvRecords(*(part[:n_records] for part in records)), start + stop
 
 
-def _bad_records(body: _Body, n_fields: int, max_bytes: int) -> dict[int, Problem]:
+def _bad_records(body: _Body, n_fields: int, limits: Limits) -> dict[int, Problem]:
     """Return what is wrong with the records that have the wrong size or are no text."""
     records = body.records
     sizes = records.stops - records.starts
-    suspects = (records.n_fields != n_fields) | (sizes > max_bytes)
+    suspects = (records.n_fields != n_fields) | (sizes > limits.record_bytes)
     if not is_unicode(body.data):
         suspects[:] = True
     found: dict[int, Problem] = {}
     for number in np.flatnonzero(suspects).tolist():
-        if sizes[number] > max_bytes:
-            found[number] = too_large(int(sizes[number]), max_bytes)
+        if sizes[number] > limits.record_bytes:
+            found[number] = limits.long_record(int(sizes[number]))
         elif not is_unicode(body.record(number)):
             found[number] = Problem(RejectReason.INVALID_UTF8, "bytes that are not UTF-8")
         elif records.n_fields[number] != n_fields:
             detail = f"{records.n_fields[number]} fields, where the header has {n_fields}"
             found[number] = Problem(RejectReason.BAD_CSV_ROW, detail)
+        if limits.is_enough(found):
+            break
     return found
 
 

@@ -22,6 +22,11 @@ Place: TypeAlias = Callable[[int, int], str]
 """Says where a record stands, from its number in the chunk and the byte it starts at."""
 
 
+def moved(place: Place, n_records: int, n_bytes: int) -> Place:
+    """Return what says where a record stands that comes after others."""
+    return lambda number, byte: place(number + n_records, byte + n_bytes)
+
+
 class RejectReason(StrEnum):
     """Why a record was set aside."""
 
@@ -32,7 +37,7 @@ class RejectReason(StrEnum):
     INVALID_UTF8 = "invalid_utf8"
     """Bytes or an escape that stand for no character."""
     TOO_LARGE = "too_large"
-    """More bytes than a record may have, or more cells than a table may have."""
+    """More bytes, fields or cells, or a longer name, than a limit allows; the detail names it."""
     TOO_DEEP = "too_deep"
     """Objects nested more than four deep, or lists more than a parser can take."""
     NOT_A_NUMBER = "not_a_number"
@@ -113,7 +118,7 @@ def n_rows_of(rows: Rows) -> int:
 def n_bytes_of(rows: Rows) -> int:
     """Return about how much memory rows take."""
     if isinstance(rows, list):
-        return _CELL_BYTES * sum(map(len, rows))
+        return _CELL_BYTES * (sum(map(len, rows)) + len(rows))
     return int(rows.codes.nbytes if isinstance(rows, EncodedTable) else rows.nbytes)
 
 

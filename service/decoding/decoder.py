@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from driftbn.errors import FormatError
+from driftbn.records import EncodedTable
 from driftbn.schema import Schema
-from service.decoding.columns import checked_table, flat_table, read_arrow, read_parquet
+from service.decoding.columns import (
+    check_schema,
+    checked_table,
+    flat_table,
+    read_arrow,
+    read_parquet,
+)
 from service.decoding.csv_cells import typed_rows
 from service.decoding.csv_rows import decode_csv
 from service.decoding.decoded import (
@@ -20,9 +27,11 @@ from service.decoding.decoded import (
     Rejected,
     RejectReason,
     Rows,
+    moved,
     n_rows_of,
 )
 from service.decoding.json_lines import array_as_lines, decode_lines, is_unicode, read_lines
+from service.decoding.limits import MAX_FIELDS, MAX_TABLE_BYTES, Limits, check_cells
 from service.decoding.required import RequiredFields
 from service.decoding.scanning import ScanningDecoder
 from service.tables import TableFormat
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("driftbn.service.decoding")
 
 _VERSION: Final = 1
-PIECE_BYTES: Final = 1 << 22
+PIECE_BYTES: Final = 1 << 20
 """Bytes of lines decoded at a time, so that room for their parts stays small."""
 
 
@@ -66,6 +75,15 @@ class Decoder:
         The format of chunks that do not name their own.
     max_record_bytes
         Bytes of a record, from 1; a longer one is set aside. Not for Parquet and Arrow.
+    max_fields
+        Fields of a record and columns of a table; what has more is set aside.
+    max_decoded_bytes
+        Bytes that the buffers of Parquet and Arrow may become.
+    max_rejected
+        Bad records after which the rest of a chunk is not looked at; all of it unless given.
+    made
+        Says what batches become, and is called with some as soon as they are there; may raise a
+        ``Problem``, which is one of the whole chunk.
     state
         What ``state`` returned for the last chunk that was worked through.
     time_column
@@ -91,30 +109,35 @@ class Decoder:
     [('line 1, byte 26', 'duplicate_key')]
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - limits by their names in the settings
         self,
         kind: TableFormat | None,
         *,
         max_record_bytes: int,
+        max_fields: int = MAX_FIELDS,
+        max_decoded_bytes: int = MAX_TABLE_BYTES,
+        max_rejected: int | None = None,
+        made: Callable[[list[Rows]], list[Rows]] = lambda batches: batches,
         state: Mapping[str, Any] | None = None,
         time_column: str | None = None,
         key: str | None = None,
     ) -> None:
         self.kind = kind
-        self.max_record_bytes = max_record_bytes
+        self.limits = Limits(max_record_bytes, max_fields, max_decoded_bytes, max_rejected)
         self.time_column = time_column
         self._required = RequiredFields(time_column, key)
+        self._made = made
         if state is not None and state.get("version") != _VERSION:
             found = state.get("version")
             raise FormatError(f"decoder state version is {found!r}: it must be {_VERSION}")
         self._schema_known = False
-        self._scanning = ScanningDecoder(max_record_bytes)
-        self._readers: dict[TableFormat, Callable[[bytes, Place], _Read]] = {
+        self._scanning = ScanningDecoder(self.limits)
+        self._readers: dict[TableFormat, Callable[[bytes, Place], Iterator[_Read]]] = {
             TableFormat.NDJSON: self._read_lines,
             TableFormat.JSON: self._read_json,
             TableFormat.CSV: self._read_csv,
-            TableFormat.PARQUET: lambda data, _: ([read_parquet(data)], []),
-            TableFormat.ARROW: lambda data, _: ([read_arrow(data)], []),
+            TableFormat.PARQUET: lambda data, _: iter([([read_parquet(data, self.limits)], [])]),
+            TableFormat.ARROW: lambda data, _: iter([([read_arrow(data, self.limits)], [])]),
         }
 
     def use_schema(self, schema: Schema | None) -> None:
@@ -155,7 +178,9 @@ class Decoder:
             batches, rejected = self._read(chunk.kind, chunk.data, chunk.place)
             place = _counted_from(chunk.place(0, 0))
         else:
-            table = (flat_table if chunk.checked else checked_table)(chunk.data)
+            check_schema(chunk.data.schema, self.limits)
+            checked = chunk.checked
+            table = flat_table(chunk.data) if checked else checked_table(chunk.data, self.limits)
             batches, rejected, place = [table.unify_dictionaries()], [], chunk.place
         taken, lacking = self._with_required(batches, place)
         filled = tuple(rows for rows in taken if n_rows_of(rows))
@@ -168,7 +193,7 @@ class Decoder:
         rejected: list[Rejected] = []
         n_before = 0
         for rows in batches:
-            kept, lacking = self._required.split(rows, _moved(place, n_before, 0))
+            kept, lacking = self._required.split(rows, moved(place, n_before, 0))
             taken.append(kept)
             rejected += lacking
             n_before += n_rows_of(rows)
@@ -178,36 +203,43 @@ class Decoder:
         kind = kind or self.kind
         if kind is None:
             raise Problem(RejectReason.BAD_TABLE, "bytes of which the format is not known")
-        return self._readers[kind](data, place)
-
-    def _read_lines(self, data: bytes, place: Place) -> _Read:
         batches: list[Rows] = []
         rejected: list[Rejected] = []
-        start = 0
+        n_cells = 0
+        for rows, bad in self._readers[kind](data, place):
+            n_cells += sum(map(_n_cells, rows))
+            check_cells(n_cells)
+            batches += self._made(rows)
+            rejected += bad
+            if self.limits.is_enough(rejected):
+                break
+        return batches, rejected
+
+    def _read_lines(self, data: bytes, place: Place) -> Iterator[_Read]:
+        check_cells(data.count(b"\n"))
+        start = n_before = 0
         while start < len(data):
             stop = _piece_stop(data, start)
-            n_before = sum(map(n_rows_of, batches)) + len(rejected)
-            more = self._read_piece(data[start:stop], _moved(place, n_before, start))
-            batches += more[0]
-            rejected += more[1]
+            rows, rejected = self._read_piece(data[start:stop], moved(place, n_before, start))
+            yield rows, rejected
+            n_before += sum(map(n_rows_of, rows)) + len(rejected)
             start = stop
-        return batches, rejected
 
     def _read_piece(self, data: bytes, place: Place) -> _Read:
         unicode = is_unicode(data)
         found = self._scanning.decode(data, unicode, place)
         if found is not None:
             return found
-        return decode_lines(read_lines(data, unicode), place, self.max_record_bytes)
+        return decode_lines(read_lines(data, unicode), place, self.limits)
 
-    def _read_json(self, data: bytes, place: Place) -> _Read:
+    def _read_json(self, data: bytes, place: Place) -> Iterator[_Read]:
         lines, problems = array_as_lines(data, place)
-        batches, rejected = self._read_lines(lines, place)
-        return batches, rejected + problems
+        yield from self._read_lines(lines, place)
+        yield [], problems
 
-    def _read_csv(self, data: bytes, place: Place) -> _Read:
+    def _read_csv(self, data: bytes, place: Place) -> Iterator[_Read]:
         typed = partial(typed_rows, time_column=self.time_column, known=self._schema_known)
-        return decode_csv(data, place, self.max_record_bytes, typed)
+        return decode_csv(data, place, self.limits, typed)
 
 
 _Read = tuple[list[Rows], list[Rejected]]
@@ -231,11 +263,15 @@ def _piece_stop(data: bytes, start: int) -> int:
     return newline + 1 if newline >= 0 else len(data)
 
 
-def _moved(place: Place, n_records: int, n_bytes: int) -> Place:
-    """Return what says where a record stands that comes after others."""
-    return lambda number, byte: place(number + n_records, byte + n_bytes)
-
-
 def _counted_from(start: str) -> Place:
     """Return what says where a row stands of which only the number in its chunk is known."""
     return lambda number, _: f"row {number + 1} from {start} on"
+
+
+def _n_cells(rows: Rows) -> int:
+    """Count the cells by what they take: eight codes are one, and so is a row without any."""
+    if isinstance(rows, EncodedTable):
+        return int(rows.codes.size) // 8
+    if isinstance(rows, list):
+        return sum(map(len, rows)) + len(rows)
+    return int(len(rows) * max(1, rows.num_columns))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import secrets
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from driftbn.intake import as_records
-from service.decoding.columns import flat_table
+from service.decoding.columns import check_schema, flat_table
 from service.decoding.decoded import (
     MAX_KEPT_BYTES,
     Place,
@@ -19,12 +20,22 @@ from service.decoding.decoded import (
     RejectReason,
     Rows,
 )
-from service.decoding.json_records import EXACT, Record, read_record, split_wide
-from service.decoding.kernels import Bytes, Lines, find_lines, items_as_lines
+from service.decoding.json_records import EXACT, Record, as_batches, read_record
+from service.decoding.kernels import (
+    MAX_OPENED,
+    Bytes,
+    Lines,
+    count_fields,
+    find_lines,
+    items_as_lines,
+)
+from service.decoding.limits import MAX_CELLS, Limits
 
 _MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
 _LARGEST_BLOCK = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
+_HASH_KEY: Final = np.uint64(secrets.randbits(64))
+"""Where hashes of names begin, so that nobody can think of names with equal ones."""
 
 
 class Text(NamedTuple):
@@ -92,19 +103,17 @@ def array_as_lines(data: bytes, place: Place) -> tuple[bytes, list[Rejected]]:
     return lines.tobytes(), [Rejected(place(0, start), reason, p, kept) for p in problems]
 
 
-def decode_lines(
-    text: Text, place: Place, max_record_bytes: int
-) -> tuple[list[Rows], list[Rejected]]:
+def decode_lines(text: Text, place: Place, limits: Limits) -> tuple[list[Rows], list[Rejected]]:
     """Return the rows of a text, and its bad records."""
-    table = _read_table(text, max_record_bytes)
+    table = _read_table(text, limits)
     if table is not None:
         return [table], []
-    rows, rejected = decode_records(text, range(text.n_records), place, max_record_bytes)
-    return list(split_wide([row for row in rows if row is not None])), rejected
+    rows, rejected = decode_records(text, range(text.n_records), place, limits)
+    return [*as_batches([row for row in rows if row is not None])], rejected
 
 
 def decode_records(
-    text: Text, numbers: Iterable[int], place: Place, max_record_bytes: int
+    text: Text, numbers: Iterable[int], place: Place, limits: Limits
 ) -> tuple[list[Record | None], list[Rejected]]:
     """Return some records one by one, ``None`` for a bad one."""
     rows: list[Record | None] = []
@@ -114,45 +123,53 @@ def decode_records(
         start, stop = starts[number], stops[number]
         record = text.data[start:stop]
         try:
-            if stop - start > max_record_bytes:
-                raise too_large(stop - start, max_record_bytes)
-            rows.append(read_record(record, text.array, start, stop))
+            rows.append(read_record(record, text.array, start, limits))
         except Problem as problem:
             rows.append(None)
             kept = record[:MAX_KEPT_BYTES]
             found = Rejected(place(number, start), problem.reason, problem.detail, kept)
             rejected.append(found)
+            if limits.is_enough(rejected):
+                break
     return rows, rejected
 
 
-def too_large(n_bytes: int, limit: int) -> Problem:
-    """Return what is wrong with a record of too many bytes."""
-    detail = f"{n_bytes} bytes or more, where max_record_bytes allows {limit}"
-    return Problem(RejectReason.TOO_LARGE, detail)
-
-
-def _read_table(text: Text, max_record_bytes: int) -> Rows | None:
+def _read_table(text: Text, limits: Limits) -> Rows | None:
     """Return all records as columns; ``None`` if some must be looked at one by one."""
     lines = text.lines
     if not text.is_unicode or not lines.plain.all() or len(text.data) >= _LARGEST_BLOCK:
         return None
-    if not text.n_records or (lines.stops - lines.starts).max() > max_record_bytes:
+    if not text.n_records or (lines.stops - lines.starts).max() > limits.record_bytes:
         return None
     try:
-        table = _parse(text.data, ())
-        times = [field for field in table.schema if _holds_times(field.type)]
-        if times:
-            # Arrow takes text that looks like a time for one where all of a column does.
-            table = _parse(text.data, [pa.field(f.name, _without_times(f.type)) for f in times])
+        table = _parse_all(text, limits)
         # More rows than lines: two objects stand on one.
-        if len(table) != text.n_records:
+        if table is None or len(table) != text.n_records:
             return None
+        check_schema(table.schema, limits)
         flat = flat_table(table)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, Problem):
         return None
     if not all(map(_is_exact, flat.columns)):
         return None
-    return as_records(flat) if flat.num_columns else [{} for _ in range(text.n_records)]
+    # One record stands for all that are empty: nobody writes into it.
+    return as_records(flat) if flat.num_columns else [{}] * text.n_records
+
+
+def _parse_all(text: Text, limits: Limits) -> pa.Table | None:
+    """Return the lines as a table; ``None`` if they have too few fields in common for one.
+
+    Arrow makes room for every field in every row, so how many there are must be known before.
+    """
+    n_most = min(limits.fields, MAX_CELLS // text.n_records)
+    slots = np.zeros(1 << (4 * n_most).bit_length(), np.uint64)
+    paths = np.full(MAX_OPENED + 1, _HASH_KEY)
+    if count_fields(text.array, paths, slots, n_most) > n_most:
+        return None
+    table = _parse(text.data, ())
+    times = [field for field in table.schema if _holds_times(field.type)]
+    # Arrow takes text that looks like a time for one where all of a column does.
+    return _parse(text.data, [_untimed(field) for field in times]) if times else table
 
 
 def _parse(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
@@ -164,6 +181,10 @@ def _parse(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
     )
 
 
+def _untimed(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _without_times(field.type))
+
+
 def _holds_times(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         return any(_holds_times(field.type) for field in kind)
@@ -172,7 +193,7 @@ def _holds_times(kind: pa.DataType) -> bool:
 
 def _without_times(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _without_times(field.type)) for field in kind])
+        return pa.struct([_untimed(field) for field in kind])
     return pa.string() if pa.types.is_temporal(kind) else kind
 
 

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.compiled import kernel
+from service.decoding.scan_words import mixed
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
 
 TAB, NEWLINE, RETURN, SPACE = 9, 10, 13, 32
 QUOTE, COMMA, COLON, BACKSLASH = 34, 44, 58, 92
@@ -145,11 +147,67 @@ def count_names(data: Bytes, start: int, stop: int) -> int:
 
 
 @kernel
-def find_csv_records(data: Bytes, records: CsvRecords) -> int:
-    """Write the records of CSV and return how many there are.
+def count_fields(data: Bytes, paths: Hashes, slots: Hashes, n_most: int) -> int:
+    """Count the different fields of plain lines, up to one more than ``n_most``.
 
-    As Arrow has it, a quote opens a quoted field only at its start, and a record ends at a line
-    feed, a carriage return or both.
+    A field is known by the hash of its name and of those around it. ``paths`` has room for one
+    hash a level and starts with a key; ``slots`` is empty and larger than ``n_most``.
+    """
+    n_fields, depth, code, i, size = 0, 0, paths[0], 0, data.size
+    while i < size:
+        byte = data[i]
+        i += 1
+        if byte == QUOTE:
+            code = paths[depth]
+            while i < size and data[i] != QUOTE:
+                code = mixed(code, np.uint64(data[i]))
+                if data[i] == BACKSLASH and i + 1 < size:
+                    i += 1
+                    code = mixed(code, np.uint64(data[i]))
+                i += 1
+            i += 1
+        elif byte == COLON:
+            n_fields += _put_hash(slots, code)
+            if n_fields > n_most:
+                return n_fields
+            while i < size and data[i] == SPACE:
+                i += 1
+            if i < size and data[i] == QUOTE:  # a value: not needed
+                i += 1
+                while i < size and data[i] != QUOTE:
+                    i += 1 + (data[i] == BACKSLASH)
+                i += 1
+        elif byte >= OPEN_LIST:  # or a letter, which is none of these
+            if byte == OPEN_OBJECT or byte == OPEN_LIST:
+                depth = min(depth + 1, paths.size - 1)
+                paths[depth] = code
+            elif byte == CLOSE_OBJECT or byte == CLOSE_LIST:
+                depth = max(depth - 1, 0)
+        elif byte == NEWLINE:
+            depth, code = 0, paths[0]
+    return n_fields
+
+
+@kernel
+def _put_hash(slots: Hashes, code: np.uint64) -> bool:
+    """Put a hash into a table, and say whether it is new; 0 marks an empty slot."""
+    mask = slots.size - 1
+    code |= np.uint64(1)
+    slot = np.int64(code >> np.uint64(33)) & mask
+    while slots[slot] != np.uint64(0):
+        if slots[slot] == code:
+            return False
+        slot = (slot + 1) & mask
+    slots[slot] = code
+    return True
+
+
+@kernel
+def find_csv_records(data: Bytes, records: CsvRecords) -> tuple[int, int]:
+    """Write the first records of CSV, as many as there is room for.
+
+    Returns how many there are, and the place after them. As Arrow has it, a quote opens a quoted
+    field only at its start, and a record ends at a line feed, a carriage return or both.
     """
     n_records, n_fields, start, i = 0, 1, 0, 0
     quoted, field_start = False, True
@@ -166,6 +224,8 @@ def find_csv_records(data: Bytes, records: CsvRecords) -> int:
                 records.stops[n_records] = i
                 records.n_fields[n_records] = n_fields
                 n_records += 1
+                if n_records == records.starts.size:
+                    return n_records, min(i + 1, data.size)
             start, n_fields, field_start = i + 1, 1, True
         elif byte == COMMA:
             n_fields += 1
@@ -174,4 +234,4 @@ def find_csv_records(data: Bytes, records: CsvRecords) -> int:
             quoted = field_start and byte == QUOTE
             field_start = False
         i += 1
-    return n_records
+    return n_records, data.size

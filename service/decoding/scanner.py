@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from driftbn.errors import DataError
 from driftbn.records import encode
 from driftbn.schema import Schema
-from service.decoding.json_records import Record, split_wide
+from service.decoding.json_records import Record, as_batches
 from service.decoding.kernels import count_newlines
 from service.decoding.scan_forms import UNFIT, Found
 from service.decoding.scan_kernel import scan
@@ -118,7 +118,7 @@ class Scanner:
         if any(not known.issuperset(record) for record in records):
             return None
         parts = []
-        for part in split_wide(list(records)):
+        for part in as_batches(list(records)):
             columns = {name: [r.get(name) for r in part] for name in self.schema.names}
             try:
                 table = encode(columns, self.schema)

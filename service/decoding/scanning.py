@@ -11,8 +11,9 @@ from driftbn.records import EncodedTable
 from driftbn.schema import Schema
 from service.decoding.decoded import Place, Rejected, Rows
 from service.decoding.json_lines import Text, decode_records
-from service.decoding.json_records import Record, split_wide
+from service.decoding.json_records import Record, as_batches
 from service.decoding.kernels import Lines
+from service.decoding.limits import Limits
 from service.decoding.scanner import Scanned, Scanner
 
 _MAX_UNFIT_SHARE: Final = 1 / 8
@@ -32,12 +33,12 @@ class ScanningDecoder:
 
     Parameters
     ----------
-    max_record_bytes
-        Bytes of a record; a longer one is set aside.
+    limits
+        What a record may hold; a larger one is set aside.
     """
 
-    def __init__(self, max_record_bytes: int) -> None:
-        self.max_record_bytes = max_record_bytes
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self._wanted: Schema | None = None
         self._scanner: Scanner | None = None
         self._n_rest = 0
@@ -78,14 +79,14 @@ class ScanningDecoder:
         self, scanner: Scanner, data: bytes, is_unicode: bool, place: Place
     ) -> tuple[list[Rows], list[Rejected]] | None:
         scanned = scanner.scan(data, is_unicode)
-        scanned.fits[scanned.stops - scanned.starts > self.max_record_bytes] = False
+        scanned.fits[scanned.stops - scanned.starts > self.limits.record_bytes] = False
         unfit = np.flatnonzero(~scanned.fits)
         if not len(unfit):
             return [EncodedTable(scanner.schema, scanned.codes)], []
         if len(unfit) > max(1, len(scanned.fits) * _MAX_UNFIT_SHARE):
             return None
         text = _text(data, scanned, is_unicode)
-        records, rejected = decode_records(text, unfit.tolist(), place, self.max_record_bytes)
+        records, rejected = decode_records(text, unfit.tolist(), place, self.limits)
         good = [record for record in records if record is not None]
         read = dict(zip(unfit.tolist(), records, strict=True))
         kept = np.ones(len(scanned.fits), np.bool_)
@@ -125,7 +126,7 @@ def _interleaved(
     start = 0
     for run in runs:
         batches += _codes_between(schema, codes, kept, start, int(run[0]))
-        batches += split_wide([apart[row] for row in run.tolist()])
+        batches += as_batches([apart[row] for row in run.tolist()])
         start = int(run[-1]) + 1
     return batches + _codes_between(schema, codes, kept, start, len(kept))
 

@@ -7,6 +7,7 @@ from driftbn.variables import Variable, VariableKind
 from service.decoding.csv_cells import typed_rows
 from service.decoding.csv_rows import decode_csv
 from service.decoding.json_lines import array_as_lines, decode_lines, read_lines
+from service.decoding.limits import Limits
 from service.decoding.scanner import Scanner
 
 
@@ -14,7 +15,8 @@ def warm_up() -> None:
     """Decode a tiny text of each kind; the first time after installation takes half a minute."""
     place = "{} {}".format
     data, _ = array_as_lines(b'[{"x":1},{"x":"a"}]', place)
-    decode_lines(read_lines(data, True), place, len(data))
-    decode_csv(b"x,y\n1,a\n", place, len(data), typed_rows)
+    limits = Limits(len(data))
+    decode_lines(read_lines(data, True), place, limits)
+    list(decode_csv(b"x,y\n1,a\n", place, limits, typed_rows))
     variables = [Variable("x", VariableKind.NUMERIC, edges=(0.5,))]
     Scanner(Schema(variables)).scan(b'{"x":1}\n', True)

@@ -21,7 +21,7 @@ from service.endpoint.operations import Call, Operation, Reply, Schema, json_res
 from service.endpoint.parameters import MONITOR
 from service.endpoint.problems import PROBLEM_TYPE, ProblemError, bad_value
 from service.endpoint.schemas import FLAG, PROBLEM, TEXT, WHOLE, array, record, ref
-from service.endpoint.submission import Submission, one_table
+from service.endpoint.submission import Submission, Tables, one_table
 from service.endpoint.view import (
     NotAnHttpStreamError,
     NotReadyError,
@@ -45,7 +45,7 @@ CONTENT_TYPES: Final = {
 }
 """What a body may be; a browser sends none of them to another site without asking it first."""
 MAX_ROW_ERRORS: Final = 100
-"""Errors of records that are told; all are counted."""
+"""Bad records that are told; at so many of them a body is read no further."""
 MAX_DECODINGS: Final = 2
 """Bodies that are decoded at a time; each may need several times its size."""
 
@@ -97,7 +97,7 @@ class Ingest:
         key, body = sent
         with self._decoding:
             plain = body.plain(self._limits.max_decoded_bytes)
-            submission = submission_of(stream, kind, plain, key)
+            submission = submission_of(stream, kind, plain, key, self._limits.max_decoded_bytes)
             with _told():
                 accepted = call.view.ingest(submission)
         found = {
@@ -109,7 +109,7 @@ class Ingest:
 
 
 def submission_of(
-    stream: StreamInfo, kind: TableFormat, body: bytes, key: str | None
+    stream: StreamInfo, kind: TableFormat, body: bytes, key: str | None, max_decoded_bytes: int
 ) -> Submission:
     """Return the records of a body.
 
@@ -124,7 +124,14 @@ def submission_of(
     if kind is TableFormat.JSON and body.lstrip()[:1] == b"{":
         # One object on several lines is one line of NDJSON: no text in it has a line end.
         kind, body = TableFormat.NDJSON, body.translate(_LINE_ENDS)
-    decoder = Decoder(kind, max_record_bytes=stream.max_record_bytes)
+    decoder = Decoder(
+        kind,
+        max_record_bytes=stream.max_record_bytes,
+        max_fields=stream.max_fields,
+        max_decoded_bytes=max_decoded_bytes,
+        max_rejected=MAX_ROW_ERRORS,
+        made=Tables(stream.max_fields).made,
+    )
     decoded = decoder.decode(Chunk("", body, kind, {}, _place))
     if decoded.rejected:
         raise _rejected(decoded)
@@ -238,10 +245,14 @@ def _rejected(decoded: Decoded) -> ProblemError:
     ]
     first = errors[0]
     n_rejected = decoded.n_rejected
+    if n_rejected < MAX_ROW_ERRORS:
+        counted = f"{n_rejected} of {n_rejected + decoded.n_rows} records"
+    else:
+        counted = f"{n_rejected} records or more"
     return ProblemError(
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "bad-records",
-        f"{n_rejected} of {n_rejected + decoded.n_rows} records cannot be read, and none was taken;"
+        f"{counted} cannot be read, and none was taken;"
         f" the first is at {first['place']}: {first['detail']}",
         members={"errors": errors, "n_rejected": n_rejected},
     )

@@ -51,7 +51,7 @@ class Limits:
     """
 
     max_body_bytes: int = 32 << 20
-    max_decoded_bytes: int = 256 << 20
+    max_decoded_bytes: int = 64 << 20
     max_page: int = 1000
     max_ingests: int = 16
     max_live_clients: int = 64

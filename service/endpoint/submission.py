@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import chain
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -14,9 +15,8 @@ from driftbn.intake import as_records
 from driftbn.records import EncodedTable
 from driftbn.variables import MISSING
 from service.decoding import Rows
-
-MAX_CELLS: Final = 1 << 26
-"""Rows times columns of a body: records that share no field make a table of mostly nothing."""
+from service.decoding.decoded import Problem, RejectReason, n_rows_of
+from service.decoding.limits import MAX_CELLS
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,46 @@ class Submission:
     idempotency_key: str | None = None
 
 
+class Tables:
+    """Makes tables of the batches of a body, as long as they fit into one.
+
+    Records take ten times the memory that they take as a table.
+
+    Parameters
+    ----------
+    max_fields
+        Different fields that there may be.
+    """
+
+    def __init__(self, max_fields: int) -> None:
+        self._max_fields = max_fields
+        self._names: set[str] = set()
+        self._n_rows = 0
+
+    def made(self, batches: Sequence[Rows]) -> list[Rows]:
+        """Return further batches as tables, or as they are where no record has a field.
+
+        Raises
+        ------
+        Problem
+            If there are too many fields or cells by now.
+        """
+        for batch in batches:
+            self._names.update(_names(batch))
+            self._n_rows += n_rows_of(batch)
+        n_fields = len(self._names)
+        if n_fields > self._max_fields:
+            detail = f"{n_fields} different fields, where max_fields allows {self._max_fields}"
+            raise Problem(RejectReason.TOO_LARGE, detail)
+        if n_fields * self._n_rows > MAX_CELLS:
+            raise Problem(
+                RejectReason.TOO_LARGE,
+                f"{self._n_rows} records with {n_fields} different fields are too much for one"
+                f" table of at most {MAX_CELLS} cells: send fewer at a time",
+            )
+        return [_as_table(batch) for batch in batches]
+
+
 def one_table(batches: Sequence[Rows]) -> pa.Table:
     """Return batches of rows as one table that means the same to a monitor.
 
@@ -53,35 +93,48 @@ def one_table(batches: Sequence[Rows]) -> pa.Table:
     Raises
     ------
     DataError
-        If no record has a field, there are too many different fields, or a cell is no text, number,
-        boolean or missing value.
+        If no record has a field, or a cell is no text, number, boolean or missing value.
 
     Examples
     --------
     >>> one_table([[{"x": 1}, {"x": "b"}, {"y": True}]]).to_pydict()
     {'x': ['1', 'b', None], 'y': [None, None, True]}
     """
-    n_rows = sum(len(batch) for batch in batches if not isinstance(batch, EncodedTable))
-    names = list(dict.fromkeys(name for batch in batches for name in _names(batch)))
+    tables = [_columns(batch) for batch in batches]
+    names = dict.fromkeys(name for table in tables for name in table.columns)
     if not names:
         raise DataError("no record has a field: there must be at least one")
-    if len(names) * n_rows > MAX_CELLS:
-        raise DataError(
-            f"{n_rows} records with {len(names)} different fields are too much for one table of at"
-            f" most {MAX_CELLS} cells: send fewer at a time"
-        )
-    tables = [_table(batch) for batch in batches]
-    columns = {name: _column(name, [_chunk(table, name) for table in tables]) for name in names}
+    columns = {name: _column(name, [_part(table, name) for table in tables]) for name in names}
     found = pa.table(columns)
     return as_records(found) if any(map(_of_records, batches)) else found
 
 
-def _names(batch: Rows) -> Iterable[str]:
+def _as_table(batch: Rows) -> Rows:
+    if not isinstance(batch, list) or not any(batch):
+        return batch
+    return as_records(pa.table(_columns(batch).columns))
+
+
+class _Columns(NamedTuple):
+    """The columns of a batch by name."""
+
+    n_rows: int
+    columns: dict[str, pa.ChunkedArray]
+
+
+def _columns(batch: Rows) -> _Columns:
+    if isinstance(batch, list):
+        names = dict.fromkeys(_names(batch))
+        arrays = (_array(name, [item.get(name) for item in batch]) for name in names)
+        columns = [pa.chunked_array([array]) for array in arrays]
+        return _Columns(len(batch), dict(zip(names, columns, strict=True)))
     if isinstance(batch, EncodedTable):
         raise TypeError("a decoder that knows no schema gives no codes")
-    if isinstance(batch, pa.Table):
-        return [str(name) for name in batch.schema.names]
-    return [name for record in batch for name in record]
+    return _Columns(len(batch), dict(zip(batch.column_names, batch.columns, strict=True)))
+
+
+def _names(batch: Rows) -> Iterable[str]:
+    return chain.from_iterable(batch) if isinstance(batch, list) else _columns(batch).columns
 
 
 def _of_records(batch: Rows) -> bool:
@@ -90,13 +143,6 @@ def _of_records(batch: Rows) -> bool:
         return True
     schema: pa.Schema = batch.schema
     return bool(as_records(batch).schema.metadata == schema.metadata)
-
-
-def _table(batch: Rows) -> pa.Table:
-    if not isinstance(batch, list):
-        return batch
-    names = dict.fromkeys(name for record in batch for name in record)
-    return pa.table({name: _array(name, [item.get(name) for item in batch]) for name in names})
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
@@ -122,10 +168,9 @@ def _text(name: str, row: int, value: object) -> str | None:
     return None if text == MISSING and not isinstance(value, str) else text
 
 
-def _chunk(table: pa.Table, name: str) -> pa.ChunkedArray:
-    if name in table.schema.names:
-        return table.column(name)
-    return pa.chunked_array([pa.nulls(table.num_rows)])
+def _part(table: _Columns, name: str) -> pa.ChunkedArray:
+    column = table.columns.get(name)
+    return pa.chunked_array([pa.nulls(table.n_rows)]) if column is None else column
 
 
 def _column(name: str, parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -60,8 +60,8 @@ class StreamInfo:
         The field that tells its monitors apart; ``None`` if there is one monitor only.
     trouble
         Why it is not as it should be; ``None`` if it is.
-    max_record_bytes
-        Largest record that is taken.
+    max_record_bytes, max_fields
+        Largest record that is taken, and the most fields of one or of a table.
     """
 
     name: str
@@ -70,6 +70,7 @@ class StreamInfo:
     key: str | None = None
     trouble: str | None = None
     max_record_bytes: int = 1 << 20
+    max_fields: int = 2000
 
 
 class IngestError(DriftbnError):

@@ -93,8 +93,8 @@ class EndpointSettings(Section):
     """The port; 0 takes any that is free."""
     max_body_bytes: Bytes = 32 * MIB
     """The largest body of a request, as sent."""
-    max_decoded_bytes: Bytes = 256 * MIB
-    """The largest body after decompression."""
+    max_decoded_bytes: Bytes = 64 * MIB
+    """The largest body after decompression, and the most that Arrow or Parquet may become."""
     max_page: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
     """The most items of one answer."""
     token_file: Location | None = None

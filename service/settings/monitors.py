@@ -61,6 +61,8 @@ class StreamSettings(Section):
     """Values of the key that get a monitor; records of further ones are rejected."""
     max_record_bytes: Bytes = MIB
     """A longer record is rejected."""
+    max_fields: Count = 2000
+    """A record or table with more fields is rejected; objects within it count by their fields."""
     quarantine_bytes: Annotated[int, Field(strict=True, ge=0)] = 16 * MIB
     """Bytes of rejected records that are kept to be looked at; 0 keeps none."""
     window: Annotated[

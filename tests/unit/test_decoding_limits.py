@@ -1,0 +1,182 @@
+"""What is too much for a decoder, whatever the format; see ``tests.bombs`` for what it costs."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from service.decoding import Decoder, RejectReason, kernels
+from service.decoding.arrow_messages import read_messages
+from service.decoding.limits import MAX_NAME_LENGTH
+from service.decoding.parquet_sizes import Pages, read_footer
+from service.tables import TableFormat
+from tests.bombs import file, parquet, stream
+from tests.decoding import chunk, rows_of
+
+GOOD = b'{"a":1}\n'
+
+
+def decoded(data, kind=TableFormat.NDJSON, **limits):
+    return Decoder(kind, max_record_bytes=1 << 20, **limits).decode(chunk(data, kind))
+
+
+def details(data, kind=TableFormat.NDJSON, **limits):
+    found = decoded(data, kind, **limits).rejected
+    assert {item.reason for item in found} <= {RejectReason.TOO_LARGE}
+    return [item.detail for item in found]
+
+
+def line(record):
+    return json.dumps(record).encode() + b"\n"
+
+
+@pytest.mark.parametrize("n_good", [0, 3, 5000], ids=["alone", "beside few", "beside many"])
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        ({f"x{i}": i for i in range(11)}, "max_fields allows 10"),
+        ({"o": {f"x{i}": i for i in range(11)}}, "max_fields allows 10"),
+        ({"x" * (MAX_NAME_LENGTH + 1): 1}, "a field may have 256"),
+        ({"o" * 200: {"x" * 200: 1}}, "a field may have 256"),
+        ({"x" * (MAX_NAME_LENGTH + 1): {"y": 1}}, "a field may have 256"),
+    ],
+)
+def test_a_record_that_is_too_much_costs_that_record(record, named, n_good):
+    data = GOOD * n_good + line(record) + GOOD
+    (detail,) = details(data, max_fields=10)
+    assert named in detail
+    assert decoded(data, max_fields=10).n_rows == n_good + 1
+    array = b"[" + b",".join(data.splitlines()) + b"]"
+    assert details(array, TableFormat.JSON, max_fields=10) == [detail]
+
+
+def test_as_many_fields_and_letters_as_are_allowed_are_taken():
+    record = {"o": {f"x{i}": i for i in range(9)}, "x" * MAX_NAME_LENGTH: 1, "l": [1], "n": None}
+    assert len(rows_of(decoded(line(record), max_fields=10))[0]) == 10
+
+
+def test_fields_that_later_lines_bring_do_not_change_what_is_read():
+    first = [{"a": i, "t": "2024-01-01"} for i in range(2000)]
+    later = [{"a": 0.5, "b": {"c": "x"}, "t": "soon"}]
+    data = b"".join(map(line, first + later))
+    assert rows_of(decoded(data)) == [*first, {"a": 0.5, "b.c": "x", "t": "soon"}]
+
+
+def test_records_that_share_no_field_are_cut_into_tables_that_are_not_mostly_empty():
+    data = b"".join(line({f"x{i}": 1}) for i in range(10_000))
+    found = decoded(data)
+    assert found.n_rows == 10_000
+    n_fields = [len(set().union(*batch)) for batch in found.batches]
+    cells = [len(batch) * n for batch, n in zip(found.batches, n_fields, strict=True)]
+    assert max(cells) <= 1 << 22
+
+
+def test_fields_are_counted_by_their_names_and_those_around_them():
+    data = b'{"a":{"b":1,"c":"d:\\"{"},"b":[{"c":1}]}\n{"b":1,"a":{"c":2}}\n'
+
+    def counted(n_most):
+        slots = np.zeros(64, np.uint64)
+        paths = np.full(kernels.MAX_OPENED + 1, np.uint64(7))
+        return kernels.count_fields(np.frombuffer(data, np.uint8), paths, slots, n_most)
+
+    assert counted(100) == 5  # a, a.b, a.c, b, b.c
+    assert counted(2) == 3
+
+
+def test_decoding_stops_where_enough_records_are_bad():
+    for data, kind in (
+        (b"{\n" * 1000, TableFormat.NDJSON),
+        (b"x,y\n" + b"1\n" * 1000, TableFormat.CSV),
+    ):
+        assert len(decoded(data, kind, max_rejected=7).rejected) == 7
+        assert len(decoded(data, kind).rejected) == 1000
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        (",".join(f"x{i}" for i in range(11)), "max_fields allows 10"),
+        ("x" * (MAX_NAME_LENGTH + 1), "a field may have 256"),
+    ],
+)
+def test_a_header_that_is_too_much_is_one_problem(header, named):
+    (detail,) = details(f"{header}\n1\n".encode(), TableFormat.CSV, max_fields=10)
+    assert named in detail
+
+
+def test_rows_of_csv_keep_their_places_where_they_are_read_in_parts(monkeypatch):
+    data = b"x,y\r\n" + b'1,"a\nb"\r\n' * 5 + b"2\r\n" + b"3,c\r\n" * 5
+    whole = decoded(data, TableFormat.CSV)
+    monkeypatch.setattr("service.decoding.csv_rows._MAX_RECORDS", 2)
+    parts = decoded(data, TableFormat.CSV)
+    assert rows_of(parts) == rows_of(whole)
+    assert parts.rejected == whole.rejected
+    assert [item.place for item in whole.rejected] == ["5@45"]
+
+
+NUMBERS = pa.table({"x": np.zeros(1000), "y": np.zeros(1000, np.int64)})
+TEXTS = pa.table({"x": ["x" * 1000] * 1000})
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (stream(NUMBERS), TableFormat.ARROW),
+        (stream(NUMBERS, "zstd"), TableFormat.ARROW),
+        (stream(NUMBERS, "lz4"), TableFormat.ARROW),
+        (file(NUMBERS, "zstd"), TableFormat.ARROW),
+        (parquet(NUMBERS), TableFormat.PARQUET),
+        (parquet(NUMBERS, use_dictionary=False), TableFormat.PARQUET),
+        (parquet(NUMBERS, data_page_version="2.0", row_group_size=100), TableFormat.PARQUET),
+    ],
+)
+def test_a_table_that_would_take_too_much_memory_is_one_problem(data, kind):
+    (detail,) = details(data, kind, max_decoded_bytes=15_000)
+    assert "max_decoded_bytes allows 15000" in detail
+    assert decoded(data, kind, max_decoded_bytes=40_000).n_rows == 1000
+    (detail,) = details(data, kind, max_fields=1)
+    assert "max_fields allows 1" in detail
+
+
+def test_what_compressed_buffers_become_is_known_before_they_are_read():
+    data = stream(pa.table({"x": TEXTS["x"].dictionary_encode(), "y": TEXTS["x"]}), "zstd")
+    left = [data]
+
+    def read(n_bytes):
+        part, left[0] = left[0][:n_bytes], left[0][n_bytes:]
+        return part
+
+    messages = list(read_messages(read, len(data)))
+    assert b"".join(message.data for message in messages) == data
+    assert sum(message.n_cells for message in messages) == 1 + 1000 + 1000
+    assert sum(message.n_bytes for message in messages) >= 1000 + 4 * 1000 + 1000 * 1000
+
+
+def test_what_pages_become_is_known_before_they_are_read():
+    table = pa.table(
+        {"s": [{"t": "abc", "n": [1, 2]}] * 100, "f": pa.array([b"xyz"] * 100, pa.binary(3))}
+    )
+    data = parquet(table, row_group_size=60)
+
+    def read(at, size):
+        return data[at : at + size]
+
+    footer = read_footer(read, len(data), 1 << 20)
+    assert [leaf.path for leaf in footer.leaves] == [
+        ("s", "t"),
+        ("s", "n", "list", "element"),
+        ("f",),
+    ]
+    assert [leaf.is_text for leaf in footer.leaves] == [True, False, False]
+    assert [group.n_rows for group in footer.groups] == [60, 40]
+    pages = Pages(read)
+    n_values = [[pages.sizes(c).n_values for c in group.columns] for group in footer.groups]
+    assert n_values == [[60, 120, 60], [40, 80, 40]]
+
+
+def test_an_arrow_file_is_read_without_the_mark_at_the_end_of_its_stream():
+    data = file(NUMBERS, "zstd")
+    end = b"\xff\xff\xff\xff\0\0\0\0"
+    assert data.count(end) == 1
+    assert decoded(data.replace(end, b""), TableFormat.ARROW).n_rows == 1000
