@@ -143,7 +143,7 @@ class Journal:
         return Accepted(sequence, table.num_rows)
 
     def read(self, after_sequence: int, limit_bytes: int) -> tuple[Body, ...]:
-        """Return the tables after one, at least the next, up to about so many compressed bytes.
+        """Return the tables after one, at least the next, up to about so many bytes in memory.
 
         A body that is damaged comes without its table.
 
@@ -162,10 +162,11 @@ class Journal:
                 (after_sequence,),
             )
             for sequence, size, is_intact, *values in rows:
-                if found and n_bytes + size > limit_bytes:
+                cost = values[1] if is_intact else size
+                if found and n_bytes + cost > limit_bytes:
                     break
                 found.append(self._body(sequence, values) if is_intact else _lost(sequence, values))
-                n_bytes += size
+                n_bytes += cost
             rows.close()
         return tuple(found)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
-CHUNK_BYTES: Final = 1 << 20
-"""Compressed bytes of bodies that are joined: many small ones are as fast as a large one."""
+CHUNK_BYTES: Final = 8 << 20
+"""Bytes of bodies that are joined: many small ones are as fast as a large one."""
 
 
 def make(stream: StreamSettings, journal: Journal | None) -> HttpSource:

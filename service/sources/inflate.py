@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import zlib
 from typing import Any, Final, Protocol
 
@@ -47,17 +48,21 @@ class PlainBytes:
         The open file. Its own place is neither used nor moved.
     start
         Where to begin.
+    stop
+        Where to end, if it is not the end of the file.
     """
 
     complete = True
 
-    def __init__(self, descriptor: int, start: int = 0) -> None:
+    def __init__(self, descriptor: int, start: int = 0, stop: int = sys.maxsize) -> None:
         self.n_raw = start
         self._descriptor = descriptor
+        self._stop = stop
 
     def read(self) -> bytes:
         """Return what comes next."""
-        data = os.pread(self._descriptor, CHUNK_BYTES, self.n_raw)
+        size = min(CHUNK_BYTES, self._stop - self.n_raw)
+        data = os.pread(self._descriptor, size, self.n_raw)
         self.n_raw += len(data)
         return data
 

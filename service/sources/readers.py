@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from driftbn.errors import FormatError
+from service.decoding.arrow_messages import FILE_HEAD_BYTES, MAGIC, read_messages, stream_end
+from service.decoding.columns import group_sizes, open_parquet
+from service.decoding.parquet_sizes import Footer, Pages, read_footer
 from service.sources.inflate import ByteReader, PlainBytes, open_bytes
 from service.sources.json_items import JsonItems
 from service.sources.lines import START, CsvRecords, Grammar, Lines, Mark, RecordCutter
@@ -21,7 +24,11 @@ from service.tables import TableFormat
 ROWS: Final = 32_768
 """Rows of a table that are given at a time, unless they are wide."""
 _TABLE_BYTES: Final = 16 << 20
-_ARROW_FILE_MAGIC: Final = b"ARROW1"
+MAX_MEMORY_BYTES: Final = 256 << 20
+"""What a message of Arrow or the pages of a row group may become: both are read as a whole."""
+_FOOTER_BYTES: Final = 8 << 20
+"""The largest footer of a Parquet file."""
+_UNREADABLE: Final = (pa.ArrowException, OSError, ValueError)
 
 
 class IncompleteError(FormatError):
@@ -167,8 +174,7 @@ class TableReader:
         self._n_rows = mark.n_bytes
         self._share = 0.0
         is_stream = kind is TableFormat.ARROW and (
-            codec is not None
-            or os.pread(descriptor, len(_ARROW_FILE_MAGIC), 0) != _ARROW_FILE_MAGIC
+            codec is not None or os.pread(descriptor, len(MAGIC), 0) != MAGIC
         )
         self.grows = is_stream
         if is_stream:
@@ -185,7 +191,7 @@ class TableReader:
     @property
     def n_raw(self) -> int:
         """How many bytes of the file belong to the rows read so far, about."""
-        return int(self._share * os.fstat(self._file.fileno()).st_size)
+        return int(self._share * self._size)
 
     def read(self, *, ended: bool) -> Part | None:
         """Return what comes next."""
@@ -197,39 +203,81 @@ class TableReader:
         return Part(table, None, Mark(self._n_rows), lambda row, _: f"row {first + row}")
 
     def _parquet_tables(self) -> Iterator[pa.Table]:
-        parquet = importlib.import_module("pyarrow.parquet")
+        read_at = partial(_read_at, self._file.fileno())
         with _incomplete("no Parquet file, or not yet whole"):
-            file = parquet.ParquetFile(pa.PythonFile(self._file, mode="r"))
-        groups, n_skipped = _from_row(file.metadata, self._n_rows)
-        n_read, n_rows = self._n_rows - n_skipped, max(1, file.metadata.num_rows)
-        batches = file.iter_batches(_rows_at_a_time(file.metadata), row_groups=groups)
+            footer = read_footer(read_at, self._size, _FOOTER_BYTES)
+            file = open_parquet(pa.PythonFile(self._file, mode="r"), footer)
+        first, n_skipped = _from_row(footer, self._n_rows)
+        n_read, n_rows = self._n_rows - n_skipped, max(1, footer.n_rows)
         with _damaged("Parquet"):
-            for batch in batches if groups else ():
-                n_read += batch.num_rows
-                self._share = n_read / n_rows
-                yield from _after(pa.Table.from_batches([batch]), n_skipped)
-                n_skipped = max(0, n_skipped - batch.num_rows)
+            for i in range(first, len(footer.groups)):
+                n_at_a_time = _rows_at_a_time(file, footer, i, Pages(read_at))
+                for batch in file.iter_batches(n_at_a_time, row_groups=[i]):
+                    n_read += batch.num_rows
+                    self._share = n_read / n_rows
+                    yield from _after(pa.Table.from_batches([batch]), n_skipped)
+                    n_skipped = max(0, n_skipped - batch.num_rows)
 
     def _file_tables(self) -> Iterator[pa.Table]:
-        with _incomplete("no Arrow file, or not yet whole"):
-            file = pa.ipc.open_file(pa.PythonFile(self._file, mode="r"))
-        n_skipped, n_batches = self._n_rows, file.num_record_batches
+        """Yield the rows of the stream that an Arrow file has between its head and its footer."""
+        descriptor, size = self._file.fileno(), self._size
+        end = stream_end(_read_at(descriptor, max(0, size - 16), 16), size)
+        if end is None:
+            raise IncompleteError("no Arrow file, or not yet whole")
+        self._bytes = PlainBytes(descriptor, FILE_HEAD_BYTES, end)
         with _damaged("Arrow"):
-            for i in range(n_batches):
-                batch = file.get_batch(i)
-                self._share = (i + 1) / n_batches
-                yield from _after(pa.Table.from_batches([batch]), n_skipped)
-                n_skipped = max(0, n_skipped - batch.num_rows)
+            yield from self._batches()
 
     def _stream_tables(self) -> Iterator[pa.Table]:
-        n_skipped = self._n_rows
-        size = max(1, os.fstat(self._file.fileno()).st_size)
         with _incomplete("no Arrow stream, or not yet whole"):
-            stream = io.BufferedReader(_RawStream(self._bytes))
-            for batch in pa.ipc.open_stream(pa.PythonFile(stream, mode="r")):
-                self._share = min(1.0, self._bytes.n_raw / size)
-                yield from _after(pa.Table.from_batches([batch]), n_skipped)
-                n_skipped = max(0, n_skipped - batch.num_rows)
+            yield from self._batches()
+
+    def _batches(self) -> Iterator[pa.Table]:
+        n_skipped = self._n_rows
+        size = max(1, self._size)
+        messages = _MessageStream(io.BufferedReader(_RawStream(self._bytes)).read)
+        for batch in pa.ipc.open_stream(pa.PythonFile(messages, mode="r")):
+            self._share = min(1.0, self._bytes.n_raw / size)
+            yield from _after(pa.Table.from_batches([batch]), n_skipped)
+            n_skipped = max(0, n_skipped - batch.num_rows)
+
+    @property
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+
+class _MessageStream(io.RawIOBase):
+    """An Arrow stream as a file of Python, of which each message is looked at before it is given.
+
+    Parameters
+    ----------
+    read
+        Returns the next so many bytes of the stream, or fewer at its end.
+    """
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._messages = read_messages(read, MAX_MEMORY_BYTES)
+        self._waiting = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._waiting = self._waiting or self._next()
+        n_bytes = min(len(buffer), len(self._waiting))
+        buffer[:n_bytes] = self._waiting[:n_bytes]
+        self._waiting = self._waiting[n_bytes:]
+        return n_bytes
+
+    def _next(self) -> memoryview:
+        try:
+            message = next(self._messages, None)
+        except ValueError as error:
+            raise FormatError(f"no Arrow stream, or a damaged one ({error})") from error
+        if message is None:
+            return memoryview(b"")
+        _check_memory("an Arrow message", max(message.n_bytes, message.n_cells))
+        return memoryview(message.data)
 
 
 class _RawStream(io.RawIOBase):
@@ -291,19 +339,33 @@ def _see_start(grammar: Grammar, source: ByteReader) -> None:
         text += data
 
 
-def _from_row(metadata: Any, n_rows: int) -> tuple[list[int], int]:
-    """Return the row groups in which rows are left, and how many rows of the first are not."""
-    for group in range(metadata.num_row_groups):
-        n_in_group = metadata.row_group(group).num_rows
-        if n_rows < n_in_group:
-            return list(range(group, metadata.num_row_groups)), n_rows
-        n_rows -= n_in_group
-    return [], 0
+def _read_at(descriptor: int, start: int, size: int) -> bytes:
+    return os.pread(descriptor, size, start)
 
 
-def _rows_at_a_time(metadata: Any) -> int:
-    n_bytes = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    return _rows_of(int(metadata.num_rows), int(n_bytes))
+def _from_row(footer: Footer, n_rows: int) -> tuple[int, int]:
+    """Return the first row group in which rows are left, and how many rows of it are not."""
+    for number, group in enumerate(footer.groups):
+        if n_rows < group.n_rows:
+            return number, n_rows
+        n_rows -= group.n_rows
+    return len(footer.groups), 0
+
+
+def _rows_at_a_time(file: Any, footer: Footer, number: int, pages: Pages) -> int:
+    """Return how many rows of a row group fit into memory, by what its pages become."""
+    group = footer.groups[number]
+    sizes = group_sizes(file, footer, group, pages)
+    _check_memory("the pages of a row group", sizes.page_bytes)
+    return min(_rows_of(group.n_rows, sizes.n_bytes), _rows_of(1, sizes.row_bytes))
+
+
+def _check_memory(what: str, n_bytes: int) -> None:
+    if n_bytes > MAX_MEMORY_BYTES:
+        raise FormatError(
+            f"{what} would take {n_bytes} bytes of memory, where {MAX_MEMORY_BYTES} are allowed:"
+            " write fewer rows at a time"
+        )
 
 
 def _rows_of(n_rows: int, n_bytes: int) -> int:
@@ -321,7 +383,9 @@ def _after(table: pa.Table, n_skipped: int) -> Iterator[pa.Table]:
 def _incomplete(problem: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except FormatError:
+        raise
+    except _UNREADABLE as error:
         raise IncompleteError(f"{problem} ({error})") from error
 
 
@@ -329,5 +393,7 @@ def _incomplete(problem: str) -> Iterator[None]:
 def _damaged(what: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except FormatError:
+        raise
+    except _UNREADABLE as error:
         raise FormatError(f"the {what} data are damaged ({error})") from error

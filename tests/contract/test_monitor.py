@@ -453,14 +453,14 @@ def test_a_further_column_is_an_event_of_the_windows_it_falls_in() -> None:
     assert "further" not in reports[-1].graph.nodes
 
 
-FORMS: dict[str, Callable[[list[dict[str, object]]], object]] = {
+RECORD_FORMS: dict[str, Callable[[list[dict[str, object]]], object]] = {
     "records": lambda records: records,
     "frame": pd.DataFrame,
     "arrow": pa.Table.from_pylist,
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", RECORD_FORMS)
 def test_fields_of_a_single_record_cost_nothing_and_are_reported(form: str) -> None:
     records = drifting().to_dict("records")
     plain = DriftMonitor(window=SIZE).update(drifting())
@@ -468,7 +468,9 @@ def test_fields_of_a_single_record_cost_nothing_and_are_reported(form: str) -> N
     monitor = DriftMonitor(window=SIZE)
     names = {name: None for record in records[:SIZE] for name in record}
     batches = (
-        FORMS[form]([dict.fromkeys(names) | record for record in records[start : start + SIZE]])
+        RECORD_FORMS[form](
+            [dict.fromkeys(names) | record for record in records[start : start + SIZE]]
+        )
         for start in range(0, len(records), SIZE)
     )
     reports = feed(monitor, batches)
@@ -478,7 +480,7 @@ def test_fields_of_a_single_record_cost_nothing_and_are_reported(form: str) -> N
     assert not any(report.events for report in reports)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", RECORD_FORMS)
 @pytest.mark.parametrize("size", [33, SIZE, 3 * SIZE])
 def test_a_rare_field_that_comes_alive_is_an_event(form: str, size: int) -> None:
     records = [{"rare": None} | record for record in drifting().to_dict("records")[: 6 * SIZE]]
@@ -486,7 +488,7 @@ def test_a_rare_field_that_comes_alive_is_an_event(form: str, size: int) -> None
     for row in odd:
         records[row]["rare"] = 1.5
     batches = [records[start : start + size] for start in range(0, len(records), size)]
-    reports = feed(DriftMonitor(window=SIZE), map(FORMS[form], batches))
+    reports = feed(DriftMonitor(window=SIZE), map(RECORD_FORMS[form], batches))
     assert events(reports) == [(3, "rare", "new_column", 12), (4, "rare", "new_column", SIZE)]
 
 

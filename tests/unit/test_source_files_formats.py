@@ -3,11 +3,13 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.sources.base import Position
+from service.sources.base import Position, SourceError
+from tests.bombs import file, parquet, parquet_text, stream, zeros
 from tests.source_files import (
     LINES,
     TEXT,
@@ -124,3 +126,28 @@ def test_no_record_is_lost_or_given_twice_however_often_it_is_restarted(
         position = reader.end()
     seen += numbers(read_all(directory, position))
     assert seen == [value for values in contents for value in values]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "problem"),
+    [
+        ("a.arrow", stream(zeros(1, 2000), "zstd"), "an Arrow message would take 16000 bytes"),
+        ("b.arrow", file(zeros(1, 2000), "zstd"), "an Arrow message would take 16000 bytes"),
+        ("c.parquet", parquet(zeros(1, 2000), use_dictionary=False), "the pages of a row group"),
+    ],
+)
+def test_what_would_take_too_much_memory_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes, problem: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert sum(chunk.data.num_rows for chunk in read_all(tmp_path / name)) == 2000
+    monkeypatch.setattr("service.sources.readers.MAX_MEMORY_BYTES", 10_000)
+    with pytest.raises(SourceError, match=problem):
+        read_all(tmp_path / name)
+
+
+def test_rows_that_share_a_long_value_are_read_few_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(parquet_text(pa.binary(1 << 20), 100, 1 << 20))
+    sizes = [chunk.data.num_rows for chunk in read_all(tmp_path / "a.parquet")]
+    assert sum(sizes) == 100
+    assert max(sizes) <= 16
