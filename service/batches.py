@@ -121,6 +121,8 @@ def read_batches(
             raise DataError("the input is empty; there must be a table in it")
         first_row = 0
         for rows in _READERS[kind](opened):
+            if not isinstance(rows, list):
+                rows.validate(full=True)  # its bytes may point anywhere
             if columns:
                 rows = _selected(rows, columns, check=not first_row)
             for start in range(0, len(rows), n_rows):

@@ -140,6 +140,8 @@ def read_table(
         if not source.data.strip():
             raise DataError("the input is empty; there must be a table in it")
         table = _READERS[kind](source.data)
+        if isinstance(table, pa.Table):
+            table.validate(full=True)  # its bytes may point anywhere
         return _selected(table, columns) if columns else table
 
 

@@ -26,7 +26,9 @@ from service.decoding.parquet_sizes import Footer, Pages, RowGroup, read_footer
 MAX_UNPACKED_ROWS: Final = 1 << 24
 """Rows of a column that is not plain: a few bytes may stand for billions of rows in one run."""
 
-_UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, KeyError, MemoryError)
+UNREADABLE: Final = (
+    pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError,
+)  # fmt: skip
 """What Arrow raises for bytes that are not what they should be."""
 _FOOTER_BYTES: Final = 1 << 20
 """The largest footer of a Parquet body: about 5000 columns of row groups, and 0.7 s."""
@@ -56,7 +58,7 @@ def read_parquet(data: bytes, limits: Limits) -> pa.Table:
             check_cells(n_cells)
             limits.check_bytes(n_bytes)
         return checked_table(file.read(use_threads=False), limits)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _bad_table("Parquet", error) from error
 
 
@@ -118,7 +120,7 @@ def read_arrow(data: bytes, limits: Limits) -> pa.Table:
             check_cells(n_cells)
             limits.check_bytes(n_bytes)
         return checked_table(reader.read_all(), limits)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _bad_table("Arrow IPC", error) from error
 
 

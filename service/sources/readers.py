@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from driftbn.errors import FormatError
 from service.decoding.arrow_messages import FILE_HEAD_BYTES, MAGIC, read_messages, stream_end
-from service.decoding.columns import group_sizes, open_parquet
+from service.decoding.columns import UNREADABLE, group_sizes, open_parquet
 from service.decoding.parquet_sizes import Footer, Pages, read_footer
 from service.sources.inflate import ByteReader, PlainBytes, open_bytes
 from service.sources.json_items import JsonItems
@@ -28,7 +28,6 @@ MAX_MEMORY_BYTES: Final = 256 << 20
 """What a message of Arrow or the pages of a row group may become: both are read as a whole."""
 _FOOTER_BYTES: Final = 8 << 20
 """The largest footer of a Parquet file."""
-_UNREADABLE: Final = (pa.ArrowException, OSError, ValueError)
 
 
 class IncompleteError(FormatError):
@@ -374,6 +373,7 @@ def _rows_of(n_rows: int, n_bytes: int) -> int:
 
 def _after(table: pa.Table, n_skipped: int) -> Iterator[pa.Table]:
     """Yield a table in slices, without its first rows."""
+    table.validate()  # or the next look at bytes from outside may end the process
     n_rows = _rows_of(table.num_rows, table.nbytes)
     for start in range(n_skipped, table.num_rows, n_rows):
         yield table.slice(start, n_rows)
@@ -385,7 +385,7 @@ def _incomplete(problem: str) -> Iterator[None]:
         yield
     except FormatError:
         raise
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise IncompleteError(f"{problem} ({error})") from error
 
 
@@ -395,5 +395,5 @@ def _damaged(what: str) -> Iterator[None]:
         yield
     except FormatError:
         raise
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise FormatError(f"the {what} data are damaged ({error})") from error

@@ -503,3 +503,18 @@ def test_the_bar_is_for_terminals_only_and_makes_way(monkeypatch: pytest.MonkeyP
         progress.show(None, "standard input")
     assert "t.csv" in terminal.getvalue()
     assert "standard input" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("command", ["replay", "learn", "calibrate"])
+def test_codes_that_point_nowhere_are_an_error_and_not_the_end(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    codes = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 10**6] * 100, pa.int32()), pa.array(["a", "b"]), safe=False
+    )
+    path = tmp_path / "spoilt.arrow"
+    with pa.ipc.new_stream(path, pa.schema([("x", codes.type), ("y", pa.int64())])) as writer:
+        writer.write_batch(pa.record_batch({"x": codes, "y": pa.array(range(300))}))
+    ran = run(command, path)
+    assert ran.code == ExitCode.FAILED
+    assert f"{path}: " in ran.err

@@ -88,7 +88,7 @@ def outcomes(directory: Path, missing: tuple[str, ...], commands: tuple[str, ...
     ("extra", "commands"),
     [
         ("service", ("demo", RUN, CHECK, "check --json-schema", REPORT)),
-        ("plots", ("learn t.csv --format png", "diff t.csv t.csv --png p", f"{REPORT} --png p")),
+        ("png", ("learn t.csv --format png", "diff t.csv t.csv --png p", f"{REPORT} --png p")),
         ("river", ("replay t.csv --rule adwin",)),
     ],
 )
