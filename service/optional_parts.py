@@ -11,7 +11,15 @@ from typing import Any, Final
 from driftbn.errors import MissingExtraError
 
 EXTRAS: Final = {
-    "service": ("orjson", "prometheus_client", "pydantic", "starlette", "urllib3", "uvicorn"),
+    "service": (
+        "h11",
+        "orjson",
+        "prometheus_client",
+        "pydantic",
+        "starlette",
+        "urllib3",
+        "uvicorn",
+    ),
     "kafka": ("confluent_kafka",),
     "redis": ("redis",),
     "png": ("resvg_py", "ziafont"),

@@ -228,10 +228,10 @@ BOMBS = {
     "texts that repeat the one before": Bomb(
         PARQUET,
         lambda: parquet(
-            pa.table({"x": ["x" * 10_000] * 1000}), use_dictionary=False,
+            pa.table({"x": [f"{'x' * 100_000}{i}" for i in range(1000)]}), use_dictionary=False,
             column_encoding="DELTA_BYTE_ARRAY",
         ),
-        "DELTA_BYTE_ARRAY",
+        "max_decoded_bytes",
     ),
     "4000 columns in Parquet": Bomb(PARQUET, lambda: parquet(zeros(4000, 1)), "max_fields"),
 }  # fmt: skip

@@ -51,24 +51,38 @@ def read_parquet(data: bytes, limits: Limits) -> pa.Table:
         file = open_parquet(pa.BufferReader(data), footer)
         check_schema(file.schema_arrow, limits)
         pages = Pages(lambda at, size: data[at : at + size])
-        n_cells = n_bytes = 0
+        n_cells = n_bytes = longest = 0
         for group in footer.groups:
             sizes = group_sizes(file, footer, group, pages)
             n_cells, n_bytes = n_cells + sizes.n_cells, n_bytes + sizes.n_bytes
+            longest = max(longest, sizes.delta_bytes)
             check_cells(n_cells)
             limits.check_bytes(n_bytes)
-        return checked_table(file.read(use_threads=False), limits)
+        table = _read_slowly(file, limits, longest) if longest else file.read(use_threads=False)
+        return checked_table(table, limits)
     except UNREADABLE as error:
         raise _bad_table("Parquet", error) from error
 
 
+def _read_slowly(file: Any, limits: Limits, longest: int) -> pa.Table:
+    """Read a file of which only reading tells how large it gets, by rows of so many bytes."""
+    batches, n_bytes = [], 0
+    for batch in file.iter_batches(max(1, limits.table_bytes // longest)):
+        n_bytes += batch.nbytes
+        limits.check_bytes(n_bytes)
+        batches.append(batch)
+    return pa.Table.from_batches(batches).unify_dictionaries()
+
+
 def open_parquet(source: Any, footer: Footer) -> Any:
-    """Return a ``ParquetFile`` that gives text as codes into its distinct values.
+    """Return a ``ParquetFile`` that gives text as codes into its distinct values, where it can.
 
     A text that many rows share is then kept once, however long it is.
     """
     parquet = importlib.import_module("pyarrow.parquet")
-    texts = [".".join(leaf.path) for leaf in footer.leaves if leaf.is_text]
+    delta = footer.delta_columns()
+    leaves = (leaf for i, leaf in enumerate(footer.leaves) if leaf.is_text and i not in delta)
+    texts = [".".join(leaf.path) for leaf in leaves]
     return parquet.ParquetFile(source, read_dictionary=texts)
 
 
@@ -79,6 +93,7 @@ class GroupSizes(NamedTuple):
     n_bytes: int  # of all of it
     page_bytes: int  # of a page of each column, and of what is kept of the column beside it
     row_bytes: int  # of a row, the bytes of texts that rows share left aside
+    delta_bytes: int  # of values that may repeat others, in the longest row there can be
 
 
 def group_sizes(file: Any, footer: Footer, group: RowGroup, pages: Pages) -> GroupSizes:
@@ -90,7 +105,7 @@ def group_sizes(file: Any, footer: Footer, group: RowGroup, pages: Pages) -> Gro
         If its pages cannot be read.
     """
     plain = {field.name for field in file.schema_arrow if _holds_plain_text(field.type)}
-    n_cells = n_bytes = page_bytes = row_bytes = 0
+    n_cells = n_bytes = page_bytes = row_bytes = delta_bytes = 0
     for leaf, column in zip(footer.leaves, group.columns, strict=True):
         sizes = pages.sizes(column)
         shared = leaf.is_text and leaf.path[0] in plain
@@ -98,8 +113,9 @@ def group_sizes(file: Any, footer: Footer, group: RowGroup, pages: Pages) -> Gro
         n_cells += sizes.n_values
         n_bytes += sizes.n_bytes + sizes.n_values * width
         page_bytes += sizes.largest_page + sizes.dictionary_bytes
-        row_bytes += width
-    return GroupSizes(n_cells, n_bytes, page_bytes, row_bytes)
+        row_bytes += width + sizes.delta_page
+        delta_bytes += sizes.delta_page
+    return GroupSizes(n_cells, n_bytes, page_bytes, row_bytes, delta_bytes)
 
 
 def read_arrow(data: bytes, limits: Limits) -> pa.Table:

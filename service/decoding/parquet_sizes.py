@@ -62,6 +62,15 @@ class Footer(NamedTuple):
     leaves: list[Leaf]
     groups: list[RowGroup]
 
+    def delta_columns(self) -> set[int]:
+        """Return the columns with pages that Arrow cannot give as codes."""
+        return {
+            i
+            for group in self.groups
+            for i, column in enumerate(group.columns)
+            if _DELTA_BYTE_ARRAY in _struct(column, 3).get(2, ())
+        }
+
 
 class Sizes(NamedTuple):
     """What a column of a row group becomes."""
@@ -70,6 +79,7 @@ class Sizes(NamedTuple):
     n_bytes: int
     largest_page: int
     dictionary_bytes: int
+    delta_page: int  # the largest of those in which a bit may stand for the value before
 
 
 def read_footer(read: ReadAt, n_file_bytes: int, max_bytes: int) -> Footer:
@@ -131,11 +141,11 @@ class Pages:
         Raises
         ------
         ValueError
-            If a page cannot be read, it is not known what one becomes, or there are too many.
+            If a page cannot be read, or there are too many.
         """
         chunk = _struct(column, 3)
         n_wanted = _whole(chunk, 5)
-        n_values = n_bytes = largest = dictionary = 0
+        n_values = n_bytes = largest = dictionary = delta = 0
         for header in self._headers(chunk) if n_wanted else ():
             size = max(_whole(header, 2), _whole(header, 3))
             n_bytes += size
@@ -143,10 +153,12 @@ class Pages:
             if _whole(header, 1) == _DICTIONARY_PAGE:
                 dictionary += size
             else:
-                n_values += _n_values(header)
+                n_new, encoding = _data_page(header)
+                n_values += n_new
+                delta = max(delta, size if encoding == _DELTA_BYTE_ARRAY else 0)
             if n_values >= n_wanted:
                 break
-        return Sizes(max(n_values, n_wanted), n_bytes, largest, dictionary)
+        return Sizes(max(n_values, n_wanted), n_bytes, largest, dictionary, delta)
 
     def _headers(self, chunk: _Struct) -> Iterator[_Struct]:
         at = _whole(chunk, 9)
@@ -162,14 +174,13 @@ class Pages:
             at += reader.at + _whole(header, 3)
 
 
-def _n_values(header: _Struct) -> int:
+def _data_page(header: _Struct) -> tuple[int, int | None]:
+    """Return how many values a page has, and in which encoding."""
     for number, encoding in ((5, 2), (8, 4)):  # of the two kinds of pages with data
         if number in header:
             data = _struct(header, number)
-            if _whole(data, encoding) == _DELTA_BYTE_ARRAY:
-                raise ValueError("the encoding DELTA_BYTE_ARRAY is not taken: choose another")
-            return _whole(data, 1)
-    return 0
+            return _whole(data, 1), _whole(data, encoding)
+    return 0, None
 
 
 def _whole(fields: _Struct, number: int) -> int:

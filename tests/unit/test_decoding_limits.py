@@ -180,3 +180,13 @@ def test_an_arrow_file_is_read_without_the_mark_at_the_end_of_its_stream():
     end = b"\xff\xff\xff\xff\0\0\0\0"
     assert data.count(end) == 1
     assert decoded(data.replace(end, b""), TableFormat.ARROW).n_rows == 1000
+
+
+def test_texts_that_repeat_those_before_them_are_read_as_far_as_they_fit():
+    texts = [f"{'x' * 1000}{number}" for number in range(500)]
+    data = parquet(pa.table({"x": texts}), use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
+    assert len(data) < 20_000
+    (rows,) = decoded(data, TableFormat.PARQUET).batches
+    assert rows["x"].to_pylist() == texts
+    (told,) = details(data, TableFormat.PARQUET, max_decoded_bytes=100_000)
+    assert "max_decoded_bytes" in told
