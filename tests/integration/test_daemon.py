@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -114,9 +115,11 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 def test_a_state_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "records.ndjson").touch()
-    (tmp_path / "state").touch()
-    done = run(file_daemon(tmp_path, follow=False).config)
-    assert done.returncode == 1
+    daemon = file_daemon(tmp_path, follow=False)
+    shutil.rmtree(daemon.state_dir)
+    daemon.state_dir.touch()
+    done = run(daemon.config)
+    assert done.returncode == 78
     assert str(tmp_path / "state") in done.stderr
     assert "service.state_dir" in done.stderr
     assert "Traceback" not in done.stderr

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import urllib3
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -180,7 +181,8 @@ def test_a_port_in_use_is_told_with_what_to_do(server: EndpointServer) -> None:
     [("203.0.113.7", "no such address"), ("no-such-host.invalid", "the host is unknown")],
 )
 def test_an_address_that_is_not_ours_is_told(host: str, problem: str) -> None:
-    server = EndpointServer(Starlette(), EndpointSettings(host=host, port=0))
+    settings = EndpointSettings(host=host, port=0, token=SecretStr("secret" * 6))
+    server = EndpointServer(Starlette(), settings)
 
     with pytest.raises(EndpointError, match=problem):
         server.start()
