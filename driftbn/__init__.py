@@ -27,7 +27,7 @@ from driftbn.errors import (
 from driftbn.graph import Dag, Edge, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import DecisionRule, ErrorPolicy, MonitorConfig
+from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.report import WindowReport
 from driftbn.schema import Schema, SchemaConfig
 from driftbn.window_config import WindowConfig
@@ -44,7 +44,6 @@ __all__ = [
     "Dag",
     "DataError",
     "DecisionConfig",
-    "DecisionRule",
     "DriftDecision",
     "DriftKind",
     "DriftLevel",

@@ -5,31 +5,25 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import asdict, replace
 from typing import Any
 
 from driftbn.archive import pack, unpack
 from driftbn.calibration import CalibrationReport, calibrate
 from driftbn.config import Knowledge
 from driftbn.decision.decider import CountDecider
-from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.secondary import HammingDecider, make_secondary
 from driftbn.decision.shadow import gets_unit
 from driftbn.diff import StructureDiff, compare
-from driftbn.display import SteadyEdges
 from driftbn.errors import ConfigError
 from driftbn.graph import Dag, Pdag
 from driftbn.intake import Encoded, Intake
 from driftbn.learning import LearnedStructure, SearchCost, StructureLearner, extend_to_dag
 from driftbn.learning.knowledge import apply_knowledge, knowledge_about
-from driftbn.monitor_config import DecisionRule, MonitorConfig
+from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
 from driftbn.report import Timings, WarmAudit, WindowReport
 from driftbn.schema import Schema
 from driftbn.schema_events import merged_events
-from driftbn.secondary_rule import secondary_decision
 from driftbn.state import (
     KIND,
     VERSION,
@@ -117,16 +111,10 @@ class DriftMonitor:
         self._buffer: WindowBuffer | None = None
         self._learner = StructureLearner(config.learner, config.knowledge, self._clock)
         self._decider = CountDecider(config.decision, self._learner)
-        self._secondary: HammingDecider | None = None
-        self._episodes = Episodes()  # of a secondary rule; the decider has its own
-        if config.rule is not DecisionRule.COUNTS:
-            level = config.decision.level
-            self._secondary = make_secondary(config.rule, config.threshold, level)
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
         self._taken_until = -1
-        self._steady = SteadyEdges() if config.hysteresis else None
 
     @property
     def schema(self) -> Schema | None:
@@ -186,7 +174,6 @@ class DriftMonitor:
     def accept(self) -> None:
         """Take the present as the new normal: the next window starts a new reference."""
         self._decider.accept()
-        self._episodes.close()
 
     def reset(self) -> None:
         """Forget everything, as if no record had come."""
@@ -234,13 +221,10 @@ class DriftMonitor:
             "intake": self._intake.state(),
             "buffer": None if self._buffer is None else self._buffer.state(),
             "decider": decider_values(self._decider),
-            "secondary": None if self._secondary is None else self._secondary.state(),
-            "episodes": asdict(self._episodes),
             "previous": None if self._previous is None else learned_values(self._previous),
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
             "taken_until": self._taken_until,
-            "displayed": self._displayed(),
         }
 
     def _take_values(self, values: Mapping[str, Any]) -> None:
@@ -250,21 +234,12 @@ class DriftMonitor:
             self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
         self._decider = read_decider(values["decider"], config.decision, self._learner)
-        if self._secondary is not None:
-            self._secondary = self._secondary.from_state(values["secondary"])
-        self._episodes = Episodes(**values["episodes"])
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:
             self._dag = read_dag(values["dag"])
         self._events = tuple(read_event(event) for event in values["events"])
         self._taken_until = values["taken_until"]
-        if values["displayed"] is not None:
-            self._steady = SteadyEdges((x, y) for x, y in values["displayed"])
-
-    def _displayed(self) -> list[list[str]] | None:
-        edges = None if self._steady is None else self._steady.edges
-        return None if edges is None else [list(edge) for edge in edges]
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
         if encoded is None:
@@ -312,7 +287,7 @@ class DriftMonitor:
         known = evidence.learned if usable or self._previous is None else self._previous
         dag = extend_to_dag(known.graph, self._dag)
         before = known if self._previous is None else self._previous
-        decider, steady = self._decider.branch(), copy(self._steady)
+        decider = self._decider.branch()
         decision = decider.decide(window.index, evidence, fresh=self._is_fresh(window))
         report = WindowReport(
             index=window.index,
@@ -338,27 +313,17 @@ class DriftMonitor:
             missing=missing_shares(window, schema),
             target=self.config.target,
             blanket=blanket_of(self.config.target, dag),
-            displayed=None if steady is None else steady.update(evidence),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
             self._taken_until = window.last_record
-        self._previous, self._dag, self._decider, self._steady = known, dag, decider, steady
-        return self._by_secondary(report)
-
-    def _by_secondary(self, report: WindowReport) -> WindowReport:
-        """Put the decision of a secondary rule in the place of that by counts, if there is one."""
-        if self._secondary is None:
-            return report
-        drift = self._secondary.update(report.index, report.diff.hamming)
-        decision = secondary_decision(report.decision, report.index, self._episodes, drift=drift)
-        return replace(report, decision=decision)
+        self._previous, self._dag, self._decider = known, dag, decider
+        return report
 
     def _undecided(self, window: Window, reason: str) -> WindowReport:
         """Report that a window could not be judged; its graph is the one from before."""
         assert self._intake.schema is not None
         schema = self._intake.schema
-        decision = self._decider.undecided(reason)
         dag = self._dag or Dag(schema.names)
         return WindowReport(
             index=window.index,
@@ -369,7 +334,7 @@ class DriftMonitor:
             dag=dag,
             diff=StructureDiff(),
             class_diff=StructureDiff(),
-            decision=decision if self._secondary is None else self._episodes.go_on(decision),
+            decision=self._decider.undecided(reason),
             cost=SearchCost(()),
             start=window.start,
             end=window.end,
@@ -378,7 +343,6 @@ class DriftMonitor:
             missing=missing_shares(window, schema),
             target=self.config.target,
             blanket=blanket_of(self.config.target, dag),
-            displayed=None if self._steady is None else self._steady.edges,
         )
 
     def _learn(self, window: Window, previous: LearnedStructure | None) -> WindowEvidence:

@@ -5,26 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from driftbn.config import Knowledge, LearnerConfig, check_integer, check_number, choice
+from driftbn.config import Knowledge, LearnerConfig, check_number, choice
 from driftbn.decision.settings import DecisionConfig
 from driftbn.errors import ConfigError
 from driftbn.schema import Schema, SchemaConfig
 from driftbn.window_config import WindowConfig
-
-
-class DecisionRule(StrEnum):
-    """What decides on drift."""
-
-    COUNTS = "counts"
-    """Tests on the counts of each window against the reference; calibrated and specific."""
-    ADWIN = "adwin"
-    """River's ADWIN on the Hamming distances of neighbouring windows."""
-    PAGE_HINKLEY = "page_hinkley"
-    """River's Page-Hinkley test on these distances."""
-    KSWIN = "kswin"
-    """River's KSWIN on these distances."""
-    THRESHOLD = "threshold"
-    """A Hamming distance above a fixed number."""
 
 
 class ErrorPolicy(StrEnum):
@@ -55,16 +40,10 @@ class MonitorConfig:
     time_column
         The column with event times, in seconds since the epoch or as timestamps. It is no
         variable. Time windows need it.
-    rule
-        What decides on drift.
-    threshold
-        For the rule of that name: the largest Hamming distance that is no drift.
     audit_share
         Share of windows learned a second time from nothing, to compare with the warm start.
     on_error
         What becomes of records that cannot be read.
-    hysteresis
-        Whether the displayed graph keeps an edge until it is clearly gone.
 
     Raises
     ------
@@ -87,24 +66,15 @@ class MonitorConfig:
     variables: Schema | None = None
     target: str | None = None
     time_column: str | None = None
-    rule: DecisionRule = DecisionRule.COUNTS
-    threshold: int | None = None
     audit_share: float = 0.0
     on_error: ErrorPolicy = ErrorPolicy.REJECT_BATCH
-    hysteresis: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.window, WindowConfig):
             object.__setattr__(self, "window", WindowConfig(size=self.window))
-        object.__setattr__(self, "rule", choice(DecisionRule, "rule", self.rule))
         object.__setattr__(self, "on_error", choice(ErrorPolicy, "on_error", self.on_error))
         check_number("audit_share", self.audit_share, "a number from 0 to 1", 0.0, 1.0)
         self._take_short_forms()
-        if (self.rule is DecisionRule.THRESHOLD) != (self.threshold is not None):
-            allowed = f"given exactly where rule is 'threshold'; rule is {self.rule.value!r}"
-            raise ConfigError("threshold", self.threshold, allowed)
-        if self.threshold is not None:
-            check_integer("threshold", self.threshold, 0)
         if self.windows.seconds is not None and self.time_column is None:
             raise ConfigError("time_column", None, "the column with event times for time windows")
 

@@ -109,8 +109,6 @@ class WindowReport:
         The field that the user cares for, if one was named.
     blanket
         The fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
-    displayed
-        The edges to display with hysteresis, smaller name first; ``None`` if that is not asked for.
     """
 
     index: int
@@ -136,7 +134,6 @@ class WindowReport:
     missing: tuple[tuple[str, float], ...] = ()
     target: str | None = None
     blanket: tuple[str, ...] = ()
-    displayed: tuple[Edge, ...] | None = field(default=None, repr=False)
 
     @property
     def degraded(self) -> bool:

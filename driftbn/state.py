@@ -26,7 +26,7 @@ from driftbn.schema import Schema, SchemaConfig
 from driftbn.window_config import WindowConfig
 
 KIND: Final = "monitor"
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:

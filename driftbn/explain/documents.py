@@ -70,9 +70,6 @@ def report_to_dict(report: WindowReport, *, timings: bool = False) -> dict[str, 
         "missing": [{"name": name, "share": number(share)} for name, share in report.missing],
         "target": report.target,
         "blanket": list(report.blanket),
-        "displayed": None
-        if report.displayed is None
-        else [list(edge) for edge in report.displayed],
     }
     if timings:
         spent = report.timings

@@ -10,7 +10,7 @@ from driftbn.decision.outcome import DriftLevel
 from driftbn.decision.settings import DecisionConfig
 from driftbn.explain.html import html_of
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import DecisionRule, MonitorConfig
+from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
 from service.errors import ExitCode, UsageError
 from service.output import note, write_lines, write_text
@@ -70,15 +70,6 @@ def _add_decision_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--target", metavar="COLUMN", help="say whether changes touch it")
     group.add_argument(
-        "--rule",
-        choices=[rule.value for rule in DecisionRule],
-        default=DecisionRule.COUNTS.value,
-        help="what decides; all but counts look at raw Hamming distances (%(default)s)",
-    )
-    group.add_argument(
-        "--threshold", type=int, metavar="T", help="--rule threshold: largest distance of no drift"
-    )
-    group.add_argument(
         "--audit-share",
         type=float,
         metavar="SHARE",
@@ -110,8 +101,6 @@ def _base_config(arguments: argparse.Namespace) -> MonitorConfig:
             min_effect=arguments.min_effect, quiet_returns=arguments.quiet_returns
         ),
         target=arguments.target,
-        rule=DecisionRule(arguments.rule),
-        threshold=arguments.threshold,
         audit_share=arguments.audit_share,
     )
 

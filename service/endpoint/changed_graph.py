@@ -40,8 +40,6 @@ class ChangedEdge:
     confirmed
         What a test has confirmed in the episode that the window belongs to, if anything:
         the change as a report has it, with p-value and strengths.
-    displayed
-        Whether it is to be displayed with hysteresis; ``None`` if that is not asked for.
     """
 
     source: str
@@ -49,7 +47,6 @@ class ChangedEdge:
     directed: bool
     status: EdgeStatus
     confirmed: Mapping[str, Any] | None = field(default=None, repr=False)
-    displayed: bool | None = None
 
     @property
     def shown_status(self) -> EdgeStatus:
@@ -78,7 +75,6 @@ class ChangedEdge:
             "before": found.get("before"),
             "after": found.get("after"),
             "given": found.get("given", []),
-            "displayed": self.displayed,
         }
 
 
@@ -161,13 +157,9 @@ def _raw_edges(
     told = {
         (edge["source"], edge["target"]) for edge in report["graph"]["edges"] if edge["directed"]
     }
-    shown = report["displayed"]
-    displayed = None if shown is None else {_pair(*edge) for edge in shown}
 
     def edge(source: str, target: str, what: EdgeStatus, directed: bool) -> ChangedEdge:
-        pair = _pair(source, target)
-        here = None if displayed is None else pair in displayed
-        return ChangedEdge(source, target, directed, what, changes.get(pair), here)
+        return ChangedEdge(source, target, directed, what, changes.get(_pair(source, target)))
 
     found = []
     for item in report["dag"]["edges"]:

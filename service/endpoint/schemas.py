@@ -157,7 +157,6 @@ _REPORT = record(
         "missing": array(record({"name": TEXT, "share": _NUMBER_OR_NULL})),
         "target": optional(TEXT),
         "blanket": array(TEXT),
-        "displayed": optional(array(array(TEXT))),
     }
 )
 _EXPLANATION = record({"headline": TEXT, "sentences": array(TEXT), "advice": array(TEXT)})
@@ -170,7 +169,6 @@ _CHANGED_EDGE = _edge(
     before=optional(ref("Strength")),
     after=optional(ref("Strength")),
     given=array(TEXT),
-    displayed=optional(FLAG),
 )
 _CHANGED_NODE = record(
     {

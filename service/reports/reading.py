@@ -61,7 +61,7 @@ def report_from_dict(document: Mapping[str, Any]) -> WindowReport:
 
 def _report(document: Mapping[str, Any]) -> WindowReport:
     audit, shadow = document["audit"], document["shadow"]
-    shown, overrun = document["displayed"], document["overrun"]
+    overrun = document["overrun"]
     dag = document["dag"]
     return WindowReport(
         **{name: document[name] for name in ("index", "rows", "first_record", "last_record")},
@@ -83,7 +83,6 @@ def _report(document: Mapping[str, Any]) -> WindowReport:
         missing=tuple((item["name"], _number(item["share"])) for item in document["missing"]),
         target=document["target"],
         blanket=tuple(document["blanket"]),
-        displayed=None if shown is None else tuple((edge[0], edge[1]) for edge in shown),
     )
 
 

@@ -185,11 +185,8 @@ def duplicates(section: str, tables: Sequence[Named]) -> list[ConfigError]:
 _EXTRAS: Final = {
     "kafka": "kafka",
     "redis": "redis",
-    "adwin": "river",
-    "page_hinkley": "river",
-    "kswin": "river",
 }
-"""The extra that a kind of source or outlet or a rule stands on."""
+"""The extra that a kind of source or outlet stands on."""
 
 
 class Settings(Section):
@@ -235,11 +232,10 @@ class Settings(Section):
         return self
 
     def _missing_extras(self) -> list[ConfigError]:
+        streams, outlets = enumerate(self.monitors), enumerate(self.outlets)
         chosen: list[tuple[str, str]] = []
-        for place, stream in enumerate(self.monitors):
-            chosen.append((f"monitors[{place}].source.kind", stream.source.kind))
-            chosen.append((f"monitors[{place}].rule", stream.rule.value))
-        chosen += ((f"outlets[{i}].kind", outlet.kind) for i, outlet in enumerate(self.outlets))
+        chosen += [(f"monitors[{i}].source.kind", stream.source.kind) for i, stream in streams]
+        chosen += [(f"outlets[{i}].kind", outlet.kind) for i, outlet in outlets]
         return [
             ConfigError(field, value, f"installed, pip install 'driftbn[{extra}]', or another")
             for field, value in chosen

@@ -10,14 +10,12 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from driftbn.errors import ConfigError, DataError, FormatError
-from driftbn.monitor_config import DecisionRule, ErrorPolicy, MonitorConfig
+from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.schema import Schema
 from service.settings.base import (
     MIB,
     Bytes,
     Count,
-    Flag,
-    Integer,
     Level,
     Location,
     Name,
@@ -78,15 +76,8 @@ class StreamSettings(Section):
     """The field that matters: reports say whether a change touches it."""
     time_column: Text | None = None
     """The field with event times, in seconds since the epoch or as timestamps."""
-    rule: DecisionRule = DecisionRule.COUNTS
-    """What decides on drift: ``counts``, ``adwin``, ``page_hinkley``, ``kswin`` or
-    ``threshold``."""
-    threshold: Annotated[Integer, Field(ge=0)] | None = None
-    """For the rule of that name: the largest Hamming distance that is no drift."""
     audit_share: Share = 0.0
     """Share of windows learned a second time from nothing, to compare with the warm start."""
-    hysteresis: Flag = False
-    """Whether the displayed graph keeps an edge until it is clearly gone."""
     variables: Location | None = None
     """A file with a schema as JSON, to use from the first record on; inferred from the first
     window unless given."""
@@ -150,11 +141,8 @@ class StreamSettings(Section):
             variables=None if self.variables is None else _read_schema(self.variables),
             target=self.target,
             time_column=self.time_column,
-            rule=self.rule,
-            threshold=self.threshold,
             audit_share=self.audit_share,
             on_error=ErrorPolicy.REJECT_ROWS,
-            hysteresis=self.hysteresis,
         )
 
 

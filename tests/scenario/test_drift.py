@@ -378,44 +378,6 @@ def shaken() -> DriftStream:
     return DriftStream(network, after, Abrupt(12 * ROWS), seed=1)
 
 
-def test_a_threshold_on_the_distance_is_a_rule() -> None:
-    config = MonitorConfig(window=ROWS, rule="threshold", threshold=5)
-    found = run(shaken(), 16, config)
-    assert alarms(found) == [r.index for r in found if r.diff.hamming > 5]
-    assert 12 in alarms(found)
-
-
-@pytest.mark.parametrize("rule", ["adwin", "page_hinkley", "kswin"])
-def test_detectors_on_the_distance_are_rules(rule: str) -> None:
-    pytest.importorskip("river")
-    found = run(shaken(), 16, MonitorConfig(window=ROWS, rule=rule))
-    assert len(found) == 16
-    assert {report.decision.level for report in found} <= {DriftLevel.STABLE, DriftLevel.DRIFT}
-    assert all(report.decision.kind is None for report in found)
-
-
-def test_adwin_sees_that_the_distances_have_grown() -> None:
-    """Windows of two networks by turns differ as no neighbours did before."""
-    pytest.importorskip("river")
-    stream = shaken()
-    assert stream.after is not None
-    by_turns = DriftStream(stream.before, stream.after, Recurring(30 * ROWS, ROWS), seed=1)
-    found = run(by_turns, 45, MonitorConfig(window=ROWS, rule="adwin"))
-    assert alarms(found)
-    assert min(alarms(found)) > 30
-
-
-def test_a_rule_on_distances_has_episodes_of_its_own() -> None:
-    config = MonitorConfig(window=ROWS, rule="threshold", threshold=5)
-    found = run(shaken(), 18, config)
-    started = [index for index, event in episodes(found) if event is EpisodeEvent.STARTED]
-    assert started
-    assert set(started) <= set(alarms(found))
-    for report in found:
-        if report.decision.episode_event is EpisodeEvent.ENDED:
-            assert not report.decision.drift
-
-
 def test_a_field_that_leaves_forty_correlated_ones_is_named() -> None:
     """With 39 parents of four levels a field has more configurations than 64 bits count."""
     names = [f"c{i:02}" for i in range(40)]

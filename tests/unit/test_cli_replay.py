@@ -234,15 +234,6 @@ def test_what_comes_back_is_quiet_if_asked(run: Run, frame: pd.DataFrame, tmp_pa
     assert run("replay", path, *SIZE, "--quiet-returns").levels[N_WINDOWS] == "stable"
 
 
-def test_a_rule_on_raw_distances_decides_if_asked(run: Run, table: Path) -> None:
-    words = ["--rule", "threshold", "--threshold"]
-    assert set(run("replay", table, *SIZE, *words, 100).levels) == {"stable"}
-    ran = run("replay", table, *SIZE, *words, 0)
-    raw = [int(line.split()[4]) for line in ran.out.splitlines()[1 : N_WINDOWS + 1]]
-    assert ran.levels == ["drift" if distance else "stable" for distance in raw]
-    assert "Episode 0, window" in ran.out
-
-
 def test_windows_can_be_of_event_time(run: Run, frame: pd.DataFrame, tmp_path: Path) -> None:
     times = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(len(frame)), unit="s")
     path = written(tmp_path / "t.parquet", frame.assign(at=times))
@@ -359,9 +350,6 @@ def test_bad_settings_exit_with_78(
     ("words", "expected"),
     [
         (["replay", "--min-effect", "-1"], "min_effect = -1.0"),
-        (["replay", "--rule", "threshold"], "threshold = None"),
-        (["replay", "--threshold", "3"], "given exactly where rule is 'threshold'"),
-        (["replay", "--rule", "threshold", "--threshold", "-3"], "threshold = -3"),
         (["replay", "--audit-share", "2"], "audit_share = 2.0"),
         (["calibrate", "--wanted", "0"], "wanted = 0.0"),
     ],
@@ -374,7 +362,7 @@ def test_bad_settings_of_one_command_exit_with_78(
 
 @pytest.mark.parametrize(
     "words",
-    [["--rule", "magic"], ["--window", "x"], ["--html", "-"], ["--on-error", "x"], ["--nonsense"]],
+    [["--window", "x"], ["--html", "-"], ["--on-error", "x"], ["--nonsense"]],
 )
 def test_bad_usage_exits_with_2(run: Run, table: Path, words: list[str]) -> None:
     ran = run("replay", table, *words)

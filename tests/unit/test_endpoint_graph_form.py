@@ -120,16 +120,6 @@ def test_an_edge_without_a_told_direction_says_so() -> None:
     assert found["a", "b"] is False
 
 
-def test_hysteresis_marks_the_edges_to_display() -> None:
-    shown = replace(report(), displayed=(("a", "b"),))
-
-    found = {(e.source, e.target): e.displayed for e in graph_of(shown).edges}
-
-    assert found["a", "b"] is True
-    assert found["c", "b"] is False
-    assert graph_of(report()).edges[0].displayed is None
-
-
 def test_grafana_gets_every_end_of_an_edge_as_a_node() -> None:
     graph = graph_of(report(drift(ADDED, REMOVED)))
 

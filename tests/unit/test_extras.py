@@ -39,7 +39,6 @@ STREAM = """
 service.state_dir = "state"
 [[monitors]]
 name = "orders"
-rule = "adwin"
 source = {kind = "kafka", brokers = ["b:1"], topic = "orders"}
 [[outlets]]
 kind = "redis"
@@ -89,7 +88,6 @@ def outcomes(directory: Path, missing: tuple[str, ...], commands: tuple[str, ...
     [
         ("service", ("demo", RUN, CHECK, "check --json-schema", REPORT)),
         ("png", ("learn t.csv --format png", "diff t.csv t.csv --png p", f"{REPORT} --png p")),
-        ("river", ("replay t.csv --rule adwin",)),
     ],
 )
 def test_a_command_says_in_one_line_what_to_install(
@@ -114,7 +112,6 @@ def test_without_any_extra_whatever_needs_none_works(directory: Path) -> None:
     [
         ("kafka", "monitors[0].source.kind"),
         ("redis", "outlets[0].kind"),
-        ("river", "monitors[0].rule"),
     ],
 )
 def test_settings_that_need_an_extra_are_refused_without_it(

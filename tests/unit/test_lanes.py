@@ -264,7 +264,6 @@ def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path)
 CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"window": 300}, "window.size was 200 and is 300"),
     ({"target": "x"}, 'target was not set and is "x"'),
-    ({"hysteresis": True}, "hysteresis was false and is true"),
     ({"learner": {"algorithm": "pc"}}, 'learner.algorithm was "ssbn" and is "pc"'),
     ({"decision": {"alpha": 0.5}}, "decision.alpha was not set and is 0.5"),
     ({"alpha": 0.5}, ": alpha was not set and is 0.5"),

@@ -98,7 +98,7 @@ def test_columns_without_part_are_named_with_the_reason() -> None:
 
 
 def test_a_report_is_plain_enough_for_json() -> None:
-    config = MonitorConfig(window=300, hysteresis=True, audit_share=0.5, target="dysp")
+    config = MonitorConfig(window=300, audit_share=0.5, target="dysp")
     for report in DriftMonitor(config).update(ASIA):
         found = report.to_dict(timings=True)
         assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -107,12 +107,6 @@ def test_a_report_is_plain_enough_for_json() -> None:
 def test_a_target_that_is_no_field_has_no_blanket() -> None:
     report = DriftMonitor(MonitorConfig(window=400, target="absent")).update(ASIA)[0]
     assert (report.target, report.blanket) == ("absent", ())
-
-
-def test_displayed_edges_are_there_if_asked_for() -> None:
-    assert DriftMonitor(window=400).update(ASIA)[0].displayed is None
-    report = DriftMonitor(MonitorConfig(window=400, hysteresis=True)).update(ASIA)[0]
-    assert report.displayed == tuple(sorted(report.graph.skeleton))
 
 
 def test_known_edges_are_in_every_graph() -> None:

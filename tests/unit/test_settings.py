@@ -84,9 +84,6 @@ def test_settings_reach_the_monitor() -> None:
         windows_between_false_alarms=500,
         target="status",
         audit_share=0.25,
-        hysteresis=True,
-        rule="threshold",
-        threshold=4,
         learner={"algorithm": "pc", "max_sets": "unlimited"},
         decision={"scales": [1, 2]},
         schema={"missing": "reject"},
@@ -98,9 +95,6 @@ def test_settings_reach_the_monitor() -> None:
         windows_between_false_alarms=500,
         target="status",
         audit_share=0.25,
-        hysteresis=True,
-        rule="threshold",  # type: ignore[arg-type]
-        threshold=4,
         learner=LearnerConfig(algorithm="pc", max_sets=None),  # type: ignore[arg-type]
         decision=DecisionConfig(scales=(1, 2)),
         schema=SchemaConfig(missing="reject"),  # type: ignore[arg-type]
