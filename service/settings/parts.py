@@ -1,18 +1,18 @@
 """The parts of a monitor's settings: windows, learner, decision, schema and knowledge.
 
-Each mirrors a class of the library with the same fields. What a value may be is said here too, so
-that all mistakes are told at once and an editor can see them; the library has the last word.
+Each mirrors a class of the library, with what a stream may want to set. What a value may be is
+said here too, so that all mistakes are told at once and an editor can see them; the library has
+the last word.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from driftbn.config import (
     MAX_CONDITIONING_LIMIT,
-    Algorithm,
     ColliderRule,
     Knowledge,
     LearnerConfig,
@@ -25,18 +25,7 @@ from driftbn.variables import MAX_LEVELS
 from driftbn.window_config import LatePolicy, WindowConfig
 from service.settings.base import Count, Flag, Level, Number, Seconds, Section, Share, Text
 
-UNLIMITED = "unlimited"
-"""How a settings file lifts a cap that has a default: TOML has no null."""
-
-
-def _cap(value: object) -> object:
-    return None if value == UNLIMITED else value
-
-
 Edge: TypeAlias = tuple[Text, Text]
-Cap: TypeAlias = Annotated[
-    Count | None, BeforeValidator(_cap, json_schema_input_type=Count | Literal["unlimited"])
-]
 
 
 def _integer(low: int, high: int) -> Any:
@@ -77,25 +66,19 @@ class WindowSettings(Section):
 class LearnerSettings(Section):
     """How a structure is learned."""
 
-    algorithm: Algorithm = Algorithm.SSBN
-    """The search: ``ssbn``, ``fsbn``, ``pc`` or ``pc-original``."""
+    algorithm: Literal["ssbn", "fsbn", "pc"] = "ssbn"
+    """The search: ``ssbn``, ``fsbn`` or ``pc``."""
     alpha: Level = 0.01
     """Level of the independence tests."""
     statistic: Statistic = Statistic.CHI_SQUARE
     """The test: ``chi-square`` or ``g``."""
     max_conditioning: Annotated[int, _integer(0, MAX_CONDITIONING_LIMIT)] = 3
     """Largest conditioning set."""
-    max_sets: Cap = 200
-    """Sets tried for a pair and size at most; ``"unlimited"`` lifts the cap."""
     collider_rule: ColliderRule = ColliderRule.CONTRAST
     """How colliders are told: ``contrast``, ``majority``, ``standard`` or ``max-p``."""
-    census_size: Annotated[int, _integer(1, MAX_CONDITIONING_LIMIT)] = 2
-    """Largest set tried to tell colliders."""
     warm: WarmStart = WarmStart.TALLIES_AND_SEPARATORS
     """What is taken over from an earlier structure: ``tallies+separators``, ``tallies`` or
     ``none``."""
-    tally_decay: Share = 0.5
-    """Factor on the tallies of an earlier structure."""
     deadline_seconds: Seconds | None = None
     """When to stop with a degraded answer; never unless given. A clock decides, so that reports
     may differ from run to run."""
@@ -163,12 +146,6 @@ class SchemaSettings(Section):
     """Missing values: ``level`` makes them one of their own, ``reject`` leaves the record out."""
     id_like_ratio: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.95
     """A column with a larger share of distinct values is left out; 1 keeps all."""
-    id_like_min_rows: Annotated[int, Field(strict=True, ge=2)] = 50
-    """Present values below which no column is called id-like."""
-    keep_constant: Flag = False
-    """Whether a column with one value, or with none, is a variable too."""
-    keep_duplicates: Flag = False
-    """Whether a column that repeats another one is a variable too."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

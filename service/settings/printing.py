@@ -13,12 +13,8 @@ from pydantic import SecretStr
 
 from service.settings.base import Section
 from service.settings.loading import LoadedSettings
-from service.settings.parts import UNLIMITED
 from service.settings.secrets import HIDDEN, is_secret, without_password
 from service.settings.structure import TABLES, Place, fields_of
-
-LIFTED: Final[Mapping[str, str]] = {"max_sets": UNLIMITED}
-"""What is written where a cap with a default is lifted."""
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -76,8 +72,8 @@ def _line(loaded: LoadedSettings, section: Section, place: Place, value: Any) ->
     if isinstance(value, SecretStr):
         if getattr(section, f"{key}_file") is None:
             yield f"# {key} is set and not shown{note}"
-    elif value is not None or key in LIFTED:
-        yield f"{key} = {toml(LIFTED[key] if value is None else value)}{note}"
+    elif value is not None:
+        yield f"{key} = {toml(value)}{note}"
 
 
 def _note(loaded: LoadedSettings, place: Place) -> str:

@@ -487,7 +487,7 @@ def test_printed_settings_come_to_the_same(write: Write, tmp_path: Path) -> None
         name = "b"
         window = {seconds = 60, min_rows = 5}
         time_column = "at"
-        learner = {max_sets = "unlimited", warm = "none"}
+        learner = {max_tests = 900, warm = "none"}
         knowledge = {required = [["a", "b c"]], tiers = [["a"], ["b", "c"]]}
         decision = {scales = [1, 2]}
         [monitors.source]
