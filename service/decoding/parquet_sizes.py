@@ -68,7 +68,7 @@ class Footer(NamedTuple):
             i
             for group in self.groups
             for i, column in enumerate(group.columns)
-            if _DELTA_BYTE_ARRAY in _struct(column, 3).get(2, ())
+            if _DELTA_BYTE_ARRAY in _list(_struct(column, 3), 2)
         }
 
 
@@ -105,12 +105,12 @@ def _leaves(elements: list[_Struct]) -> Iterator[Leaf]:
     """Yield the columns of a schema, which is a tree written from the top down."""
     open_groups: list[tuple[str, int]] = []  # names, and how many elements are left in them
     for i, element in enumerate(elements):
-        name = element.get(4, b"").decode("utf-8", "replace")
-        n_children = element.get(5, 0)
+        name = _bytes(element, 4).decode("utf-8", "replace")
+        n_children = _whole(element, 5, 0)
         if i and not n_children:
             names = (*(group for group, _ in open_groups[1:]), name)
             kind = _whole(element, 1)
-            width = max(_WIDTHS.get(kind, 4), element.get(2, 0))
+            width = max(_WIDTHS.get(kind, 4), _whole(element, 2, 0))
             yield Leaf(names, kind == _TEXT, width)
         open_groups.append((name, n_children))
         while open_groups and not open_groups[-1][1]:
@@ -183,10 +183,17 @@ def _data_page(header: _Struct) -> tuple[int, int | None]:
     return 0, None
 
 
-def _whole(fields: _Struct, number: int) -> int:
-    value = fields.get(number)
+def _whole(fields: _Struct, number: int, default: int | None = None) -> int:
+    value = fields.get(number, default)
     if type(value) is not int or value < 0:
         raise ValueError(f"field {number} of a Parquet struct is no size")
+    return value
+
+
+def _bytes(fields: _Struct, number: int) -> bytes:
+    value = fields.get(number)
+    if not isinstance(value, bytes):
+        raise ValueError(f"field {number} of a Parquet struct is no text")
     return value
 
 
@@ -198,9 +205,16 @@ def _struct(fields: _Struct, number: int) -> _Struct:
 
 
 def _items(fields: _Struct, number: int) -> list[_Struct]:
-    value = fields.get(number, [])
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+    value = _list(fields, number)
+    if not all(isinstance(item, dict) for item in value):
         raise ValueError(f"field {number} of a Parquet struct is no list of structs")
+    return value
+
+
+def _list(fields: _Struct, number: int) -> list[Any]:
+    value = fields.get(number, [])
+    if not isinstance(value, list):
+        raise ValueError(f"field {number} of a Parquet struct is no list")
     return value
 
 

@@ -238,6 +238,11 @@ class FilesSource:
         except OSError as error:
             self._miss_file(file, error)
             return None
+        except Exception as error:  # whatever is in a file, it costs that file and nothing else
+            logger.exception("%s cannot be read", file.path)
+            self._give_up(file, f"it cannot be read ({type(error).__name__})")
+            file.finish()
+            return None
         self._has_read = True
         if part is None:
             self._at_end(file, ended=ended)

@@ -190,3 +190,24 @@ def test_texts_that_repeat_those_before_them_are_read_as_far_as_they_fit():
     assert rows["x"].to_pylist() == texts
     (told,) = details(data, TableFormat.PARQUET, max_decoded_bytes=100_000)
     assert "max_decoded_bytes" in told
+
+
+def sizes_of(data):
+    """Return the sizes of all columns of a file; a ``ValueError`` if it is none."""
+    footer = read_footer(lambda at, n: data[at : at + n], len(data), 1 << 20)
+    footer.delta_columns()
+    pages = Pages(lambda at, n: data[at : at + n])
+    return [pages.sizes(column) for group in footer.groups for column in group.columns]
+
+
+def test_every_flipped_bit_of_a_footer_is_sizes_or_no_parquet():
+    data = parquet(pa.table({"x": ["a", "b"], "y": [1, 2]}))
+    size = int.from_bytes(data[-8:-4], "little")
+    for bit in range(8 * (len(data) - 8 - size), 8 * len(data)):
+        spoilt = bytearray(data)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        try:
+            found = sizes_of(bytes(spoilt))
+        except ValueError:
+            continue
+        assert all(one.n_bytes >= 0 for one in found)
