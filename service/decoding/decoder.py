@@ -31,7 +31,7 @@ from service.decoding.decoded import (
     n_rows_of,
 )
 from service.decoding.json_lines import array_as_lines, decode_lines, is_unicode, read_lines
-from service.decoding.limits import MAX_FIELDS, MAX_TABLE_BYTES, Limits, check_cells
+from service.decoding.limits import MAX_CELLS, MAX_FIELDS, MAX_TABLE_BYTES, Limits, check_cells
 from service.decoding.required import RequiredFields
 from service.decoding.scanning import ScanningDecoder
 from service.tables import TableFormat
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("driftbn.service.decoding")
 
 _VERSION: Final = 1
-PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 21
 """Bytes of lines decoded at a time, so that room for their parts stays small."""
 
 
@@ -216,7 +216,8 @@ class Decoder:
         return batches, rejected
 
     def _read_lines(self, data: bytes, place: Place) -> Iterator[_Read]:
-        check_cells(data.count(b"\n"))
+        if len(data) > MAX_CELLS:  # else there cannot be so many lines
+            check_cells(data.count(b"\n"))
         start = n_before = 0
         while start < len(data):
             stop = _piece_stop(data, start)
