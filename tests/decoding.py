@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from driftbn_service.decoding import Decoded, Decoder, Rejected
+from driftbn_service.sources.base import Chunk
+from driftbn_service.tables import TableFormat
 
 from driftbn.intake import Intake
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
 from driftbn.schema_events import merged_events
-from service.decoding import Decoded, Decoder, Rejected
-from service.sources.base import Chunk
-from service.tables import TableFormat
 
 
 def place(number: int, byte: int) -> str:

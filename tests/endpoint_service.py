@@ -10,21 +10,21 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-
-from driftbn import DriftMonitor, MonitorConfig
-from service.cloud_events import EventState, publication_of
-from service.endpoint.live import LiveSignal
-from service.endpoint.submission import Submission
-from service.endpoint.view import (
+from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.endpoint.live import LiveSignal
+from driftbn_service.endpoint.submission import Submission
+from driftbn_service.endpoint.view import (
     Health,
     NotAnHttpStreamError,
     Readiness,
     StreamInfo,
     UnknownStreamError,
 )
-from service.events import Publication
-from service.journal import Accepted, Journal
-from service.store import Store
+from driftbn_service.events import Publication
+from driftbn_service.journal import Accepted, Journal
+from driftbn_service.store import Store
+
+from driftbn import DriftMonitor, MonitorConfig
 
 WINDOW = 400
 N_BEFORE, N_AFTER = 9, 6

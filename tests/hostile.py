@@ -39,17 +39,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from driftbn_service.decoding import Decoder, Rows
+from driftbn_service.decoding.decoder import n_rows_of
+from driftbn_service.keys import part_by_key
+from driftbn_service.sources.base import Chunk
+from driftbn_service.sources.lines import START
+from driftbn_service.sources.readers import open_reader
+from driftbn_service.tables import TableFormat
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DataError, FormatError
 from driftbn.window_config import WindowConfig
-from service.decoding import Decoder, Rows
-from service.decoding.decoder import n_rows_of
-from service.keys import part_by_key
-from service.sources.base import Chunk
-from service.sources.lines import START
-from service.sources.readers import open_reader
-from service.tables import TableFormat
 
 Record = dict[str, Any]
 

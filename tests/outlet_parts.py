@@ -14,8 +14,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from service.cloud_events import event_id
-from service.events import Event, EventType
+from driftbn_service.cloud_events import event_id
+from driftbn_service.events import Event, EventType
 
 HOST = "127.0.0.1"
 

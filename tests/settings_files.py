@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service.settings import StreamSettings
+from driftbn_service.settings import StreamSettings
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 EXAMPLES = sorted(CONFIGS.glob("*.toml"))

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-
-from service.settings.sources import FilesSourceSettings
-from service.sources import readers
-from service.sources.base import Chunk, Position
-from service.sources.files import FilesSource
-from service.tables import TableFormat
+from driftbn_service.settings.sources import FilesSourceSettings
+from driftbn_service.sources import readers
+from driftbn_service.sources.base import Chunk, Position
+from driftbn_service.sources.files import FilesSource
+from driftbn_service.tables import TableFormat
 
 N = 60
 LINES = [b'{"n": %d, "t": "%s"}\n' % (n, b"x" * (n % 7)) for n in range(N)]
@@ -152,6 +151,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 def read_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in small pieces, so that there are many positions."""
-    monkeypatch.setattr("service.sources.inflate.CHUNK_BYTES", 64)
-    monkeypatch.setattr("service.sources.inflate._ARROW_BYTES", 64)
+    monkeypatch.setattr("driftbn_service.sources.inflate.CHUNK_BYTES", 64)
+    monkeypatch.setattr("driftbn_service.sources.inflate._ARROW_BYTES", 64)
     monkeypatch.setattr(readers, "ROWS", 7)

@@ -31,10 +31,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from service.endpoint.app import make_app
-from service.endpoint.server import EndpointServer
-from service.metrics import Metrics
-from service.settings import EndpointSettings
+from driftbn_service.endpoint.app import make_app
+from driftbn_service.endpoint.server import EndpointServer
+from driftbn_service.metrics import Metrics
+from driftbn_service.settings import EndpointSettings
+
 from tests.benchmarks.environment import pin_to_one_core
 from tests.endpoint_service import FakeService, drifting_publications
 

@@ -47,7 +47,7 @@ def daemon_rate(chunks: list[bytes], window: int) -> float:
         }
         text = _SETTINGS.format(state=paths["state"], events=paths["events.ndjson"], window=window)
         settings.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "service", "run", "--config", str(settings)]
+        command = [sys.executable, "-m", "driftbn_service", "run", "--config", str(settings)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as daemon:
             assert daemon.stdin is not None
             daemon.stdin.writelines(chunks[:n_first])

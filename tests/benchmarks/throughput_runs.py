@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import orjson
 import pandas as pd
+from driftbn_service.decoding import Decoded, Decoder
+from driftbn_service.sources.base import Chunk
+from driftbn_service.tables import TableFormat
+from driftbn_service.warmup import warm_up
 
 from driftbn import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import encode
 from driftbn.schema import Schema
-from service.decoding import Decoded, Decoder
-from service.sources.base import Chunk
-from service.tables import TableFormat
-from service.warmup import warm_up
 
 MAX_RECORD_BYTES = 1 << 20
 QUEUE_CHUNKS = 16

@@ -9,9 +9,9 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
+from driftbn_service.tables import TableFormat
 
 from driftbn import datasets
-from service.tables import TableFormat
 
 CHUNK_RECORDS = 1600  # about one megabyte of JSON
 TABLE_RECORDS = 20_000  # of a table, which has a price of its own

@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from driftbn_service.decoding import Decoded, Decoder
+from driftbn_service.decoding.columns import flat_table
+from driftbn_service.endpoint.submission import one_table
+from driftbn_service.keys import part_by_key
+from driftbn_service.settings import StreamSettings
+from driftbn_service.sources.base import Chunk
+from driftbn_service.tables import TableFormat
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.records import infer_and_encode
 from driftbn.schema import SchemaConfig
-from service.decoding import Decoded, Decoder
-from service.decoding.columns import flat_table
-from service.endpoint.submission import one_table
-from service.keys import part_by_key
-from service.settings import StreamSettings
-from service.sources.base import Chunk
-from service.tables import TableFormat
 
 N_ROWS = 4
 N_SENT = 2 * N_ROWS

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driftbn_service.store import Store
+
 from driftbn import datasets
-from service.store import Store
 from tests.services.daemon import DaemonService
 from tests.services.feeders import FileFeeder
 

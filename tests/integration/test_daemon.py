@@ -37,7 +37,7 @@ def get(daemon: DaemonService, path: str) -> Any:
 def run(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a daemon that is expected to end at once."""
     return subprocess.run(
-        [sys.executable, "-m", "service", "run", "--config", str(config), *options],
+        [sys.executable, "-m", "driftbn_service", "run", "--config", str(config), *options],
         capture_output=True, text=True, timeout=120, cwd=ROOT, check=False,
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def test_standard_input_is_read_to_its_end(records: Records, tmp_path: Path) -> 
     daemon = DaemonService(tmp_path, settings, exit_when_drained=True)
     lines = b"".join(json.dumps(record).encode() + b"\n" for record in records[: 2 * WINDOW + 3])
     done = subprocess.run(
-        [sys.executable, "-m", "service", "run", "--config", str(daemon.config)],
+        [sys.executable, "-m", "driftbn_service", "run", "--config", str(daemon.config)],
         input=lines, capture_output=True, timeout=120, cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

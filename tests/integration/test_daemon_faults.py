@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driftbn_service.store import Store
 
-from service.store import Store
 from tests.integration.histories import (
     N_WINDOWS,
     SETTINGS,

@@ -10,7 +10,7 @@ from tests.services.daemon import ROOT
 
 def test_every_drift_is_found_and_named() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "service", "demo"],
+        [sys.executable, "-m", "driftbn_service", "demo"],
         capture_output=True, text=True, timeout=300, cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,21 +17,20 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import urllib3
-from pydantic import SecretStr
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
-
-from service.endpoint import server as server_module
-from service.endpoint.server import (
+from driftbn_service.endpoint import server as server_module
+from driftbn_service.endpoint.server import (
     FREE_CHUNKS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     EndpointError,
     EndpointServer,
 )
-from service.settings import EndpointSettings
+from driftbn_service.settings import EndpointSettings
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 HEAD_SECONDS = 0.5
 GATE_SECONDS = 20.0
@@ -513,8 +512,8 @@ import resource, sys
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from service.endpoint.server import EndpointServer
-from service.settings import EndpointSettings
+from driftbn_service.endpoint.server import EndpointServer
+from driftbn_service.settings import EndpointSettings
 
 async def healthy(_):
     return PlainTextResponse("healthy")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import urllib3
+from driftbn_service.lanes import MAX_TRIES
+from driftbn_service.store import Store
 
 from driftbn import datasets
-from service.lanes import MAX_TRIES
-from service.store import Store
 from tests.services.daemon import DaemonService
 from tests.services.process import wait_for
 

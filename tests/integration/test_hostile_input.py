@@ -24,9 +24,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from driftbn_service.store import Store
+from driftbn_service.tables import TableFormat
 
-from service.store import Store
-from service.tables import TableFormat
 from tests.hostile import (
     FIRST_TIME,
     GOOD_KEY,
@@ -290,7 +290,7 @@ def test_no_mutated_body_breaks_decoder_or_monitor(kind: TableFormat) -> None:
 def run(daemon: DaemonService, data: bytes = b"") -> None:
     """Have a daemon read all that there is."""
     done = subprocess.run(
-        [sys.executable, "-m", "service", "run", "--config", str(daemon.config)],
+        [sys.executable, "-m", "driftbn_service", "run", "--config", str(daemon.config)],
         input=data, capture_output=True, timeout=300, cwd=ROOT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()[-3000:]

@@ -6,8 +6,9 @@ import json
 import resource
 from pathlib import Path
 
+from driftbn_service.store import Store
+
 from driftbn import datasets
-from service.store import Store
 from tests.services.daemon import DaemonService
 
 N_KEYS = 10_000

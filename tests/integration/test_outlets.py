@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 import urllib3
 from confluent_kafka import Consumer, TopicPartition
-
-from driftbn.decision.outcome import EpisodeEvent
-from service.delivery import Deliverer
-from service.events import Event, EventType
-from service.outlets import kafka as kafka_module
-from service.outlets.alertmanager import REFRESH_SECONDS, AlertmanagerOutlet
-from service.outlets.base import OutletError
-from service.outlets.kafka import KafkaOutlet
-from service.outlets.redis import RedisOutlet
-from service.settings import (
+from driftbn_service.delivery import Deliverer
+from driftbn_service.events import Event, EventType
+from driftbn_service.outlets import kafka as kafka_module
+from driftbn_service.outlets.alertmanager import REFRESH_SECONDS, AlertmanagerOutlet
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.kafka import KafkaOutlet
+from driftbn_service.outlets.redis import RedisOutlet
+from driftbn_service.settings import (
     AlertmanagerOutletSettings,
     KafkaOutletSettings,
     RedisOutletSettings,
 )
-from service.store import Store
+from driftbn_service.store import Store
+
+from driftbn.decision.outcome import EpisodeEvent
 from tests.outlet_parts import Receiver, make_event, receiver
 from tests.services.alertmanager import AlertmanagerService
 from tests.services.kafka import PASSWORD, USER, KafkaService
@@ -42,8 +42,8 @@ ROOT = Path(__file__).parents[2]
 
 KILLED = """
 import json, os, signal, sys
-from service.outlets.factory import make_outlet
-from service import settings
+from driftbn_service.outlets.factory import make_outlet
+from driftbn_service import settings
 from tests.outlet_parts import make_event
 
 values = json.loads(sys.argv[1])
@@ -73,13 +73,13 @@ KILLED_AT_EVERY_POINT = """
 import os, signal, stat, sys
 from pathlib import Path
 
-import service.delivery
+import driftbn_service.delivery
 from driftbn.learning import Overrun
-from service.cloud_events import EventState, publication_of
-from service.delivery import Deliverer
-from service.outlets.file import FileOutlet
-from service.settings import FileOutletSettings
-from service.store import Store
+from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.delivery import Deliverer
+from driftbn_service.outlets.file import FileOutlet
+from driftbn_service.settings import FileOutletSettings
+from driftbn_service.store import Store
 from tests.unit.test_cloud_events import make_report
 
 folder = Path(sys.argv[1])
@@ -246,7 +246,7 @@ def test_redis_stream_keeps_about_so_many(redis_server: RedisService, unique: st
 def test_redis_notes_are_bounded(
     redis_server: RedisService, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.outlets.redis.RecentEvents.LIMIT", 5)
+    monkeypatch.setattr("driftbn_service.outlets.redis.RecentEvents.LIMIT", 5)
     outlet = redis_outlet(redis_server, unique)
     many = [make_event(i) for i in range(12)]
     for event in many:
@@ -397,8 +397,8 @@ def test_kafka_topic_may_hold_other_things(kafka_broker: KafkaService, unique: s
 def test_kafka_topic_is_searched_only_at_its_end(
     kafka_broker: KafkaService, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.outlets.kafka_tail.LEAST_LOOK_BACK", 10)
-    monkeypatch.setattr("service.outlets.kafka_tail.LOOK_BACK_MESSAGES", 10)
+    monkeypatch.setattr("driftbn_service.outlets.kafka_tail.LEAST_LOOK_BACK", 10)
+    monkeypatch.setattr("driftbn_service.outlets.kafka_tail.LOOK_BACK_MESSAGES", 10)
     kafka_broker.create_topic(unique)
     many = [make_event(i) for i in range(30)]
     kafka_broker.produce(unique, [event.to_json() for event in many])

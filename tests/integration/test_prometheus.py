@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from driftbn_service.metrics.streams import MAX_PARTITIONS
+from driftbn_service.metrics.window_gauges import MAX_EDGES, MAX_VARIABLES
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 
-from service.metrics.streams import MAX_PARTITIONS
-from service.metrics.window_gauges import MAX_EDGES, MAX_VARIABLES
 from tests.services.daemon import DaemonService
 from tests.services.demo import DemoService
 from tests.services.monitoring import CONFIGS, prometheus_config, run_tool, shipped_rules

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from driftbn_service.settings import KafkaSourceSettings
+from driftbn_service.sources.kafka import KafkaSource
 
-from service.settings import KafkaSourceSettings
-from service.sources.kafka import KafkaSource
 from tests.services.feeder import Feeder
 from tests.services.kafka import KafkaService
 from tests.services.keeper import Keeper, kept, seen

@@ -29,4 +29,4 @@ def break_monitors() -> None:
 
 if __name__ == "__main__":
     break_monitors()
-    sys.exit(importlib.import_module("service.cli").main(sys.argv[1:]))
+    sys.exit(importlib.import_module("driftbn_service.cli").main(sys.argv[1:]))

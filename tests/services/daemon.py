@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
-from service import identity
+from driftbn_service import identity
+
 from tests.services.process import HOST, Service, ServiceError, free_port, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ class DaemonService(Service):
         super().__init__(directory)
         self.port = free_port()
         self.kill_point: KillPoint | None = None
-        self.module = "service"  # that is run
+        self.module = "driftbn_service"  # that is run
         self.state_dir = state_dir or directory / "state"
         # One identity for all, so that the events of two state directories can be compared.
         self.state_dir.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ class DemoService(Service):
         """Run it until it is stopped."""
         port = self.target.rpartition(":")[2]
         words = ["demo", "--stay", "--port", port, "--state-dir", str(self.directory / "state")]
-        return [sys.executable, "-m", "service", *words]
+        return [sys.executable, "-m", "driftbn_service", *words]
 
     def probe(self) -> bool:
         """Whether it says that it is ready."""

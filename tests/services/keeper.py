@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from service.sources.base import Chunk, Position, RecordSource
+from driftbn_service.sources.base import Chunk, Position, RecordSource
 
 N_KEPT = 3
 logger = logging.getLogger(__name__)

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 PHASES = {
-    "decode": ("service.decoding", "Decoder", "decode"),
+    "decode": ("driftbn_service.decoding", "Decoder", "decode"),
     "learn": ("driftbn", "DriftMonitor", "update"),
     "snapshot": ("driftbn", "DriftMonitor", "snapshot"),
-    "state": ("service.checkpoint", "CheckpointDirectory", "put"),
-    "checkpoint": ("service.checkpoint", "CheckpointDirectory", "commit"),
-    "rename": ("service.checkpoint.directory", None, "replace_file"),
-    "publish": ("service.store", "Store", "publish"),
-    "deliver": ("service.outlets.file", "FileOutlet", "send"),
-    "note": ("service.store", "Store", "delivered"),
+    "state": ("driftbn_service.checkpoint", "CheckpointDirectory", "put"),
+    "checkpoint": ("driftbn_service.checkpoint", "CheckpointDirectory", "commit"),
+    "rename": ("driftbn_service.checkpoint.directory", None, "replace_file"),
+    "publish": ("driftbn_service.store", "Store", "publish"),
+    "deliver": ("driftbn_service.outlets.file", "FileOutlet", "send"),
+    "note": ("driftbn_service.store", "Store", "delivered"),
 }
 
 
@@ -48,4 +48,4 @@ def arm(phase: str, nth: int, when: str) -> None:
 
 if __name__ == "__main__":
     arm(sys.argv[1], int(sys.argv[2]), sys.argv[3])
-    sys.exit(importlib.import_module("service.cli").main(sys.argv[4:]))
+    sys.exit(importlib.import_module("driftbn_service.cli").main(sys.argv[4:]))

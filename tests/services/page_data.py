@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.demo.scenes import WINDOW, Scene, make_scenes
+from driftbn_service.endpoint.app import make_app
+from driftbn_service.endpoint.server import EndpointServer
+from driftbn_service.endpoint.view import StreamInfo
+from driftbn_service.events import Publication
+from driftbn_service.page.routes import page_routes
+from driftbn_service.settings import EndpointSettings
 
 from driftbn import DriftMonitor, MonitorConfig, datasets
 from driftbn.network import BayesianNetwork
-from service.cloud_events import EventState, publication_of
-from service.demo.scenes import WINDOW, Scene, make_scenes
-from service.endpoint.app import make_app
-from service.endpoint.server import EndpointServer
-from service.endpoint.view import StreamInfo
-from service.events import Publication
-from service.page.routes import page_routes
-from service.settings import EndpointSettings
 from tests.endpoint_service import FakeService
 from tests.networks import load
 

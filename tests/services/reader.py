@@ -12,8 +12,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from service.settings import StreamSettings
-from service.sources.factory import make_source
+from driftbn_service.settings import StreamSettings
+from driftbn_service.sources.factory import make_source
+
 from tests.services.keeper import Keeper
 from tests.services.process import ServiceError
 

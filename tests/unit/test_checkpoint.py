@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from driftbn.datasets import asia, sample
-from driftbn.errors import ConfigError
-from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
-from service.checkpoint import (
+from driftbn_service.checkpoint import (
     CheckpointDirectory,
     CheckpointError,
     DamagedError,
@@ -25,7 +20,12 @@ from service.checkpoint import (
     manifest,
     segments,
 )
-from service.checkpoint.table import sparse_segments
+from driftbn_service.checkpoint.table import sparse_segments
+
+from driftbn.datasets import asia, sample
+from driftbn.errors import ConfigError
+from driftbn.monitor import DriftMonitor
+from driftbn.monitor_config import MonitorConfig
 
 
 @pytest.fixture

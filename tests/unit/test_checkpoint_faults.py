@@ -18,10 +18,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from driftbn_service.checkpoint import (
+    CheckpointDirectory,
+    CheckpointError,
+    LockedError,
+    files,
+    segments,
+)
+from driftbn_service.checkpoint.manifest import Place
+from driftbn_service.checkpoint.verification import read_manifest
 
-from service.checkpoint import CheckpointDirectory, CheckpointError, LockedError, files, segments
-from service.checkpoint.manifest import Place
-from service.checkpoint.verification import read_manifest
 from tests.small_disk import small_disk_at
 
 N_KILLS = 40
@@ -376,7 +382,7 @@ def test_a_full_disk_while_the_manifest_is_written_leaves_the_one_before(small_d
 
 _ZYGOTE = """
 import json, os, random, sys
-from service.checkpoint import CheckpointDirectory, directory, segments
+from driftbn_service.checkpoint import CheckpointDirectory, directory, segments
 
 segments.SEGMENT_BYTES, directory.COMPACTION_BYTES = 5_000, 2_000
 
@@ -492,7 +498,7 @@ def test_a_killed_process_leaves_its_last_checkpoint_or_the_one_before(
 
 _HOLDER = """
 import sys
-from service.checkpoint import CheckpointDirectory
+from driftbn_service.checkpoint import CheckpointDirectory
 one = CheckpointDirectory(sys.argv[1])
 one.open()
 print("held", flush=True)

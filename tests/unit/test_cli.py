@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from driftbn_service.cli import ExitCode, main
+from driftbn_service.commands import learn
+from driftbn_service.tables import read_source, read_table
+from driftbn_service.text import Line, Style, coloured, one_line, shown
+from driftbn_service.warmup import warm_up
 
 import driftbn
 from driftbn.datasets import asia, sample
 from driftbn.formats import read_bif, write_bif, write_json
 from driftbn.graph import Dag, Pdag
-from service.cli import ExitCode, main
-from service.commands import learn
-from service.tables import read_source, read_table
-from service.text import Line, Style, coloured, one_line, shown
-from service.warmup import warm_up
 
 N_ROWS = 800
 ROOT = Path(__file__).parents[2]
@@ -45,7 +45,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("service.learned.warm_up", lambda: None)
+    monkeypatch.setattr("driftbn_service.learned.warm_up", lambda: None)
 
     def call(*words: object) -> Ran:
         try:
@@ -648,7 +648,7 @@ def test_a_picture_does_not_go_to_a_terminal(
 
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_quiet(table: Path) -> None:
     warm_up()  # else the program says that it compiles
-    command = [sys.executable, "-m", "service", "learn", str(table), "--quiet"]
+    command = [sys.executable, "-m", "driftbn_service", "learn", str(table), "--quiet"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     reader, writer = os.pipe()
     os.close(reader)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from driftbn_service.cli import main
+from driftbn_service.errors import ExitCode
 
-from service.cli import main
-from service.errors import ExitCode
 from tests.settings_files import CONFIGS
 
 SETTINGS = """

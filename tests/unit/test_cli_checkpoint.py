@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from service.checkpoint import CheckpointDirectory, lane_directory, segments, survey
-from service.commands import checkpoint
-from service.errors import InputError
+from driftbn_service.checkpoint import CheckpointDirectory, lane_directory, segments, survey
+from driftbn_service.commands import checkpoint
+from driftbn_service.errors import InputError
 
 Ran = tuple[int, str]
 Run = Callable[..., Ran]

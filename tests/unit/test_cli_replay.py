@@ -13,14 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pytest
+from driftbn_service.batches import BLOCK_BYTES, read_batches
+from driftbn_service.cli import ExitCode, main
+from driftbn_service.commands import calibrate
+from driftbn_service.errors import InputError
+from driftbn_service.progress import Progress
+from driftbn_service.tables import TableFormat
 
 from driftbn.datasets import Abrupt, DriftStream, asia, remove_edge
-from service.batches import BLOCK_BYTES, read_batches
-from service.cli import ExitCode, main
-from service.commands import calibrate
-from service.errors import InputError
-from service.progress import Progress
-from service.tables import TableFormat
 
 WINDOW = 1000
 N_BEFORE, N_AFTER, N_LEFT = 6, 3, 123

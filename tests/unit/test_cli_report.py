@@ -14,6 +14,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from driftbn_service.cli import ExitCode, main
+from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.events import Publication
+from driftbn_service.png import MAX_PIXELS
+from driftbn_service.reports.page import chat_picture_of
+from driftbn_service.reports.reading import report_from_dict
+from driftbn_service.reports.story import Request, story_of
+from driftbn_service.store import Store, StoreError
 
 from driftbn.datasets import Abrupt, DriftStream, asia, random_dag, remove_edge
 from driftbn.datasets.sampling import labelled
@@ -36,14 +44,6 @@ from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
-from service.cli import ExitCode, main
-from service.cloud_events import EventState, publication_of
-from service.events import Publication
-from service.png import MAX_PIXELS
-from service.reports.page import chat_picture_of
-from service.reports.reading import report_from_dict
-from service.reports.story import Request, story_of
-from service.store import Store, StoreError
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 ALARM = N_BEFORE
@@ -530,8 +530,8 @@ def test_reader_of_a_history_at_rest_sees_that_it_changed(
 WRITER = """
 import json, sys
 from pathlib import Path
-from service.store import Store
-from service.events import Publication
+from driftbn_service.store import Store
+from driftbn_service.events import Publication
 publications = [Publication.from_dict(item) for item in json.loads(Path(sys.argv[2]).read_text())]
 with Store(Path(sys.argv[1])) as store:
     for line in sys.stdin:

@@ -9,6 +9,9 @@ from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import pytest
+from driftbn_service.cloud_events import EventState, event_id, publication_of, rfc3339
+from driftbn_service.event_state import MAX_DIFFERENCES, MAX_LEVELS
+from driftbn_service.events import Event, EventType, Publication, fingerprint_of
 
 from driftbn.decision.outcome import (
     Association,
@@ -26,9 +29,6 @@ from driftbn.graph import Dag
 from driftbn.learning import Overrun, SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import Timings, WindowReport
-from service.cloud_events import EventState, event_id, publication_of, rfc3339
-from service.event_state import MAX_DIFFERENCES, MAX_LEVELS
-from service.events import Event, EventType, Publication, fingerprint_of
 
 STARTED, UPDATED, ENDED = EpisodeEvent
 NONE, STRONG = Association(0.0002, 0.0, 0.0009), Association(0.112, 0.098, 0.126)

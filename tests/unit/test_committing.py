@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driftbn_service import committing
+from driftbn_service.checkpoint import CheckpointDirectory
+from driftbn_service.committing import Committer, History
+from driftbn_service.events import Publication
+from driftbn_service.lanes import Lane
+from driftbn_service.metrics import Metrics
+from driftbn_service.settings import CheckpointSettings, StreamSettings
+from driftbn_service.store import Store, StoreError
 
 from driftbn import datasets
-from service import committing
-from service.checkpoint import CheckpointDirectory
-from service.committing import Committer, History
-from service.events import Publication
-from service.lanes import Lane
-from service.metrics import Metrics
-from service.settings import CheckpointSettings, StreamSettings
-from service.store import Store, StoreError
 
 WINDOW = 200
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from driftbn_service.metrics.catalogue import FAMILIES, Kind
+from driftbn_service.settings import load_settings
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from service.metrics.catalogue import FAMILIES, Kind
-from service.settings import load_settings
 from tests.dashboards.build import FOLDER, built
 from tests.dashboards.parts import API_TYPE, FLEET, HEALTH, STREAM
 from tests.services.process import wait_for

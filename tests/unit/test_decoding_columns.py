@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from driftbn_service.decoding import Decoded, Decoder, RejectReason, columns, limits
+from driftbn_service.tables import TableFormat
 
-from service.decoding import Decoded, Decoder, RejectReason, columns, limits
-from service.tables import TableFormat
 from tests.decoding import chunk, decode
 
 TABLE = pa.table(

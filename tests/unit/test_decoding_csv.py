@@ -3,13 +3,13 @@ import io
 from itertools import pairwise
 
 import pytest
+from driftbn_service.decoding import Decoder, RejectReason
+from driftbn_service.tables import TableFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn.monitor_config import MonitorConfig
 from driftbn.schema import Schema, SchemaConfig, Variable, VariableKind
-from service.decoding import Decoder, RejectReason
-from service.tables import TableFormat
 from tests.decoding import chunk, decode, rows_of, take
 
 

@@ -4,13 +4,13 @@ import json
 from itertools import pairwise
 
 import pytest
+from driftbn_service.decoding.scanner import Scanner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.intake import Intake
 from driftbn.monitor_config import MonitorConfig
 from driftbn.schema import SchemaConfig
-from service.decoding.scanner import Scanner
 from tests.decoding import read_one, take, take_one_by_one
 
 NAMES = ("a", "b", "n", "größe", "id", 'qu"ote', "")

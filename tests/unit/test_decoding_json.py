@@ -3,19 +3,19 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-
-from driftbn.errors import FormatError
-from driftbn.schema import Schema, Variable, VariableKind
-from service.decoding import Decoder, RejectReason, decoder, warm_up
-from service.decoding.kernels import (
+from driftbn_service.decoding import Decoder, RejectReason, decoder, warm_up
+from driftbn_service.decoding.kernels import (
     count_names,
     count_newlines,
     find_csv_records,
     find_lines,
     items_as_lines,
 )
-from service.decoding.scan_kernel import scan
-from service.tables import TableFormat
+from driftbn_service.decoding.scan_kernel import scan
+from driftbn_service.tables import TableFormat
+
+from driftbn.errors import FormatError
+from driftbn.schema import Schema, Variable, VariableKind
 from tests.decoding import chunk, decode, rows_of
 
 GOOD = b'{"a":1,"b":"x"}'

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from driftbn_service.decoding import Decoder, RejectReason, kernels
+from driftbn_service.decoding.arrow_messages import read_messages
+from driftbn_service.decoding.limits import MAX_NAME_LENGTH
+from driftbn_service.decoding.parquet_sizes import Pages, read_footer
+from driftbn_service.tables import TableFormat
 
-from service.decoding import Decoder, RejectReason, kernels
-from service.decoding.arrow_messages import read_messages
-from service.decoding.limits import MAX_NAME_LENGTH
-from service.decoding.parquet_sizes import Pages, read_footer
-from service.tables import TableFormat
 from tests.bombs import file, parquet, stream
 from tests.decoding import chunk, rows_of
 
@@ -108,7 +108,7 @@ def test_a_header_that_is_too_much_is_one_problem(header, named):
 def test_rows_of_csv_keep_their_places_where_they_are_read_in_parts(monkeypatch):
     data = b"x,y\r\n" + b'1,"a\nb"\r\n' * 5 + b"2\r\n" + b"3,c\r\n" * 5
     whole = decoded(data, TableFormat.CSV)
-    monkeypatch.setattr("service.decoding.csv_rows._MAX_RECORDS", 2)
+    monkeypatch.setattr("driftbn_service.decoding.csv_rows._MAX_RECORDS", 2)
     parts = decoded(data, TableFormat.CSV)
     assert rows_of(parts) == rows_of(whole)
     assert parts.rejected == whole.rejected

@@ -2,10 +2,10 @@ import json
 
 import pyarrow as pa
 import pytest
+from driftbn_service.decoding import Decoder, RejectReason
+from driftbn_service.decoding.set_aside import MAX_KEPT
+from driftbn_service.tables import TableFormat
 
-from service.decoding import Decoder, RejectReason
-from service.decoding.set_aside import MAX_KEPT
-from service.tables import TableFormat
 from tests.decoding import chunk, rows_of
 
 NOT_TIMES = [

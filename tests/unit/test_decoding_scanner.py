@@ -2,12 +2,12 @@ import threading
 
 import numpy as np
 import pytest
+from driftbn_service.decoding import Decoder, scanner
+from driftbn_service.decoding.scanner import Scanner
+from driftbn_service.tables import TableFormat
 
 from driftbn.records import EncodedTable, encode
 from driftbn.schema import Exclusion, ExclusionReason, MissingPolicy, Schema, Variable, VariableKind
-from service.decoding import Decoder, scanner
-from service.decoding.scanner import Scanner
-from service.tables import TableFormat
 from tests.decoding import chunk
 
 CATEGORICAL, NUMERIC = VariableKind.CATEGORICAL, VariableKind.NUMERIC

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from driftbn.errors import DriftbnError
-from service.delivery import (
+from driftbn_service.delivery import (
     BATCH_EVENTS,
     FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
@@ -21,11 +19,13 @@ from service.delivery import (
     Deliverer,
     Lanes,
 )
-from service.events import Event, EventType
-from service.outlets.base import OutletError
-from service.outlets.webhook import WebhookOutlet
-from service.settings import WebhookOutletSettings
-from service.store import DamagedRowError
+from driftbn_service.events import Event, EventType
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.webhook import WebhookOutlet
+from driftbn_service.settings import WebhookOutletSettings
+from driftbn_service.store import DamagedRowError
+
+from driftbn.errors import DriftbnError
 from tests.outlet_parts import HOST, answer, closed_port, make_event, receiver
 
 LANES = frozenset({("orders", "")})

@@ -8,15 +8,15 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from driftbn_service.endpoint.app import all_operations, make_app
+from driftbn_service.endpoint.limits import Limits
+from driftbn_service.endpoint.view import Health, Readiness
+from driftbn_service.settings import EndpointSettings
+from driftbn_service.store import DamagedRowError, StoreError
 from jsonschema import Draft202012Validator
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from service.endpoint.app import all_operations, make_app
-from service.endpoint.limits import Limits
-from service.endpoint.view import Health, Readiness
-from service.settings import EndpointSettings
-from service.store import DamagedRowError, StoreError
 from tests.endpoint_service import N_AFTER, N_BEFORE, SLASH, FakeService, drifting_publications
 from tests.http_client import Client
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 import base64
 
 import pytest
+from driftbn_service.endpoint.auth import Guard
+from driftbn_service.settings import EndpointSettings, is_loopback
 from pydantic import SecretStr, ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from service.endpoint.auth import Guard
-from service.settings import EndpointSettings, is_loopback
 from tests.http_client import Client
 
 TOKEN = "s3cret-ü"

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from driftbn_service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
+from driftbn_service.endpoint.node_graph import edge_rows, node_rows
 
 from driftbn.decision.outcome import (
     Association,
@@ -20,8 +22,6 @@ from driftbn.explain.svg import LIGHT
 from driftbn.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
-from service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
-from service.endpoint.node_graph import edge_rows, node_rows
 
 WEAK, STRONG = Association(0.0, 0.0, 0.001), Association(0.15, 0.1, 0.2)
 BEFORE = Dag("abcde", [("a", "b"), ("b", "c"), ("c", "d")])

@@ -13,21 +13,21 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from driftbn_service.decoding import Decoder
+from driftbn_service.endpoint import submission
+from driftbn_service.endpoint.app import make_app
+from driftbn_service.endpoint.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
+from driftbn_service.endpoint.limits import Limits
+from driftbn_service.endpoint.submission import one_table
+from driftbn_service.endpoint.view import NotAnHttpStreamError, StoppingError, UnknownStreamError
+from driftbn_service.journal_errors import JournalError
+from driftbn_service.settings import EndpointSettings
+from driftbn_service.sources.base import Chunk
+from driftbn_service.tables import TableFormat
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.intake import as_records
-from service.decoding import Decoder
-from service.endpoint import submission
-from service.endpoint.app import make_app
-from service.endpoint.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
-from service.endpoint.limits import Limits
-from service.endpoint.submission import one_table
-from service.endpoint.view import NotAnHttpStreamError, StoppingError, UnknownStreamError
-from service.journal_errors import JournalError
-from service.settings import EndpointSettings
-from service.sources.base import Chunk
-from service.tables import TableFormat
 from tests.endpoint_service import FakeService
 from tests.http_client import Client
 

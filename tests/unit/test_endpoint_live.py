@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
-
-from service.endpoint.event_stream import EventStream, message
-from service.endpoint.live import LiveSignal
-from service.endpoint.views.events import Interest, newest_number, start_after
-from service.events import Event
-from service.store import Store
+from driftbn_service.endpoint.event_stream import EventStream, message
+from driftbn_service.endpoint.live import LiveSignal
+from driftbn_service.endpoint.views.events import Interest, newest_number, start_after
+from driftbn_service.events import Event
+from driftbn_service.store import Store
 
 
 class Numbered:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from driftbn_service.cli import ExitCode
+from driftbn_service.optional_parts import EXTRAS
 
 from driftbn.datasets import asia, sample
-from service.cli import ExitCode
-from service.optional_parts import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = """
@@ -23,7 +23,7 @@ import contextlib, io, json, sys
 
 missing, commands = json.load(sys.stdin)
 sys.modules.update(dict.fromkeys(missing))  # as if they were not installed
-from service.cli import main
+from driftbn_service.cli import main
 
 outcomes = []
 for words in commands:

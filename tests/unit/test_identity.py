@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from driftbn_service.daemon import Daemon
+from driftbn_service.identity import FILE, Identity, count_reset, has_identity, identity_of
+from driftbn_service.settings import load_settings
+from driftbn_service.store import Store
 
-from service.daemon import Daemon
-from service.identity import FILE, Identity, count_reset, has_identity, identity_of
-from service.settings import load_settings
-from service.store import Store
 from tests.services.daemon import ROOT
 
 WINDOW = 100
@@ -111,7 +111,7 @@ def test_the_ids_of_other_streams_outlive_a_reset(tmp_path: Path) -> None:
 _MAKER = """
 import sys
 from pathlib import Path
-from service.identity import identity_of
+from driftbn_service.identity import identity_of
 sys.stdin.readline()
 print(identity_of(Path(sys.argv[1])).instance)
 """

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-
-from service.journal import (
+from driftbn_service.journal import (
     Accepted,
     Body,
     Journal,
@@ -22,8 +21,8 @@ from service.journal import (
     JournalFullError,
     KeyConflictError,
 )
-from service.journal.bodies import raw_bytes
-from service.settings.sources import HttpSourceSettings
+from driftbn_service.journal.bodies import raw_bytes
+from driftbn_service.settings.sources import HttpSourceSettings
 
 N_KILLS = 24
 N_FLIPS = 240
@@ -317,7 +316,7 @@ _APPENDERS = """
 import os, sys
 from pathlib import Path
 import pyarrow as pa
-from service.journal import Journal
+from driftbn_service.journal import Journal
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + chr(10)).encode())  # whole or not at all

@@ -6,10 +6,10 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from driftbn_service.decoding import Decoder, RejectReason
+from driftbn_service.keys import MAX_KEY_LENGTH, part_by_key
+from driftbn_service.tables import TableFormat
 
-from service.decoding import Decoder, RejectReason
-from service.keys import MAX_KEY_LENGTH, part_by_key
-from service.tables import TableFormat
 from tests.decoding import chunk
 
 

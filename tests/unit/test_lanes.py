@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 import pytest
+from driftbn_service import lanes
+from driftbn_service.checkpoint import CheckpointDirectory
+from driftbn_service.lanes import MAX_TRIES, Lane, Taken
+from driftbn_service.monitors import ChangedSettingsError
+from driftbn_service.settings import StreamSettings
 
 from driftbn import DriftMonitor, datasets
 from driftbn.schema import Schema, Variable, VariableKind
-from service import lanes
-from service.checkpoint import CheckpointDirectory
-from service.lanes import MAX_TRIES, Lane, Taken
-from service.monitors import ChangedSettingsError
-from service.settings import StreamSettings
 
 WINDOW = 200
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driftbn_service.logs import ServiceHandler, configure_logging
+from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 
 import service
 from driftbn.errors import ConfigError
-from service.logs import ServiceHandler, configure_logging
-from service.settings import LogFormat, LogLevel, LogSettings
 
 ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("driftbn.service.test")
@@ -224,8 +224,8 @@ def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
 
 def test_standard_error_is_where_logs_go_first() -> None:
     code = (
-        "import logging; from service.logs import configure_logging;"
-        "from service.settings import LogSettings; configure_logging(LogSettings());"
+        "import logging; from driftbn_service.logs import configure_logging;"
+        "from driftbn_service.settings import LogSettings; configure_logging(LogSettings());"
         "logging.getLogger('driftbn.service').info('hello')"
     )
     done = subprocess.run(

@@ -12,17 +12,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from driftbn_service.events import Publication
+from driftbn_service.metrics import Metrics
+from driftbn_service.metrics.blocks import MAX_NAME_LENGTH, label_of
+from driftbn_service.metrics.catalogue import FAMILIES
+from driftbn_service.metrics.streams import MAX_PARTITIONS
+from driftbn_service.metrics.window_gauges import MAX_EDGES, MAX_VARIABLES
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 import driftbn
-from service.events import Publication
-from service.metrics import Metrics
-from service.metrics.blocks import MAX_NAME_LENGTH, label_of
-from service.metrics.catalogue import FAMILIES
-from service.metrics.streams import MAX_PARTITIONS
-from service.metrics.window_gauges import MAX_EDGES, MAX_VARIABLES
 from tests.endpoint_service import N_BEFORE, drifting_publications
 
 OPEN = "application/openmetrics-text; version=1.0.0"

@@ -4,6 +4,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.endpoint.app import make_app
+from driftbn_service.naming import naming_window
+from driftbn_service.reports.story import Request, story_of
+from driftbn_service.settings import EndpointSettings
 
 from driftbn.decision.outcome import (
     Association,
@@ -19,11 +24,6 @@ from driftbn.diff import compare
 from driftbn.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
-from service.cloud_events import EventState, publication_of
-from service.endpoint.app import make_app
-from service.naming import naming_window
-from service.reports.story import Request, story_of
-from service.settings import EndpointSettings
 from tests.endpoint_service import FakeService
 from tests.http_client import Client
 

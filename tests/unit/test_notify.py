@@ -3,8 +3,7 @@ import socket
 from pathlib import Path
 
 import pytest
-
-from service.notify import Notifier
+from driftbn_service.notify import Notifier
 
 
 @pytest.fixture

@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
-
-from service.events import Event, EventType
-from service.outlets.alertmanager import (
+from driftbn_service.events import Event, EventType
+from driftbn_service.outlets.alertmanager import (
     FIRING_SECONDS,
     MAX_POSTED,
     ONCE_SECONDS,
     AlertmanagerOutlet,
 )
-from service.outlets.base import OutletError, RefreshingOutlet
-from service.settings import AlertmanagerOutletSettings
+from driftbn_service.outlets.base import OutletError, RefreshingOutlet
+from driftbn_service.settings import AlertmanagerOutletSettings
+from pydantic import ValidationError
+
 from tests.outlet_parts import Receiver, answer, make_event, receiver
 
 NOW = 1_800_000_000.0

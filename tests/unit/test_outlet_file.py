@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from driftbn_service.events import Event
+from driftbn_service.outlets import file as file_module
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.file import FileOutlet
+from driftbn_service.settings import FileOutletSettings
 
-from service.events import Event
-from service.outlets import file as file_module
-from service.outlets.base import OutletError
-from service.outlets.file import FileOutlet
-from service.settings import FileOutletSettings
 from tests.outlet_parts import make_event
 
 EVENTS = [make_event(i) for i in range(3)]
@@ -26,8 +26,8 @@ EVENTS = [make_event(i) for i in range(3)]
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from service.outlets.file import FileOutlet
-from service.settings import FileOutletSettings
+from driftbn_service.outlets.file import FileOutlet
+from driftbn_service.settings import FileOutletSettings
 from tests.outlet_parts import make_event
 
 outlet = FileOutlet(FileOutletSettings(path=Path(sys.argv[1])))
@@ -39,9 +39,9 @@ os.kill(os.getpid(), signal.SIGKILL)  # between sending and the note that it was
 FULL = """
 import resource, sys
 from pathlib import Path
-from service.outlets.base import OutletError
-from service.outlets.file import FileOutlet
-from service.settings import FileOutletSettings
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.file import FileOutlet
+from driftbn_service.settings import FileOutletSettings
 from tests.outlet_parts import make_event
 
 path, events = Path(sys.argv[1]), [make_event(i) for i in range(3)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
+from driftbn_service.events import EventType
+from driftbn_service.outlets.log import LogOutlet
+from driftbn_service.settings import LogOutletSettings
 
-from service.events import EventType
-from service.outlets.log import LogOutlet
-from service.settings import LogOutletSettings
 from tests.outlet_parts import make_event
 
 

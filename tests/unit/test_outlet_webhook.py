@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.webhook import WebhookOutlet
+from driftbn_service.settings import WebhookOutletSettings
 
-from service.outlets.base import OutletError
-from service.outlets.webhook import WebhookOutlet
-from service.settings import WebhookOutletSettings
 from tests.outlet_parts import (
     HOST,
     answer,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from driftbn_service.endpoint.app import make_app
+from driftbn_service.page.routes import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
+from driftbn_service.settings import EndpointSettings
 
-from service.endpoint.app import make_app
-from service.page.routes import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
-from service.settings import EndpointSettings
 from tests.endpoint_service import FakeService
 from tests.http_client import Client
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from driftbn_service import page
+from driftbn_service.png import MAX_PIXELS, png_renderer
 
 from driftbn.datasets import alarm, asia, random_dag
 from driftbn.errors import MissingExtraError
@@ -15,8 +17,6 @@ from driftbn.explain.layout import Layout, Spacing, arrange
 from driftbn.explain.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
 from driftbn.explain.svg import DARK, LIGHT, Drawing
 from driftbn.graph import Dag, Pdag
-from service import page
-from service.png import MAX_PIXELS, png_renderer
 
 SPACING = Spacing(node_height=1.0, node_gap=1.0, layer_gap=3.0)
 

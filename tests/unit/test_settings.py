@@ -8,16 +8,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import ValidationError
-
-from driftbn.config import Knowledge, LearnerConfig
-from driftbn.decision.settings import DecisionConfig
-from driftbn.errors import ConfigError
-from driftbn.monitor_config import ErrorPolicy, MonitorConfig
-from driftbn.schema import SchemaConfig
-from driftbn.window_config import WindowConfig, WindowMode
-from service.events import EventType
-from service.settings import (
+from driftbn_service.events import EventType
+from driftbn_service.settings import (
     DecisionSettings,
     KafkaSourceSettings,
     KnowledgeSettings,
@@ -32,10 +24,18 @@ from service.settings import (
     load_settings,
     remarks,
 )
-from service.settings import outlets as outlet_tables
-from service.settings.base import Section
-from service.settings.printing import toml
-from service.settings.structure import fields_of
+from driftbn_service.settings import outlets as outlet_tables
+from driftbn_service.settings.base import Section
+from driftbn_service.settings.printing import toml
+from driftbn_service.settings.structure import fields_of
+from pydantic import ValidationError
+
+from driftbn.config import Knowledge, LearnerConfig
+from driftbn.decision.settings import DecisionConfig
+from driftbn.errors import ConfigError
+from driftbn.monitor_config import ErrorPolicy, MonitorConfig
+from driftbn.schema import SchemaConfig
+from driftbn.window_config import WindowConfig, WindowMode
 from tests.settings_files import CONFIGS, EXAMPLES, MINIMAL, Write, stream, writer
 
 PARTS: list[tuple[type[Any], type[Section]]] = [

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
-
-from driftbn.errors import ConfigError
-from driftbn.schema import Schema, Variable, VariableKind
-from service.settings import (
+from driftbn_service.settings import (
     SettingsError,
     WebhookOutletSettings,
     load_settings,
@@ -25,6 +19,12 @@ from service.settings import (
     settings_path,
     settings_toml,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from driftbn.errors import ConfigError
+from driftbn.schema import Schema, Variable, VariableKind
 from tests.settings_files import CONFIGS, EXAMPLES, MINIMAL, Write, stream, writer
 
 

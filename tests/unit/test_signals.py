@@ -1,6 +1,6 @@
 import signal
 
-from service.signals import Signals
+from driftbn_service.signals import Signals
 
 
 def test_a_stop_is_counted_and_wakes_the_wait() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driftbn_service.sources.base import SourceError
 
-from service.sources.base import SourceError
 from tests.source_files import (
     LINES,
     TEXT,

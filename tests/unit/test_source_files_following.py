@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driftbn_service.settings.sources import FilesSourceSettings
+from driftbn_service.sources import catalog, files
+from driftbn_service.sources.base import Chunk, SourceError
+from driftbn_service.sources.files import FilesSource
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.settings.sources import FilesSourceSettings
-from service.sources import catalog, files
-from service.sources.base import Chunk, SourceError
-from service.sources.files import FilesSource
 from tests.source_files import (
     LINES,
     TEXT,

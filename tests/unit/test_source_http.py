@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from driftbn_service.decoding import Decoder
+from driftbn_service.journal import Journal, JournalError
+from driftbn_service.settings.sources import HttpSourceSettings
+from driftbn_service.sources.base import Position, SourceError
+from driftbn_service.sources.http import HttpSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from service.decoding import Decoder
-from service.journal import Journal, JournalError
-from service.settings.sources import HttpSourceSettings
-from service.sources.base import Position, SourceError
-from service.sources.http import HttpSource
 
 
 class Lane:

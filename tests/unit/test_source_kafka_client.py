@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from driftbn_service.settings import KafkaSourceSettings
+from driftbn_service.sources.kafka_client import client_options, is_incremental
 from pydantic import ValidationError
-
-from service.settings import KafkaSourceSettings
-from service.sources.kafka_client import client_options, is_incremental
 
 
 def settings(**changes: Any) -> KafkaSourceSettings:

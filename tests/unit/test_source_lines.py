@@ -7,12 +7,12 @@ import time
 import tracemalloc
 
 import pytest
+from driftbn_service.sources.json_items import JsonItems
+from driftbn_service.sources.lines import CsvRecords, Grammar, Lines, Mark, Piece, RecordCutter
 from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.errors import FormatError
-from service.sources.json_items import JsonItems
-from service.sources.lines import CsvRecords, Grammar, Lines, Mark, Piece, RecordCutter
 
 LIMIT = 40
 GRAMMARS = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
+from driftbn_service.sources.messages import Lines, on_lines
 from hypothesis import given
 from hypothesis import strategies as st
-
-from service.sources.messages import Lines, on_lines
 
 RECORDS = st.dictionaries(st.text(max_size=3), st.one_of(st.text(max_size=5), st.integers()))
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 
+from driftbn_service.sources.redis_ids import (
+    SEALED_AT,
+    GivenIds,
+    entry_id,
+    ids_in,
+    ids_since,
+    pack,
+    unpack,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-
-from service.sources.redis_ids import SEALED_AT, GivenIds, entry_id, ids_in, ids_since, pack, unpack
 
 IDS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 
+from driftbn_service.sources.redis_records import as_block, n_together
+from driftbn_service.sources.redis_stream import Entry
 from hypothesis import given
 from hypothesis import strategies as st
-
-from service.sources.redis_records import as_block, n_together
-from service.sources.redis_stream import Entry
 
 FIELDS = st.dictionaries(
     st.sampled_from(["a", "b", 'c"', "d,"]),

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pytest
+from driftbn_service.settings.sources import StdinSourceSettings
+from driftbn_service.sources.base import Chunk, Position, SourceError
+from driftbn_service.sources.stdin import StdinSource
+from driftbn_service.tables import TableFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from service.settings.sources import StdinSourceSettings
-from service.sources.base import Chunk, Position, SourceError
-from service.sources.stdin import StdinSource
-from service.tables import TableFormat
 
 LINES = [b'{"n": %d}\n' % n for n in range(50)]
 ROWS = [b'%d,"a\nb"\n' % n for n in range(50)]

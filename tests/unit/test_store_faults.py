@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.events import Publication
+from driftbn_service.store import DamagedRowError, Store, StoreError, database
 
 from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
 from driftbn.diff import StructureDiff
 from driftbn.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
-from service.cloud_events import EventState, publication_of
-from service.events import Publication
-from service.store import DamagedRowError, Store, StoreError, database
 from tests.small_disk import small_disk_at
 
 N_KILLS = 40
@@ -86,8 +86,8 @@ def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 _ZYGOTE = """
 import json, os, random, signal, sys
-from service.events import Publication
-from service.store import Store
+from driftbn_service.events import Publication
+from driftbn_service.store import Store
 
 path, publications, outlets = json.loads(sys.stdin.readline())
 publications = [Publication.from_dict(one) for one in publications]

@@ -1,6 +1,0 @@
-"""``python -m service`` is ``driftbn``."""
-
-from service.cli import run_program
-
-if __name__ == "__main__":
-    run_program()

@@ -1,0 +1,6 @@
+"""``python -m service`` is ``driftbn``."""
+
+from driftbn_service.cli import run_program
+
+if __name__ == "__main__":
+    run_program()

@@ -1,0 +1,322 @@
+"""The parts of the daemon, made from settings and put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, time
+from typing import Final
+
+from driftbn_service.checkpoint import lane_directories, lane_directory
+from driftbn_service.committing import Committer, History
+from driftbn_service.delivery import Deliverer
+from driftbn_service.endpoint.app import make_app
+from driftbn_service.endpoint.live import LiveSignal
+from driftbn_service.endpoint.server import EndpointServer
+from driftbn_service.endpoint.view import ServiceView
+from driftbn_service.errors import StateError
+from driftbn_service.identity import count_reset, has_identity, identity_of
+from driftbn_service.journal import Journal
+from driftbn_service.logs import configure_logging
+from driftbn_service.metrics import Metrics
+from driftbn_service.outlets.factory import make_outlet
+from driftbn_service.page.routes import page_routes
+from driftbn_service.pipeline import StreamPipeline
+from driftbn_service.quarantine import Quarantine
+from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
+from driftbn_service.sources.factory import journal_path, make_source
+from driftbn_service.store import Store, StoreError
+from driftbn_service.stream_parts import StreamParts
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+_HURRY_SECONDS: Final = 0.1
+"""How often a stop looks whether it shall hurry."""
+_ENDPOINT_SECONDS: Final = 3.0
+"""How long requests that are being answered may take at the end."""
+
+
+_RECALLED: Final = 10_000
+"""Monitors of a stream that are looked at for what metrics show after a restart."""
+
+
+@dataclass(frozen=True)
+class _Stream:
+    settings: StreamSettings
+    pipeline: StreamPipeline
+    journal: Journal | None
+
+
+@dataclass(frozen=True)
+class _Outlet:
+    settings: OutletSettings
+    deliverer: Deliverer
+
+
+class Assembly:
+    """Makes, starts, replaces and stops what the settings ask for.
+
+    Parameters
+    ----------
+    settings
+        What to make. Nothing runs before ``apply``.
+
+    Raises
+    ------
+    StateError
+        If the state directory cannot be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.live = LiveSignal()
+        self.stopping = False
+        _make_directory(settings.service.state_dir)
+        self.store = _open_history(settings)
+        self.identity = identity_of(settings.service.state_dir)
+        self._streams: dict[str, _Stream] = {}
+        self._outlets: dict[str, _Outlet] = {}
+        self._server: EndpointServer | None = None
+
+    @property
+    def streams(self) -> tuple[StreamPipeline, ...]:
+        """The streams, in the order of the settings; further ones may be started meanwhile."""
+        return tuple(stream.pipeline for stream in tuple(self._streams.values()))
+
+    @property
+    def deliverers(self) -> tuple[Deliverer, ...]:
+        """Those who bring events to their outlets."""
+        return tuple(outlet.deliverer for outlet in tuple(self._outlets.values()))
+
+    @property
+    def address(self) -> str | None:
+        """Where the endpoint listens; ``None`` if it does not."""
+        return None if self._server is None else self._server.address
+
+    def journal(self, name: str) -> Journal | None:
+        """Return where records of a stream wait that come over HTTP.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stream.
+        """
+        return self._streams[name].journal
+
+    def stream(self, name: str) -> StreamPipeline:
+        """Return a stream.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stream.
+        """
+        return self._streams[name].pipeline
+
+    def lanes_path(self, name: str) -> Path:
+        """Return where the lanes of a stream have their checkpoints."""
+        return lane_directory(self.settings.service.state_dir, name, "").parent
+
+    def count_reset(self, name: str) -> None:
+        """Have the events of a stream carry other ids than all before.
+
+        Raises
+        ------
+        StateError
+            If that cannot be written.
+        """
+        self.identity = count_reset(self.settings.service.state_dir, name)
+
+    def start_endpoint(self, view: ServiceView) -> None:
+        """Listen, if the settings want it.
+
+        Raises
+        ------
+        EndpointError
+            If the address cannot be used.
+        """
+        settings = self.settings.endpoint
+        if settings.enabled:
+            self._server = EndpointServer(
+                make_app(view, settings, page_routes=page_routes()), settings
+            )
+            self._server.start()
+
+    def apply(self, settings: Settings, give_up: Callable[[], bool] = lambda: False) -> None:
+        """Have exactly these outlets and streams running; what has not changed goes on.
+
+        Parameters
+        ----------
+        settings
+            What to have.
+        give_up
+            Is asked before each stream whether to start no more.
+        """
+        self.settings = settings
+        self._drop_outlets(settings.outlets)
+        for outlet in settings.outlets:
+            if outlet.name not in self._outlets:
+                self._outlets[outlet.name] = self._start_outlet(outlet)
+        self._drop_streams(settings.monitors)
+        for stream in settings.monitors:
+            if give_up():
+                return
+            if stream.name not in self._streams:
+                self._streams[stream.name] = self._start_stream(stream)
+
+    def reload(self, settings: Settings) -> Settings:
+        """Apply new settings and return those that hold now.
+
+        The state directory, the history's place and the endpoint need a restart: they stay.
+        """
+        old = self.settings
+        fixed = {"endpoint": old.endpoint, "service": old.service}
+        for name in ("endpoint", "service"):
+            if getattr(settings, name) != fixed[name]:
+                logger.warning("[%s] has changed: that needs a restart, the old one stays", name)
+        if settings.history_path != old.history_path:
+            logger.warning("[store] path has changed: that needs a restart, the old one stays")
+            fixed["store"] = settings.store.model_copy(update={"path": old.store.path})
+        settings = settings.model_copy(update=fixed)
+        configure_logging(settings.log)
+        if settings.outlets != old.outlets or settings.checkpoint != old.checkpoint:
+            self._drop_streams(())  # each knows the outlets and when its checkpoints are due
+        self.apply(settings)
+        return settings
+
+    def prune(self) -> None:
+        """Let the history forget what is older than the settings say."""
+        store = self.settings.store
+        self.store.prune(store.keep_windows, store.keep_events_days)
+
+    def stop(self, seconds: float, force: Callable[[], bool]) -> bool:
+        """Stop everything; ``False`` if streams had to be left before they were done."""
+        self.stopping = True
+        deadline = monotonic() + seconds
+        in_time = self._stop_streams(list(self._streams.values()), deadline, force)
+        for outlet in self._outlets.values():
+            outlet.deliverer.stop(max(0.0, deadline - monotonic()))
+        if self._server is not None:
+            self._server.stop(_ENDPOINT_SECONDS if in_time else 0.0)
+        self.store.close()
+        return in_time
+
+    def _start_outlet(self, settings: OutletSettings) -> _Outlet:
+        self.metrics.add_sink(settings.name)
+        deliverer = Deliverer(make_outlet(settings), self.store, self._lanes, self.metrics)
+        deliverer.start()
+        return _Outlet(settings, deliverer)
+
+    def _start_stream(self, settings: StreamSettings) -> _Stream:
+        state_dir, path = self.settings.service.state_dir, journal_path(self.settings, settings)
+        journal = None if path is None else _open_journal(path, settings)
+        quarantine = Quarantine(
+            state_dir / "quarantine" / f"{settings.name}.ndjson", settings.quarantine_bytes, time
+        )
+        history = History(self.store, self._wanted(), self._wake)
+        committer = Committer(settings.name, self.settings.checkpoint, history, self.metrics)
+        parts = StreamParts(
+            settings=settings,
+            source=make_source(settings, journal),
+            state_dir=state_dir,
+            committer=committer,
+            quarantine=quarantine,
+            observer=self.metrics,
+            queue_bytes=self.settings.service.queue_bytes,
+            keep=self.settings.checkpoint.keep,
+            origin=self.identity.origin(settings.name),
+        )
+        pipeline = StreamPipeline(parts)
+        self.metrics.add_stream(settings.name, settings.source.kind)
+        self._recall(settings.name)
+        pipeline.start()
+        return _Stream(settings, pipeline, journal)
+
+    def _recall(self, name: str) -> None:
+        """Let metrics show what was known before the restart."""
+        try:
+            rows = self.store.monitors(name, limit=_RECALLED)
+            if not rows:
+                return
+            newest = max(rows, key=lambda row: row.last.stored)
+            last = self.store.window(name, newest.key, newest.last.window_index)
+        except StoreError as error:
+            logger.error("metrics begin without the last window: %s", error)
+            return
+        kinds = {row.key: row.open_episode.kind or "structural" for row in rows if row.open_episode}
+        self.metrics.recall(name, None if last is None else last.report, kinds)
+
+    def _wanted(self) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+        return tuple((outlet.name, outlet.types) for outlet in self.settings.outlets)
+
+    def _wake(self) -> None:
+        self.live.wake()
+        for deliverer in self.deliverers:
+            deliverer.wake()
+
+    def _lanes(self) -> frozenset[tuple[str, str]]:
+        """Return the lanes whose events this process delivers."""
+        return frozenset((stream.name, lane) for stream in self.streams for lane in stream.lanes)
+
+    def _drop_outlets(self, wanted: Sequence[OutletSettings]) -> None:
+        for name in [n for n, outlet in self._outlets.items() if outlet.settings not in wanted]:
+            self._outlets.pop(name).deliverer.stop(self.settings.service.shutdown_seconds)
+
+    def _drop_streams(self, wanted: Sequence[StreamSettings]) -> None:
+        names = [n for n, stream in self._streams.items() if stream.settings not in wanted]
+        dropped = [self._streams.pop(name) for name in names]
+        deadline = monotonic() + self.settings.service.shutdown_seconds
+        self._stop_streams(dropped, deadline, lambda: False)
+        for name in names:
+            self.metrics.drop_stream(name)
+
+    def _stop_streams(
+        self, streams: Sequence[_Stream], deadline: float, force: Callable[[], bool]
+    ) -> bool:
+        for stream in streams:
+            stream.pipeline.stop()
+        waiting = [stream.pipeline for stream in streams]
+        while waiting and monotonic() < deadline and not force():
+            waiting = [pipeline for pipeline in waiting if not pipeline.join(_HURRY_SECONDS)]
+        for pipeline in waiting:
+            pipeline.abandon()
+        for pipeline in waiting:
+            pipeline.join(_ENDPOINT_SECONDS)
+        for stream in streams:
+            if stream.journal is not None:
+                stream.journal.close()
+        return not waiting
+
+
+def _open_history(settings: Settings) -> Store:
+    path, state_dir = settings.history_path, settings.service.state_dir
+    is_gone = not path.exists() or not path.stat().st_size
+    # The history is made before the identity, so a state that has one had a history too.
+    if is_gone and has_identity(state_dir) and lane_directories(state_dir):
+        logger.error(
+            "the history is gone and a new one is begun: its windows and episodes, and events that"
+            " were not delivered yet, are lost; streams go on from their checkpoints: %s",
+            path,
+        )
+    return Store(path, clock=time)
+
+
+def _open_journal(path: Path, stream: StreamSettings) -> Journal:
+    source = stream.source
+    assert isinstance(source, HttpSourceSettings)
+    return Journal(
+        path, max_pending_bytes=source.max_pending_bytes, remember_keys=source.remember_keys
+    )
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StateError(path, error.strerror or str(error)) from error

@@ -1,0 +1,122 @@
+"""The command ``driftbn``: arguments in, exit code out; no traceback for what a user can cause."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import pyarrow as pa
+
+from driftbn.errors import ConfigError, DriftbnError
+from driftbn_service.errors import ExitCode, UsageError
+from driftbn_service.optional_parts import naming_the_extra
+from driftbn_service.output import note
+
+_COMMANDS: Final = {
+    "demo": "watch a made-up stream with known drifts; needs no settings",
+    "run": "read event streams for as long as it takes",
+    "check": "check settings",
+    "checkpoint": "look at the checkpoints of a daemon",
+    "report": "tell of a monitor's drift: words, page, picture",
+    "replay": "run a monitor over files",
+    "calibrate": "tell what a monitor can see on a stream",
+    "learn": "learn the graph of a table",
+    "diff": "compare two graphs or two tables",
+    "version": "print versions",
+}
+"""The modules of ``driftbn_service.commands``; only the one that is asked for is imported."""
+_EXIT_CODES = """exit codes:
+  0    done (diff, replay: whether or not there is a difference or a drift)
+  1    an input cannot be used, a package is missing, a file cannot be read or written, or a stream
+       has failed
+  2    arguments are not understood
+  3    diff --exit-code: there is a difference; replay --exit-code: there was a drift
+  78   a setting has a value that is not allowed
+  130  interrupted
+  141  the reader of the output has gone
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments
+        The words after the command's name; those of the process if not given.
+
+    Raises
+    ------
+    SystemExit
+        From argparse, on ``--help`` and on arguments it does not understand.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    command = words[0] if words and words[0] in _COMMANDS else None
+    try:
+        with naming_the_extra(f"driftbn {command}"):
+            parsed = _parser(command).parse_args(words)
+            return int(parsed.run(parsed))
+    except UsageError as error:
+        note(f"error: {error}")
+        return ExitCode.USAGE
+    except ConfigError as error:
+        for line in getattr(error, "lines", (str(error),)):
+            note(f"error: {line}")
+        return ExitCode.CONFIG
+    except BrokenPipeError:
+        _silence_stdout()
+        return ExitCode.BROKEN_PIPE
+    except (DriftbnError, OSError, pa.ArrowException) as error:
+        note(f"error: {error}")
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        note("interrupted")
+        return ExitCode.INTERRUPTED
+
+
+def run_program() -> NoReturn:
+    """Run the command of the process and end it.
+
+    The interpreter is not taken down: a thread of Arrow that still lets go of what it has read
+    would find it gone, and abort a program that has done all it had to.
+    """
+    code = main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = ExitCode.BROKEN_PIPE
+    sys.stderr.flush()
+    logging.shutdown()
+    os._exit(code)
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    """Return the parser; only the command that is asked for knows its own arguments."""
+    parser = argparse.ArgumentParser(
+        prog="driftbn",
+        description="Says when the relations between the fields of an event stream change.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, summary in _COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(f"driftbn_service.commands.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary)
+    for subparser in commands.choices.values():
+        subparser.epilog = _EXIT_CODES
+        subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+    return parser
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from writing to the broken pipe once more when it ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,217 @@
+"""``driftbn diff``: how two graphs, or the graphs of two tables, differ."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from driftbn.diff import StructureDiff, compare, shd
+from driftbn.explain.picture import picture_of, scene_of_graphs
+from driftbn.explain.svg import Drawing
+from driftbn.explain.words import printable
+from driftbn.graph import Dag, Edge, Pdag
+from driftbn.learning import extend_to_dag
+from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn_service.errors import ExitCode, UsageError, blamed_on
+from driftbn_service.graphs import is_graph, read_graph
+from driftbn_service.learned import LearnedFile, learn_source
+from driftbn_service.options import LearnOptions, add_learning_options
+from driftbn_service.output import note, write_lines, write_picture, write_text
+from driftbn_service.png import png_renderer
+from driftbn_service.tables import STDIN, Source, read_source
+from driftbn_service.text import Line, Style, directed_edges, edge_text, shown
+
+_KINDS = ("added", "removed", "reversed", "directed", "undirected")
+_STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}
+_EVENTS = {
+    SchemaEventKind.NEW_LEVEL: "has values that the first table has not",
+    SchemaEventKind.NEW_COLUMN: "is not in the first table, or hardly, and was left out",
+    SchemaEventKind.MISSING_COLUMN: "is only in the first table",
+}
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Two graphs of one kind, their difference, and its numbers side by side."""
+
+    names: tuple[str, str]
+    previous: Dag | Pdag
+    current: Dag | Pdag
+    diff: StructureDiff
+    hamming: dict[str, int]
+
+    @property
+    def differs(self) -> bool:
+        return self.diff != StructureDiff()
+
+    @property
+    def title(self) -> str:
+        return " -> ".join(self.names)
+
+    @property
+    def summary(self) -> str:
+        parts = ", ".join(f"{len(getattr(self.diff, kind))} {kind}" for kind in _KINDS)
+        return f"Hamming distance {self.diff.hamming}: {parts}"
+
+    def edges(self, kind: str) -> list[tuple[Edge, bool]]:
+        """Return the edges of one kind of change, and whether each is directed."""
+        found: tuple[Edge, ...] = getattr(self.diff, kind)
+        directed = set(directed_edges(self.previous if kind == "removed" else self.current))
+        return [(edge, edge in directed) for edge in found]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "diff",
+        description=(
+            "Compare two graphs (JSON or BIF as written by learn) or the graphs of two"
+            " tables. The second table is encoded like the first, and its search starts from what"
+            " the first has found."
+        ),
+    )
+    parser.add_argument("previous", metavar="A", help="graph or table before; - for standard input")
+    parser.add_argument("current", metavar="B", help="graph or table now; - for standard input")
+    add_learning_options(parser)
+    parser.add_argument(
+        "--cold", action="store_true", help="learn the second table without help from the first"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="write JSON instead of text")
+    output.add_argument("--output", metavar="FILE", help="instead of standard output")
+    output.add_argument("--png", metavar="FILE", help="draw the difference too")
+    output.add_argument("--quiet", action="store_true", help="text: only the changes")
+    output.add_argument(
+        "--exit-code",
+        action="store_true",
+        help=f"exit with {ExitCode.DIFFERENT} if there is a difference",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry the command out and return its exit code."""
+    if arguments.previous == arguments.current == STDIN:
+        raise UsageError("only one of the two can come from standard input")
+    if arguments.png == STDIN:
+        raise UsageError("--png needs a file; standard output carries the changes")
+    render = None if arguments.png is None else png_renderer()
+    comparison = _compared(arguments, LearnOptions.from_arguments(arguments))
+    if render is not None:
+        write_picture(render(_picture(comparison)), arguments.png)
+    if arguments.json:
+        write_text(json.dumps(_document(comparison), indent=1) + "\n", arguments.output)
+    else:
+        write_lines(_lines(comparison, quiet=arguments.quiet), arguments.output)
+    return ExitCode.DIFFERENT if arguments.exit_code and comparison.differs else 0
+
+
+def _compared(arguments: argparse.Namespace, options: LearnOptions) -> _Comparison:
+    sources = read_source(arguments.previous), read_source(arguments.current)
+    previous = _loaded(sources[0], options)
+    first = previous if isinstance(previous, LearnedFile) else None
+    current = _loaded(sources[1], options, first, warm=not arguments.cold)
+    for learned in (previous, current):
+        if isinstance(learned, LearnedFile):
+            _tell(learned, quiet=arguments.quiet)
+    graphs = [g.structure.graph if isinstance(g, LearnedFile) else g for g in (previous, current)]
+    with blamed_on(f"{sources[0].name} and {sources[1].name}"):
+        return _comparison((sources[0].name, sources[1].name), *graphs)
+
+
+def _loaded(
+    source: Source, options: LearnOptions, first: LearnedFile | None = None, *, warm: bool = True
+) -> LearnedFile | Dag | Pdag:
+    if is_graph(source):
+        return read_graph(source)
+    return learn_source(source, options, first, warm=warm)
+
+
+def _tell(learned: LearnedFile, *, quiet: bool) -> None:
+    """Say what limits the comparison."""
+    if learned.structure.overrun is not None:
+        note(f"{learned.name}: warning: the search was stopped early; the graph has no directions")
+    if not quiet:
+        for event in learned.table.events:
+            note(f"{learned.name}: {_event_text(event)}")
+
+
+def _event_text(event: SchemaEvent) -> str:
+    levels = f" ({', '.join(map(shown, event.levels))})" if event.levels else ""
+    return f"column {shown(event.column)} {_EVENTS[event.kind]}{levels}"
+
+
+def _comparison(names: tuple[str, str], previous: Dag | Pdag, current: Dag | Pdag) -> _Comparison:
+    """Compare DAGs as such and anything else as classes: a class has no more to compare."""
+    dags = _dags(previous, current)
+    if not (isinstance(previous, Dag) and isinstance(current, Dag)):
+        previous = previous.cpdag() if isinstance(previous, Dag) else previous
+        current = current.cpdag() if isinstance(current, Dag) else current
+    diff = compare(previous, current)
+    hamming = {
+        "cpdag": shd(previous, current),
+        "dag": compare(*dags).hamming,
+        "skeleton": diff.skeleton,
+        "contradictions": diff.contradictions,
+    }
+    return _Comparison(names, previous, current, diff, hamming)
+
+
+def _dags(previous: Dag | Pdag, current: Dag | Pdag) -> tuple[Dag, Dag]:
+    """Return a DAG of each, the second with the directions of the first wherever it may."""
+    first = previous if isinstance(previous, Dag) else extend_to_dag(previous)
+    if isinstance(current, Dag):
+        return first, current
+    anchor = first if set(first.nodes) & set(current.nodes) else None
+    return first, extend_to_dag(current, anchor)
+
+
+def _picture(comparison: _Comparison) -> Drawing:
+    scene = scene_of_graphs(comparison.previous, comparison.current)
+    return picture_of(comparison.title, [comparison.summary], scene)
+
+
+def _lines(comparison: _Comparison, *, quiet: bool) -> list[Line]:
+    diff = comparison.diff
+    lines = [Line(f"node added {shown(name)}", Style.ADDED) for name in diff.nodes_added]
+    lines += [Line(f"node removed {shown(name)}", Style.REMOVED) for name in diff.nodes_removed]
+    for kind in _KINDS:
+        style = _STYLES.get(kind, Style.REVERSED)
+        for edge, directed in comparison.edges(kind):
+            lines.append(Line(f"{kind} {edge_text(edge, directed)}", style))
+    if quiet:
+        return lines
+    numbers = comparison.hamming
+    return [
+        Line(printable(comparison.title), Style.HEAD),
+        *lines,
+        Line(comparison.summary, Style.HEAD),
+        Line(
+            f"as classes {numbers['cpdag']}, as DAGs {numbers['dag']},"
+            f" skeleton {numbers['skeleton']}, contradictions {numbers['contradictions']}",
+            Style.NOTE,
+        ),
+    ]
+
+
+def _document(comparison: _Comparison) -> dict[str, Any]:
+    diff = comparison.diff
+    changes = {
+        kind: [
+            {"source": source, "target": target, "directed": directed}
+            for (source, target), directed in comparison.edges(kind)
+        ]
+        for kind in _KINDS
+    }
+    return {
+        "format": "driftbn-diff",
+        "version": 1,
+        "previous": comparison.names[0],
+        "current": comparison.names[1],
+        **changes,
+        "nodes_added": list(diff.nodes_added),
+        "nodes_removed": list(diff.nodes_removed),
+        "hamming": {"total": diff.hamming, **comparison.hamming},
+    }

@@ -1,0 +1,300 @@
+"""Records sent in: all of a body is taken, or nothing of it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from driftbn.errors import DataError
+from driftbn_service.decoding import Decoded, Decoder
+from driftbn_service.endpoint.limits import RETRY_SECONDS, Limits, Reception, SentBody
+from driftbn_service.endpoint.operations import Call, Operation, Reply, Schema, json_response
+from driftbn_service.endpoint.parameters import MONITOR
+from driftbn_service.endpoint.problems import PROBLEM_TYPE, ProblemError, bad_value
+from driftbn_service.endpoint.schemas import FLAG, PROBLEM, TEXT, WHOLE, array, record, ref
+from driftbn_service.endpoint.submission import Submission, Tables, one_table
+from driftbn_service.endpoint.view import (
+    NotAnHttpStreamError,
+    NotReadyError,
+    StoppingError,
+    StreamInfo,
+    UnknownStreamError,
+)
+from driftbn_service.endpoint.views.finding import find_stream, unknown_monitor
+from driftbn_service.journal_errors import JournalError, JournalFullError, KeyConflictError
+from driftbn_service.sources.base import Chunk
+from driftbn_service.tables import TableFormat
+
+logger = logging.getLogger("driftbn.service.endpoint")
+
+CONTENT_TYPES: Final = {
+    "application/x-ndjson": TableFormat.NDJSON,
+    "application/json": TableFormat.JSON,
+    "text/csv": TableFormat.CSV,
+    "application/vnd.apache.arrow.stream": TableFormat.ARROW,
+    "application/vnd.apache.parquet": TableFormat.PARQUET,
+}
+"""What a body may be; a browser sends none of them to another site without asking it first."""
+MAX_ROW_ERRORS: Final = 100
+"""Bad records that are told; at so many of them a body is read no further."""
+MAX_DECODINGS: Final = 2
+"""Bodies that are decoded at a time; each may need several times its size."""
+
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+_LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
+
+
+class Ingest:
+    """Takes records: a bounded number of bodies at a time, counted from when they are there.
+
+    Parameters
+    ----------
+    limits
+        What a body may cost.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._reception = Reception(limits)
+        self._n_running = 0  # only the event loop counts
+        self._decoding = threading.BoundedSemaphore(MAX_DECODINGS)
+
+    async def post(self, call: Call) -> Response:
+        """Answer 202 when the records are on disk."""
+        stream = _stream(call)
+        kind = _kind(call)
+        key = _key(call)
+        async with self._reception.body(call.request) as body:
+            with self._slot():
+                return await run_in_threadpool(self._taken, call, stream, kind, (key, body))
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        if self._n_running >= self._limits.max_ingests:
+            raise _later(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "busy",
+                f"{self._limits.max_ingests} bodies are being taken in, and no more at a time",
+            )
+        self._n_running += 1
+        try:
+            yield
+        finally:
+            self._n_running -= 1
+
+    def _taken(
+        self, call: Call, stream: StreamInfo, kind: TableFormat, sent: tuple[str | None, SentBody]
+    ) -> Response:
+        key, body = sent
+        with self._decoding:
+            plain = body.plain(self._limits.max_decoded_bytes)
+            submission = submission_of(stream, kind, plain, key, self._limits.max_decoded_bytes)
+            with _told():
+                accepted = call.view.ingest(submission)
+        found = {
+            "accepted": accepted.n_records,
+            "sequence": accepted.sequence,
+            "duplicate": accepted.duplicate,
+        }
+        return json_response(found, HTTPStatus.ACCEPTED)
+
+
+def submission_of(
+    stream: StreamInfo, kind: TableFormat, body: bytes, key: str | None, max_decoded_bytes: int
+) -> Submission:
+    """Return the records of a body.
+
+    Raises
+    ------
+    ProblemError
+        If there are none, or one of them cannot be read.
+    """
+    if not body.strip():
+        raise _unusable("empty", "the body is empty: there must be at least one record")
+    digest = hashlib.sha256(kind.value.encode() + b"\0" + body).digest()
+    if kind is TableFormat.JSON and body.lstrip()[:1] == b"{":
+        # One object on several lines is one line of NDJSON: no text in it has a line end.
+        kind, body = TableFormat.NDJSON, body.translate(_LINE_ENDS)
+    decoder = Decoder(
+        kind,
+        max_record_bytes=stream.max_record_bytes,
+        max_fields=stream.max_fields,
+        max_decoded_bytes=max_decoded_bytes,
+        max_rejected=MAX_ROW_ERRORS,
+        made=Tables(stream.max_fields).made,
+    )
+    decoded = decoder.decode(Chunk("", body, kind, {}, _place))
+    if decoded.rejected:
+        raise _rejected(decoded)
+    if not decoded.n_rows:
+        raise _unusable("empty", "there is no record in the body: there must be at least one")
+    try:
+        table = one_table(decoded.batches)
+    except DataError as error:
+        raise _unusable("bad-records", str(error)) from error
+    return Submission(stream.name, table, digest, key)
+
+
+def operations(limits: Limits) -> tuple[Operation, ...]:
+    """Return the route that takes records."""
+    refused = {
+        status: Reply(description, ref(PROBLEM), PROBLEM_TYPE)
+        for status, description in _REFUSALS.items()
+    }
+    row_error = record({"place": TEXT, "reason": TEXT, "detail": TEXT})
+    unusable = record({"errors": array(row_error), "n_rejected": WHOLE}, more=True)
+    unusable = {**ref(PROBLEM), "properties": unusable["properties"]}
+    return (
+        Operation(
+            "/api/v1/monitors/{name}/records",
+            "ingest",
+            "Take records: all of them, or none if one of them cannot be read.",
+            Ingest(limits).post,
+            {
+                202: Reply("They are on disk and will be worked through.", _ACCEPTED),
+                **refused,
+                422: Reply(
+                    "There are no records, or some cannot be read: nothing was taken.",
+                    unusable,
+                    PROBLEM_TYPE,
+                ),
+            },
+            parameters=(MONITOR,),
+            method="POST",
+            body=_BODIES,
+            headers={
+                "Idempotency-Key": "Up to 255 visible ASCII characters: a body sent again under"
+                " the same key is taken once.",
+                "Content-Encoding": "gzip, zstd or none.",
+            },
+        ),
+    )
+
+
+def _stream(call: Call) -> StreamInfo:
+    name = call.text("name")
+    stream = find_stream(call, name)
+    if stream is None:
+        raise unknown_monitor(name)
+    if stream.source != "http":
+        raise _conflict(NotAnHttpStreamError(name, stream.source))
+    if stream.state == "failed":
+        detail = f"monitor {name!r} has failed and takes no records: {stream.trouble}"
+        raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "failed", detail)
+    return stream
+
+
+def _kind(call: Call) -> TableFormat:
+    content_type = call.request.headers.get("content-type", "")
+    kind = CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
+    if kind is None:
+        problem = bad_value("Content-Type", content_type, f"one of {', '.join(CONTENT_TYPES)}")
+        problem.status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+        problem.headers["accept-post"] = ", ".join(CONTENT_TYPES)
+        raise problem
+    return kind
+
+
+def _key(call: Call) -> str | None:
+    key = call.request.headers.get("idempotency-key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise bad_value("Idempotency-Key", key, "1 to 255 visible ASCII characters")
+    return key
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell the sender what the service says."""
+    try:
+        yield
+    except UnknownStreamError as error:
+        raise ProblemError(HTTPStatus.NOT_FOUND, "unknown-monitor", str(error)) from error
+    except NotAnHttpStreamError as error:
+        raise _conflict(error) from error
+    except KeyConflictError as error:
+        raise ProblemError(
+            HTTPStatus.CONFLICT,
+            "key-conflict",
+            f"Idempotency-Key = {error.key!r} was used for other records: choose another one",
+        ) from error
+    except JournalFullError as error:
+        detail = (
+            f"{error.n_pending_bytes} bytes wait to be worked through, of"
+            f" {error.max_pending_bytes} allowed (source.max_pending_bytes)"
+        )
+        raise _later(HTTPStatus.TOO_MANY_REQUESTS, "full", detail) from error
+    except (JournalError, NotReadyError, StoppingError) as error:
+        logger.warning("records were not taken: %s", error)
+        detail = "the service cannot store records now; its log says more"
+        raise _later(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail) from error
+
+
+def _rejected(decoded: Decoded) -> ProblemError:
+    errors = [
+        {"place": item.place, "reason": item.reason.value, "detail": item.detail}
+        for item in decoded.rejected[:MAX_ROW_ERRORS]
+    ]
+    first = errors[0]
+    n_rejected = decoded.n_rejected
+    if n_rejected < MAX_ROW_ERRORS:
+        counted = f"{n_rejected} of {n_rejected + decoded.n_rows} records"
+    else:
+        counted = f"{n_rejected} records or more"
+    return ProblemError(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "bad-records",
+        f"{counted} cannot be read, and none was taken;"
+        f" the first is at {first['place']}: {first['detail']}",
+        members={"errors": errors, "n_rejected": n_rejected},
+    )
+
+
+def _unusable(kind: str, detail: str) -> ProblemError:
+    members = {"errors": [], "n_rejected": 0}
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail, members=members)
+
+
+def _conflict(error: NotAnHttpStreamError) -> ProblemError:
+    return ProblemError(HTTPStatus.CONFLICT, "not-http", str(error))
+
+
+def _later(status: HTTPStatus, kind: str, detail: str) -> ProblemError:
+    return ProblemError(
+        status,
+        kind,
+        f"{detail}: send again after the seconds in Retry-After",
+        headers={"retry-after": str(RETRY_SECONDS)},
+    )
+
+
+def _place(record_number: int, _: int) -> str:
+    return f"record {record_number + 1}"
+
+
+_REFUSALS = {
+    404: "There is no such monitor.",
+    408: "The body was not sent in time.",
+    409: "The monitor gets its records elsewhere, or the key was used for other records.",
+    413: "The body is too large, before or after decompression.",
+    415: "The content type or its compression is unknown.",
+    429: "Too much waits to be worked through.",
+    503: "Too many send at once, records cannot be stored now, or the monitor has failed.",
+}
+_ACCEPTED = record({"accepted": WHOLE, "sequence": WHOLE, "duplicate": FLAG})
+_RECORD: Schema = {"type": "object"}
+_BODIES: dict[str, Schema] = {
+    "application/x-ndjson": {"type": "string", "description": "One JSON object a line."},
+    "application/json": {"oneOf": [_RECORD, array(_RECORD)]},
+    "text/csv": {"type": "string", "description": "With a header."},
+    "application/vnd.apache.arrow.stream": {},
+    "application/vnd.apache.parquet": {},
+}

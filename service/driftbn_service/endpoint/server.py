@@ -1,0 +1,514 @@
+"""The endpoint on a socket: uvicorn in a thread of its own.
+
+Whoever can connect can open connections and leave it at that, or send and read a byte now and then.
+So every connection has to move: it is closed when its client owes the same head of a request, or
+has the same bytes of an answer unread, at two looks ``HEAD_SECONDS`` apart; bodies have their own
+rule (``Reception``). And a place is never refused to a newcomer, which may be a liveness probe: the
+connection that has been silent for longest makes room.
+
+What is used of uvicorn beyond its documentation is three names of ``H11Protocol``: ``conn``,
+``transport`` and ``send_400_response``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+import socket
+import struct
+import threading
+import time
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from driftbn.errors import DriftbnError
+from driftbn_service.endpoint.limits import MIN_RATE, RETRY_SECONDS
+from driftbn_service.endpoint.problems import ProblemError, shortened
+from driftbn_service.endpoint.views import health
+from driftbn_service.settings import EndpointSettings
+
+logger = logging.getLogger("driftbn.service.endpoint")
+
+MAX_HEAD_BYTES = 32 << 10
+"""Longest first line and headers; a path can hold two names of fields with percent signs."""
+MAX_HEADERS = 100
+"""Most headers of a request."""
+HEAD_SECONDS = 10.0
+"""Seconds between two looks at a connection: so long, or twice that, has a client time for the
+headers of a request and for the rest of a body that nobody wants, and it must read ``MIN_RATE``
+bytes a second of its answer."""
+MAX_CONNECTIONS = 512
+"""Connections at a time; fewer if the process may not have four times as many files open."""
+MAX_UNREAD_BYTES = 64 << 20
+"""What clients may leave unread of their answers, all of them together."""
+BACKLOG = 2048
+"""Connections that the kernel keeps until they are accepted."""
+MAX_ACCEPTS = 128
+"""Connections that are accepted in one go."""
+ALWAYS_ANSWERED = frozenset(operation.path for operation in health.operations())
+"""Paths that no number of other requests keeps from being answered."""
+MIN_CHUNK_BYTES = 32
+"""Least mean size of the chunks of a body after the first ``FREE_CHUNKS``: one of a byte takes 25
+microseconds of the event loop, a body of 32 MB a quarter of an hour."""
+FREE_CHUNKS = 4096
+WARN_SECONDS = 60.0
+"""Least time between two warnings that there are too many connections."""
+_START_SECONDS = 30.0  # a machine under load; usually it takes milliseconds
+_PROBLEMS = {
+    errno.EADDRINUSE: "the port is in use: choose another endpoint.port, or 0 for any free one, or"
+    " stop what listens there",
+    errno.EACCES: "there is no permission for this port: choose an endpoint.port above 1023",
+    errno.EADDRNOTAVAIL: "this machine has no such address: choose another endpoint.host",
+}
+
+
+class EndpointError(DriftbnError):
+    """The endpoint cannot listen, or does not stop.
+
+    Attributes
+    ----------
+    address, problem
+        Where, and what is wrong or what to do.
+    """
+
+    def __init__(self, address: str, problem: str) -> None:
+        self.address = address
+        self.problem = problem
+        super().__init__(f"endpoint {address}: {problem}")
+
+
+class EndpointServer:
+    """Serves an application until it is stopped; signals are left to others.
+
+    Parameters
+    ----------
+    app
+        From ``make_app``.
+    settings
+        Where to listen; port 0 takes a free one.
+    head_seconds
+        Time for sending the headers of a request.
+    max_connections
+        Connections at a time; by default ``MAX_CONNECTIONS``, or fewer if the process may have few
+        files open.
+
+    Attributes
+    ----------
+    address
+        Where it listens, as a browser takes it: ``http://127.0.0.1:9464``.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        settings: EndpointSettings,
+        *,
+        head_seconds: float = HEAD_SECONDS,
+        max_connections: int | None = None,
+    ) -> None:
+        self.address = _url(settings.host, settings.port)
+        self._place = settings.host, settings.port
+        self._app = app
+        self._server = _Server(_config(app, head_seconds, max_connections or _places()))
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Bind the address and return when requests are answered.
+
+        Raises
+        ------
+        EndpointError
+            If that is not possible.
+        """
+        listener = _listener(*self._place)
+        self.address = _url(self._place[0], listener.getsockname()[1])
+        self._thread = threading.Thread(
+            target=self._server.serve_on, args=(listener,), name="endpoint", daemon=True
+        )
+        _adopt_loggers()
+        self._thread.start()
+        if not self._server.settled.wait(_START_SECONDS) or not self._server.started:
+            raise EndpointError(self.address, "the server did not start; the log says why")
+        logger.info("endpoint listens on %s", self.address)
+
+    def stop(self, deadline: float) -> None:
+        """Let running requests end and stop; live streams are ended at once.
+
+        Parameters
+        ----------
+        deadline
+            Seconds after which running requests are cut off.
+
+        Raises
+        ------
+        EndpointError
+            If the thread is still there long after.
+        """
+        if self._thread is None:
+            return
+        live = getattr(self._app.state, "live", None)
+        if live is not None:
+            live.close()
+        self._server.config.timeout_graceful_shutdown = max(0, deadline)  # type: ignore[assignment]
+        self._server.should_exit = True
+        self._thread.join(deadline + _START_SECONDS)
+        if self._thread.is_alive():
+            raise EndpointError(self.address, "the server does not stop")
+        self._thread = None
+
+
+class _Server(uvicorn.Server):
+    """Tells another thread when it has started, or has failed to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.settled = threading.Event()
+
+    def serve_on(self, listener: socket.socket) -> None:
+        try:
+            self.run(sockets=[listener])
+        finally:
+            self.settled.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)  # asyncio has one number for this and for MAX_ACCEPTS
+        self.settled.set()
+
+
+class _Requests(h11.Connection):
+    """Reads requests, but none whose head or chunks are out of proportion.
+
+    h11 bounds only events that are not complete yet: headers without number pass if they come in
+    one read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, MAX_HEAD_BYTES)
+        self.n_begun = 0
+        self.refusal: h11.RemoteProtocolError | None = None
+        self.refused_head = False
+        self._n_chunks = self._n_bytes = 0
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether there is a request whose answer is not complete."""
+        return self.our_state in (h11.SEND_RESPONSE, h11.SEND_BODY)
+
+    @property
+    def at_work(self) -> bool:
+        """Whether there is one of which nothing is to come any more."""
+        return self.unanswered and self.their_state is not h11.SEND_BODY
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return what came next.
+
+        Raises
+        ------
+        h11.RemoteProtocolError
+            If it is not allowed.
+        """
+        awaits_head = self.their_state is h11.IDLE
+        try:
+            event = super().next_event()
+            if isinstance(event, h11.Request):
+                self._begin(event)
+            elif isinstance(event, h11.Data):
+                self._count(event)
+        except h11.RemoteProtocolError as error:
+            self.refusal, self.refused_head = error, awaits_head
+            raise
+        return event
+
+    def _begin(self, request: h11.Request) -> None:
+        if len(request.headers) > MAX_HEADERS or _n_bytes(request) > MAX_HEAD_BYTES:
+            raise h11.RemoteProtocolError(
+                f"at most {MAX_HEADERS} headers, and {MAX_HEAD_BYTES} bytes with the first line",
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            )
+        self.n_begun += 1
+        self._n_chunks = self._n_bytes = 0
+
+    def _count(self, data: h11.Data) -> None:
+        self._n_chunks += data.chunk_start
+        self._n_bytes += len(data.data)
+        if self._n_chunks > FREE_CHUNKS + self._n_bytes // MIN_CHUNK_BYTES:
+            raise h11.RemoteProtocolError(
+                f"chunks of less than {MIN_CHUNK_BYTES} bytes: send several records in one"
+            )
+
+
+def _n_bytes(request: h11.Request) -> int:
+    lines = sum(len(name) + len(value) + 4 for name, value in request.headers)
+    return len(request.method) + len(request.target) + lines
+
+
+class _Connections:
+    """The open connections, the one that has been silent for longest first.
+
+    A limit at which newcomers are refused would let anybody shut out everybody, the supervisor's
+    probe too, by holding connections open. Limits for each address are of no use behind a proxy.
+
+    Parameters
+    ----------
+    limit
+        Most connections.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: dict[_Connection, None] = {}
+        self._warn_again = 0.0
+
+    def hear(self, connection: _Connection) -> None:
+        """Put a connection last; a new one may take the place of the first that is not at work."""
+        self.forget(connection)
+        self._open[connection] = None
+        if len(self._open) > self._limit:
+            idle = (item for item in self._open if not item.requests.at_work)
+            self._drop(next(idle, next(iter(self._open))))
+            self._warn()
+
+    def forget(self, connection: _Connection) -> None:
+        """Take out a connection that is lost."""
+        self._open.pop(connection, None)
+
+    def bound_unread(self, newest: _Connection) -> None:
+        """Drop connections for what their clients have not read, but not the newest."""
+        unread = [item for item in self._open if item.n_unread and item is not newest]
+        n_unread = newest.n_unread + sum(item.n_unread for item in unread)
+        for item in unread:
+            if n_unread > MAX_UNREAD_BYTES:
+                n_unread -= item.n_unread
+                self._drop(item)
+
+    def _drop(self, connection: _Connection) -> None:
+        self.forget(connection)
+        connection.give_up()
+
+    def _warn(self) -> None:
+        now = time.monotonic()
+        if now >= self._warn_again:
+            self._warn_again = now + WARN_SECONDS
+            logger.warning(
+                "%d connections are open, and no more at a time: the one that has been silent for"
+                " longest is closed for each new one",
+                self._limit,
+            )
+
+
+class _Connection(H11Protocol):
+    """A connection whose client has to move on.
+
+    Parameters
+    ----------
+    connections
+        All that are open.
+    look_seconds
+        Time between two looks at it.
+    uvicorns
+        What uvicorn gives to a protocol.
+    """
+
+    def __init__(self, connections: _Connections, look_seconds: float, **uvicorns: Any) -> None:
+        super().__init__(**uvicorns)
+        self.conn = self.requests = _Requests()
+        self._all = connections
+        self._look_seconds = look_seconds
+        self._owed: tuple[int, int] | None = None
+        self._look: asyncio.TimerHandle | None = None
+
+    @property
+    def n_unread(self) -> int:
+        """Bytes of answers that wait for the client to read on."""
+        return self.transport.get_write_buffer_size()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._all.hear(self)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._all.forget(self)
+        if self._look is not None:
+            self._look.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._all.hear(self)
+        if self.requests.refusal is None:
+            super().data_received(data)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._all.bound_unread(self)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse with the status and the reason that h11 has."""
+        refusal = self.requests.refusal
+        assert refusal is not None, msg
+        if self.requests.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.give_up()  # there is an answer already, or half of one
+            return
+        status = HTTPStatus(refusal.error_status_hint)
+        headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
+        for event in (
+            h11.Response(status_code=status, headers=headers, reason=status.phrase),
+            h11.Data(data=f"{shortened(str(refusal))}\n".encode()),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        if self.requests.refused_head:
+            self.transport.write_eof()  # closed at once, it might be lost to a client still sending
+        else:
+            super().connection_lost(None)  # for the application, which would answer too
+
+    def give_up(self) -> None:
+        """Close the connection without waiting for anything."""
+        if self.n_unread:
+            # Nor is the kernel to keep what it has.
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        """Look at the connection now and again later, unless nothing has moved since last time."""
+        owed = self._owes()
+        if owed is not None and owed == self._owed:
+            self.give_up()
+            return
+        self._owed = owed
+        self._look = self.loop.call_later(self._look_seconds, self._watch)
+
+    def _owes(self) -> tuple[int, int] | None:
+        """Return what the client has to do: send which request, and read how much of answers."""
+        n_steps = -(-self.n_unread // int(MIN_RATE * self._look_seconds))
+        if self.requests.unanswered and not n_steps:
+            return None
+        return self.requests.n_begun, n_steps
+
+
+class _Answers:
+    """Runs an application for a bounded number of requests at a time, health apart.
+
+    Those are not counted that wait for their client: for its body, or until it goes away.
+
+    Parameters
+    ----------
+    app
+        The application.
+    limit
+        Most requests.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+        self._n_running = 0  # only the event loop counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if self._n_running >= self._limit and scope["path"] not in ALWAYS_ANSWERED:
+            await _busy(self._limit).response()(scope, receive, send)
+            return
+        self._n_running += 1
+        try:
+            await self._app(scope, partial(self._received, receive), send)
+        finally:
+            self._n_running -= 1
+
+    async def _received(self, receive: Receive) -> Message:
+        self._n_running -= 1
+        try:
+            return await receive()
+        finally:
+            self._n_running += 1
+
+
+def _busy(limit: int) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "busy",
+        f"{limit} requests are being answered, and no more at a time",
+        headers={"retry-after": str(RETRY_SECONDS)},
+    )
+
+
+class _Adopted(logging.Handler):
+    """Hands records of a foreign logger to ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logger.isEnabledFor(record.levelno):
+            logger.handle(record)
+
+
+def _adopt_loggers() -> None:
+    """Send warnings and errors of uvicorn through our logger, and nothing anywhere else."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        foreign = logging.getLogger(name)
+        foreign.handlers = [_Adopted()] if name == "uvicorn.error" else []
+        foreign.setLevel(logging.WARNING)
+        foreign.propagate = False
+
+
+def _places() -> int:
+    """Return how many connections there is room for.
+
+    Some are accepted in one go, and twice as many again before the first have cost others their
+    places: for a moment there are two and a half times as many. The rest is for files.
+    """
+    n_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if n_files == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, n_files // 4))
+
+
+def _config(app: Starlette, head_seconds: float, max_connections: int) -> uvicorn.Config:
+    connection: Any = partial(_Connection, _Connections(max_connections), head_seconds)
+    return uvicorn.Config(
+        _Answers(app, max(1, max_connections // 4)),
+        http=connection,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=max(1, min(MAX_ACCEPTS, max_connections // 2)),
+    )
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound; everything that can go wrong goes wrong here."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        problem = f"the host is unknown ({error.strerror}): choose another endpoint.host"
+        raise EndpointError(_url(host, port), problem) from error
+    family, kind, protocol, _, place = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        # A port that a stopped daemon has just left can be taken again at once.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        problem = _PROBLEMS.get(error.errno or 0, error.strerror or str(error))
+        raise EndpointError(_url(host, port), problem) from error
+    return listener

@@ -1,0 +1,199 @@
+"""Events in words, for somebody who is woken by one and knows the fields but not the method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel
+from driftbn.explain.sentences import event_sentence, summary_of
+from driftbn.explain.words import counted, joined, listed, quoted, shortened
+from driftbn.learning.limits import Overrun
+from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.report import WindowReport
+from driftbn_service.event_state import OpenEpisode
+
+MAX_SUMMARY = 300
+"""Characters of a summary that later events repeat."""
+
+_SCHEMA_PARTS = (
+    (SchemaEventKind.MISSING_COLUMN, "{names} {is_are} absent"),
+    (SchemaEventKind.NEW_COLUMN, "{names} {is_are} new"),
+    (SchemaEventKind.NEW_LEVEL, "{names} {has_have} values never seen before"),
+)
+_BACK = "the relations between the fields are back to an earlier state"
+_UNDONE = (
+    "This means that nothing changes any more, not that the change was undone: the records as they"
+    " are now count as normal, and later ones are compared with them."
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What an event says.
+
+    Parameters
+    ----------
+    headline
+        The one thing to know; no values of records are in it, so it may stand in a log.
+    sentences
+        What is known of it.
+    advice
+        What to do now.
+    """
+
+    headline: str
+    sentences: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+def monitor_name(monitor: str, key: str) -> str:
+    """Return a monitor in words.
+
+    Examples
+    --------
+    >>> monitor_name("orders", ""), monitor_name("orders", "eu")
+    ('orders', "orders for 'eu'")
+    """
+    return f"{monitor} for {quoted(key)}" if key else monitor
+
+
+def summary(decision: DriftDecision) -> str:
+    """Return what changed as part of a sentence.
+
+    Examples
+    --------
+    >>> from driftbn.decision.outcome import NodeChange
+    >>> change = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
+    >>> rule = DriftDecision(
+    ...     DriftLevel.DRIFT, 0.01, kind=DriftKind.MECHANISM, node_changes=(change,)
+    ... )
+    >>> summary(rule)
+    "'delay' now comes out differently for the same values of 'day' and 'rain'"
+    """
+    changes = decision.node_changes
+    if len(decision.edges) > 1:
+        first = decision.edges[0]
+        pair = f"{quoted(first.source)} and {quoted(first.target)}"
+        return f"{summary_of(decision)}, most clearly between {pair}"
+    if decision.kind is not DriftKind.MECHANISM or not changes:
+        return summary_of(decision)
+    if len(changes) == 1 and changes[0].parents:
+        name, inputs = quoted(changes[0].name), listed(changes[0].parents, limit=3)
+        return f"{name} now comes out differently for the same values of {inputs}"
+    names = listed([change.name for change in changes], limit=3)
+    be = "comes" if len(changes) == 1 else "come"
+    return f"{names} now {be} out differently for the same values of the fields they depend on"
+
+
+def started(name: str, report: WindowReport) -> Words:
+    """Return the words of an episode that begins."""
+    lead = (
+        f"The records of {name} from about number {report.first_record:,} on differ from earlier"
+        " ones in a way that chance does not explain. Records are judged in pieces of the stream"
+        f" that are called windows; this was seen in window {report.index:,}."
+    )
+    explanation = report.explain()
+    headline = f"Drift in {name}: {summary(report.decision)}."
+    return Words(headline, (lead, *explanation.sentences), explanation.advice)
+
+
+def updated(name: str, report: WindowReport, episode: OpenEpisode) -> Words:
+    """Return the words of an episode of which something more is known."""
+    decision = report.decision
+    if decision.recurring:
+        news = f"more is known now: {_BACK}"
+    elif decision.level is DriftLevel.DRIFT:
+        news = f"something further changed: {summary(decision)}"
+    else:
+        news = f"more is known now: {summary(decision)}"
+    explanation = report.explain()
+    sentences = (_began(episode), *explanation.sentences)
+    return Words(f"Drift in {name}, {news}.", sentences, explanation.advice)
+
+
+def ended(name: str, report: WindowReport, episode: OpenEpisode) -> Words:
+    """Return the words of an episode that has ended, in whatever way."""
+    after = f"{_BACK.capitalize()}." if episode.recurring else _UNDONE
+    match report.decision.episode:
+        case episode.number:
+            why = "nothing further changed"
+            how = f"Up to record {report.last_record:,} there is no sign of a further change."
+        case None:
+            why = "the present state was accepted as normal"
+            how = f"It was closed before window {report.index:,}."
+        case other:
+            why = "another change has begun"
+            how = f"Window {report.index:,} begins episode {other}, which is told of its own."
+    return Words(f"Drift in {name} has ended: {why}.", (_began(episode), how, after))
+
+
+def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...]) -> Words:
+    """Return the words of columns or values that are new or absent."""
+    parts = []
+    for kind, words in _SCHEMA_PARTS:
+        columns = [event.column for event in news if event.kind is kind]
+        if columns:
+            one = len(columns) == 1
+            parts.append(
+                words.format(
+                    names=f"{'column' if one else 'columns'} {listed(columns, limit=3)}",
+                    is_are="is" if one else "are",
+                    has_have="has" if one else "have",
+                )
+            )
+    lead = (
+        f"Window {report.index:,} of {name} holds {counted(report.rows, 'record')}"
+        f" (numbers {report.first_record:,} to {report.last_record:,})."
+    )
+    sentences = (lead, *(event_sentence(event) for event in news))
+    advice = ("Find out whether that is meant to be so; if not, look at what sends the records.",)
+    return Words(f"Records of {name} look different: {joined(parts)}.", sentences, advice)
+
+
+def degraded(name: str, report: WindowReport) -> Words:
+    """Return the words of a monitor whose learning was stopped by a limit."""
+    late = report.overrun is Overrun.DEADLINE
+    limit = "its time was over" if late else "its number of tests was used up"
+    setting = "deadline_seconds" if late else "max_tests"
+    sentences = (
+        f"Learning which fields of {name} depend on each other from window {report.index:,}"
+        f" ({counted(report.rows, 'record')}) was stopped because {limit}.",
+        "The dependencies shown are those from before, and of a change it may not be told where.",
+    )
+    advice = (
+        f"If this goes on, raise {setting} of the learner, or watch fewer fields.",
+        "Look whether the machine is busy with something else." if late else "",
+    )
+    headline = f"Monitor {name} shows an older state: learning was stopped by a limit."
+    return Words(headline, sentences, tuple(filter(None, advice)))
+
+
+def failed(name: str, reason: str) -> Words:
+    """Return the words of a monitor that takes no more records."""
+    sentences = (
+        f"Its last records ended in an error, again and again: {shortened(reason, MAX_SUMMARY)}.",
+        "Nothing is watched there any more. Records that come for it are set aside and counted.",
+    )
+    advice = (
+        "The log has the whole error, and the quarantine the records; please report both.",
+        "A restart tries again from the last good state; 'driftbn run --reset' begins anew.",
+    )
+    return Words(f"Monitor {name} has failed and takes no more records.", sentences, advice)
+
+
+def recovered(name: str, report: WindowReport) -> Words:
+    """Return the words of a monitor whose learning comes to its end again."""
+    sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."
+    return Words(f"Monitor {name} works as it should again.", (sentence,))
+
+
+def _began(episode: OpenEpisode) -> str:
+    where = [f"window {episode.window:,}"]
+    if episode.record is not None:
+        where.append(f"record {episode.record:,}")
+    if episode.time is not None:
+        where.append(episode.time)
+    return (
+        f"Episode {episode.number} began in {', '.join(where)}. What was told last:"
+        f" {shortened(episode.summary, MAX_SUMMARY)}."
+    )

@@ -1,0 +1,200 @@
+"""Options that several commands share, and the settings they stand for."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, Statistic
+from driftbn.errors import ConfigError, KnowledgeError
+from driftbn_service.tables import TableFormat
+
+_DEFAULTS = LearnerConfig()
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How the user wants tables read.
+
+    Parameters
+    ----------
+    columns
+        Columns to use; none for all.
+    input_format
+        Format of the tables, or ``None`` to go by their extensions.
+    """
+
+    columns: tuple[str, ...] = ()
+    input_format: TableFormat | None = None
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> ReadingOptions:
+        """Check the parsed arguments.
+
+        Raises
+        ------
+        ConfigError
+            If a list of columns is not one.
+        """
+        kind = arguments.input_format
+        return cls(
+            tuple(name for text in arguments.columns for name in _names("columns", text)),
+            None if kind is None else TableFormat(kind),
+        )
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """How the user wants tables read and structures learned.
+
+    Parameters
+    ----------
+    config
+        Settings of the learner.
+    required, forbidden
+        Edges as written, ``SOURCE:TARGET``.
+    tiers
+        Groups of names from causes to effects.
+    columns
+        Columns to use; none for all.
+    input_format
+        Format of the tables, or ``None`` to go by their extensions.
+    """
+
+    config: LearnerConfig
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    tiers: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+    input_format: TableFormat | None = None
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> LearnOptions:
+        """Check the parsed arguments.
+
+        Raises
+        ------
+        ConfigError
+            If a value is not allowed.
+        """
+        reading = ReadingOptions.from_arguments(arguments)
+        return cls(
+            config=LearnerConfig(
+                algorithm=arguments.algorithm,
+                alpha=arguments.alpha,
+                statistic=arguments.statistic,
+                max_conditioning=arguments.max_conditioning,
+                collider_rule=arguments.collider_rule,
+                deadline_seconds=arguments.deadline,
+                max_tests=arguments.max_tests,
+            ),
+            required=tuple(arguments.required),
+            forbidden=tuple(arguments.forbidden),
+            tiers=tuple(_names("tier", text) for text in arguments.tier),
+            columns=reading.columns,
+            input_format=reading.input_format,
+        )
+
+    def knowledge(self, names: Sequence[str]) -> Knowledge:
+        """Return what is known of the edges of a table with these columns.
+
+        Raises
+        ------
+        KnowledgeError
+            If an edge has no colon, or its colons can be read in two ways.
+        """
+        return Knowledge(
+            required=[_edge("required", text, names) for text in self.required],
+            forbidden=[_edge("forbidden", text, names) for text in self.forbidden],
+            tiers=self.tiers,
+        )
+
+
+def add_learning_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that ``LearnOptions.from_arguments`` reads."""
+    group = parser.add_argument_group("learning")
+    group.add_argument("--algorithm", choices=_values(Algorithm), default=_DEFAULTS.algorithm.value)
+    group.add_argument(
+        "--alpha", type=float, default=_DEFAULTS.alpha, help="level of the tests (%(default)s)"
+    )
+    group.add_argument("--statistic", choices=_values(Statistic), default=_DEFAULTS.statistic.value)
+    group.add_argument(
+        "--collider-rule", choices=_values(ColliderRule), default=_DEFAULTS.collider_rule.value
+    )
+    group.add_argument(
+        "--max-conditioning",
+        type=int,
+        metavar="N",
+        default=_DEFAULTS.max_conditioning,
+        help="largest conditioning set (%(default)s)",
+    )
+    group.add_argument(
+        "--deadline", type=float, metavar="SECONDS", help="stop then with what is found"
+    )
+    group.add_argument("--max-tests", type=int, metavar="N", help="stop after so many tests")
+    _add_knowledge_options(parser)
+    add_reading_options(parser)
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options for reading tables, which ``ReadingOptions.from_arguments`` reads."""
+    table = parser.add_argument_group("reading tables")
+    table.add_argument(
+        "--columns",
+        action="append",
+        default=[],
+        metavar="A,B,…",
+        help="columns to use; quote names with commas as in CSV",
+    )
+    table.add_argument(
+        "--input-format", choices=_values(TableFormat), help="otherwise told by the extension"
+    )
+
+
+def _add_knowledge_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is known beforehand (repeat as needed)")
+    for option, text in (
+        ("--required", "an edge that is there"),
+        ("--forbidden", "a direction that is not possible"),
+    ):
+        group.add_argument(option, action="append", default=[], metavar="A:B", help=text)
+    group.add_argument(
+        "--tier",
+        action="append",
+        default=[],
+        metavar="A,B,…",
+        help="names of one group; no edge points from a later group to an earlier one",
+    )
+
+
+def _values(
+    kind: type[Algorithm] | type[Statistic] | type[ColliderRule] | type[TableFormat],
+) -> list[str]:
+    return [str(member.value) for member in kind]
+
+
+def _names(field: str, text: str) -> tuple[str, ...]:
+    """Split a list of names as CSV does."""
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        raise ConfigError(field, text, f"a list of names as in CSV ({error})") from error
+    names = tuple(name for row in rows for name in row)
+    if not names or not all(names):
+        raise ConfigError(field, text, "a list of names, none of them empty")
+    return names
+
+
+def _edge(field: str, text: str, names: Sequence[str]) -> tuple[str, str]:
+    """Split ``SOURCE:TARGET`` at the colon that leaves two columns; names may hold colons too."""
+    colons = [i for i, c in enumerate(text) if c == ":"]
+    splits = [(text[:i], text[i + 1 :]) for i in colons]
+    if not splits:
+        raise KnowledgeError(field, text, "two names with a colon between them")
+    known = [split for split in splits if split[0] in names and split[1] in names]
+    if len(known) > 1:
+        raise KnowledgeError(field, text, f"clear; it can mean any of {known}")
+    return known[0] if known else splits[0]

@@ -1,0 +1,220 @@
+"""Drifts as alerts of Prometheus Alertmanager, by its interface v2."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from time import time
+from typing import Any, Final
+
+from driftbn_service.events import Event, EventType
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.posting import Poster
+from driftbn_service.settings import AlertmanagerOutletSettings
+
+logger = logging.getLogger("driftbn.service.outlets.alertmanager")
+
+FIRING_SECONDS: Final = 300.0
+"""For how long an alert fires if nobody tells it again: not forever if the daemon has died."""
+REFRESH_SECONDS: Final = 60.0
+"""How often an alert is told again: several tries may fail before it would expire."""
+ONCE_SECONDS: Final = 3600.0
+"""For how long an alert fires that has no end of its own, such as that of a new column."""
+MAX_POSTED: Final = 100
+"""Alerts of one request."""
+
+_DRIFT: Final = frozenset({EventType.DRIFT_STARTED, EventType.DRIFT_UPDATED, EventType.DRIFT_ENDED})
+_MONITOR: Final = frozenset(
+    {EventType.MONITOR_DEGRADED, EventType.MONITOR_FAILED, EventType.MONITOR_RECOVERED}
+)
+_ENDS: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
+_RULES: Final = frozenset({"mechanism", "marginal"})
+
+Labels = dict[str, str]
+
+
+class AlertmanagerOutlet:
+    """Has an alert fire while an episode is open, and resolves it when the episode has ended.
+
+    Labels say only what an alert is about: ``alertname``, ``monitor``, ``key``, ``kind`` and
+    ``severity``, which is ``critical`` if the target itself is touched and ``warning`` otherwise.
+    All texts and numbers are annotations.
+
+    Parameters
+    ----------
+    settings
+        Address and name.
+    clock
+        Returns seconds since the epoch.
+    """
+
+    refresh_seconds = REFRESH_SECONDS
+
+    def __init__(
+        self, settings: AlertmanagerOutletSettings, *, clock: Callable[[], float] = time
+    ) -> None:
+        self.name = settings.name
+        self.refused: tuple[Event, ...] = ()
+        wanted = frozenset(EventType) if settings.types is None else frozenset(settings.types)
+        self.matters: tuple[frozenset[str], ...] = (wanted & _DRIFT, wanted & _MONITOR)
+        self._clock = clock
+        url = f"{settings.url.rstrip('/')}/api/v2/alerts"
+        headers = {"Content-Type": "application/json"}
+        self._poster = Poster(settings.name, url, headers, settings.timeout_seconds, clock)
+        self._firing: dict[tuple[str, ...], Labels] = {}
+
+    def open(self) -> None:
+        """Do nothing: a connection is made for the first alert."""
+
+    def send(self, events: Sequence[Event]) -> None:
+        """Fire or resolve the alert of each event.
+
+        Raises
+        ------
+        OutletError
+            If one has to wait.
+        """
+        self.refused = ()
+        for n_done, event in enumerate(events):
+            try:
+                taken = self._post(self._alerts(event))
+            except OutletError as error:
+                error.n_delivered = n_done
+                raise
+            if taken:
+                self._note(event)
+            else:
+                self.refused += (event,)
+
+    def refresh(self, events: Sequence[Event]) -> None:
+        """Have all alerts fire on whose episodes are open.
+
+        Raises
+        ------
+        OutletError
+            If Alertmanager cannot be reached.
+        """
+        open_ = [event for event in events if event.type not in _ENDS]
+        for start in range(0, len(open_), MAX_POSTED):
+            part = open_[start : start + MAX_POSTED]
+            if self._post([self._firing_alert(event, FIRING_SECONDS) for event in part]):
+                for event in part:
+                    self._note(event)
+
+    def close(self) -> None:
+        """Close the connection; alerts fire on for some minutes, so a restart does not show."""
+        self._poster.close()
+
+    def _alerts(self, event: Event) -> list[dict[str, Any]]:
+        """Return the alerts by which an event becomes known."""
+        if event.type == EventType.SCHEMA_CHANGED:
+            return [self._firing_alert(event, ONCE_SECONDS)]
+        labels, before = _labels(event), self._firing.get(_matter(event))
+        if event.type in _ENDS:
+            ending = [labels] if before in (None, labels) else [before, labels]
+            return [self._resolved(old, event) for old in ending if old is not None]
+        alerts = [self._firing_alert(event, FIRING_SECONDS)]
+        if before is not None and before != labels:  # to Alertmanager that is another alert
+            alerts.append(self._resolved(before, event))
+        return alerts
+
+    def _note(self, event: Event) -> None:
+        if event.type in _ENDS:
+            self._firing.pop(_matter(event), None)
+        elif event.type != EventType.SCHEMA_CHANGED:
+            self._firing[_matter(event)] = _labels(event)
+
+    def _firing_alert(self, event: Event, seconds: float) -> dict[str, Any]:
+        now = self._clock()
+        return {
+            "labels": _labels(event),
+            "annotations": _annotations(event),
+            "startsAt": _began(event, now),
+            "endsAt": _moment(now + seconds),
+        }
+
+    def _resolved(self, labels: Labels, event: Event) -> dict[str, Any]:
+        now = self._clock()
+        return {
+            "labels": labels,
+            "annotations": _annotations(event),
+            "startsAt": _began(event, now),
+            "endsAt": _moment(now),
+        }
+
+    def _post(self, alerts: list[dict[str, Any]]) -> bool:
+        """Post alerts and return whether they were taken; if not, they are refused for good."""
+        status = self._poster.post(json.dumps(alerts).encode(), {})
+        if status is not None:
+            logger.error(
+                "%s refuses alerts for good (answered %d)",
+                self._poster.place,
+                status,
+                extra={"outlet": self.name, "status": status, "n_alerts": len(alerts)},
+            )
+        return status is None
+
+
+def _matter(event: Event) -> tuple[str, ...]:
+    return (event.monitor, event.key, "drift" if event.type in _DRIFT else "monitor")
+
+
+def _labels(event: Event) -> Labels:
+    """Return what an alert is about: the same for all events of an episode that say the same."""
+    data = event.document["data"]
+    found = {"alertname": _alert_name(event), "monitor": event.monitor}
+    if event.key:
+        found["key"] = event.key
+    if event.type in _DRIFT:
+        found["kind"] = data.get("kind") or "unnamed"
+    found["severity"] = "critical" if data.get("target_touch") == "itself" else "warning"
+    return found
+
+
+def _alert_name(event: Event) -> str:
+    if event.type == EventType.SCHEMA_CHANGED:
+        return "DriftbnSchemaChange"
+    if event.type == EventType.MONITOR_FAILED:
+        return "DriftbnMonitorFailed"
+    if event.type in _MONITOR:
+        return "DriftbnRelearnOverrun"
+    is_rule = event.document["data"].get("kind") in _RULES
+    return "DriftbnMechanismDrift" if is_rule else "DriftbnStructuralDrift"
+
+
+def _annotations(event: Event) -> dict[str, str]:
+    data = event.document["data"]
+    found = {
+        "summary": data["headline"],
+        "description": "\n".join(data["sentences"]),
+        "advice": "\n".join(data["advice"]),
+        "records": f"{data['first_record']} to {data['last_record']}" if "rows" in data else "",
+        "window": str(data["window"]),
+        "event_id": event.id,
+    }
+    if event.type in _DRIFT:
+        edges = (
+            f"{edge['source']} {'→' if edge['directed'] else '—'} {edge['target']} {edge['change']}"
+            for edge in data["edges"]
+        )
+        found |= {
+            "episode": str(data["episode"]),
+            "edges": ", ".join(edges),
+            "p_value": f"{data['p_value']:.3g}" if data["p_value"] is not None else "",
+        }
+    return {name: text for name, text in found.items() if text}
+
+
+def _began(event: Event, now: float) -> str:
+    """Return since when an alert holds, by the time of the events, and never in the future."""
+    document = event.document
+    text = document["data"].get("since_time") or document.get("time")
+    if text is not None and datetime.fromisoformat(text).timestamp() < now:
+        return str(text)
+    return _moment(now)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,130 @@
+"""What every outlet of events offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol, runtime_checkable
+
+from driftbn.errors import DriftbnError
+from driftbn_service.events import Event
+
+
+class OutletError(DriftbnError):
+    """Events could not be delivered; they are kept and tried again.
+
+    Attributes
+    ----------
+    outlet, problem
+        Where to, and what went wrong.
+    retry_after
+        Seconds that the other side asked to wait, if it did.
+    n_delivered
+        How many of the first events were delivered before.
+    """
+
+    def __init__(
+        self,
+        outlet: str,
+        problem: str,
+        *,
+        retry_after: float | None = None,
+        n_delivered: int = 0,
+    ) -> None:
+        self.outlet = outlet
+        self.problem = problem
+        self.retry_after = retry_after
+        self.n_delivered = n_delivered
+        super().__init__(f"{outlet}: {problem}")
+
+
+class Outlet(Protocol):
+    """A place that events are sent to; all methods are called by one thread."""
+
+    name: str
+    """As in the settings; the store remembers by it what was delivered."""
+
+    refused: tuple[Event, ...]
+    """Events of the last ``send`` that count as delivered because they are refused for good."""
+
+    def open(self) -> None:
+        """Connect. Called until it succeeds once; later the outlet itself connects again.
+
+        Raises
+        ------
+        OutletError
+            If that is not possible now; it is tried again later.
+        """
+
+    def send(self, events: Sequence[Event]) -> None:
+        """Deliver events for good, in their order.
+
+        A crash may come between ``send`` and the note that it was done, so the same events may be
+        sent once more: an outlet that can tell leaves out those that it has delivered already.
+
+        Raises
+        ------
+        OutletError
+            If not all could be delivered; it says how many of the first were.
+        """
+
+    def close(self) -> None:
+        """Let go of everything; nothing is lost, as undelivered events are in the store."""
+
+
+@runtime_checkable
+class RefreshingOutlet(Outlet, Protocol):
+    """An outlet whose other side forgets, and has to be told again what still holds."""
+
+    refresh_seconds: float
+    """How often to tell it."""
+
+    matters: tuple[frozenset[str], ...]
+    """Types of events that belong together: the newest of them says what holds."""
+
+    def refresh(self, events: Sequence[Event]) -> None:
+        """Tell again what still holds.
+
+        Called every ``refresh_seconds``, first after a start, so the outlet need not remember.
+
+        Parameters
+        ----------
+        events
+            The newest delivered event of each monitor and matter.
+
+        Raises
+        ------
+        OutletError
+            If the other side cannot be reached; it is called again soon.
+        """
+
+
+class RecentEvents:
+    """Fingerprints of events that have been delivered, the newest of them.
+
+    Parameters
+    ----------
+    limit
+        How many are kept: far more than can be sent again after a crash.
+
+    Examples
+    --------
+    >>> recent = RecentEvents(limit=2)
+    >>> recent.add(["a", "b", "c"])
+    >>> [text in recent for text in "abc"]
+    [False, True, True]
+    """
+
+    LIMIT: Final = 10_000
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._known: dict[str, None] = {}
+
+    def add(self, fingerprints: Iterable[str]) -> None:
+        """Remember more, and forget the oldest if there are too many."""
+        self._known.update(dict.fromkeys(fingerprints))
+        for oldest in list(self._known)[: max(0, len(self._known) - self._limit)]:
+            del self._known[oldest]
+
+    def __contains__(self, fingerprint: object) -> bool:
+        return fingerprint in self._known

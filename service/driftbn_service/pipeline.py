@@ -1,0 +1,357 @@
+"""One stream at work: a thread that reads and decodes, and a thread that learns and commits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from typing import Any, Final
+
+from driftbn.errors import DriftbnError
+from driftbn_service.checkpoint import CheckpointDirectory, LockedError, lane_directory
+from driftbn_service.decoding import Decoder, Rejected, RejectReason
+from driftbn_service.lanes import Lane, Taken
+from driftbn_service.sources.base import Position, SourceError
+from driftbn_service.stream_parts import StreamParts, StreamState
+from driftbn_service.work_items import CloseLane, End, Pace, Work, cost_of, records_behind
+from driftbn_service.work_queue import WorkQueue
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+POLL_SECONDS: Final = 0.25
+"""How long a source may wait for records: a stop is noticed after it at the latest."""
+FIRST_RETRY_SECONDS: Final = 0.5
+LONGEST_RETRY_SECONDS: Final = 30.0
+
+
+class StreamPipeline:
+    """Reads a stream to its end or until it is stopped.
+
+    Parameters
+    ----------
+    parts
+        What it works with.
+    clock
+        Returns seconds.
+    """
+
+    def __init__(self, parts: StreamParts, *, clock: Callable[[], float] = monotonic) -> None:
+        self.parts = parts
+        self.name = parts.settings.name
+        self.error: str | None = None
+        self._clock = clock
+        self._state = StreamState.STARTING
+        self._lanes: dict[str, Lane] = {}
+        self._decoders: dict[str, Decoder] = {}
+        self._queue: WorkQueue[Work | CloseLane | End] = WorkQueue(parts.queue_bytes)
+        self._stopping = threading.Event()
+        self._releases: dict[str, Position] = {}
+        self._pace = Pace(clock)
+        self._busy_since: float | None = None
+        self._reader = threading.Thread(target=self._read, name=f"read {self.name}", daemon=True)
+        self._worker = threading.Thread(target=self._work, name=f"learn {self.name}", daemon=True)
+
+    @property
+    def state(self) -> StreamState:
+        """What the stream is doing; failed also if its one monitor is."""
+        is_lost = self.parts.settings.key is None and self.failed_keys
+        return StreamState.FAILED if is_lost else self._state
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the stream is not as it should be, in words; ``None`` if it is."""
+        return self.error or self.parts.committer.trouble or self._failures()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the source is connected and the lanes that it gave have their checkpoints.
+
+        Of a stream with a key, monitors that have failed do not count: the others are ready.
+        """
+        if self.state is StreamState.DRAINED:
+            return True
+        running = self.state is StreamState.RUNNING and self.parts.source.ready
+        return running and self.parts.committer.trouble is None
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes that this process has."""
+        return tuple(sorted(self._lanes))
+
+    @property
+    def failed_keys(self) -> dict[str, str]:
+        """Monitors that have failed, by key, each with the reason."""
+        return {
+            key: reason
+            for lane in list(self._lanes.values())
+            for key, reason in lane.failed.items()
+        }
+
+    @property
+    def alive(self) -> bool:
+        """Whether the threads run."""
+        return self._worker.is_alive() or self._reader.is_alive()
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the worker has been at the same piece of work; 0 if it waits for work."""
+        since = self._busy_since
+        return 0.0 if since is None else self._clock() - since
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._worker.start()  # first: whoever finds it not alive gives up
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Ask for an end: what was read is worked through, then a checkpoint is written."""
+        self._stopping.set()
+
+    def abandon(self) -> None:
+        """Ask for an end at once; the next start goes on from the last checkpoint."""
+        self._stopping.set()
+        self.parts.committer.abandoned.set()
+        self._queue.clear()
+
+    def join(self, timeout: float | None) -> bool:
+        """Wait for the end; ``False`` if it did not come within ``timeout`` seconds."""
+        deadline = None if timeout is None else self._clock() + timeout
+        for thread in (self._reader, self._worker):
+            if thread.ident is not None:
+                left = None if deadline is None else max(0.0, deadline - self._clock())
+                thread.join(left)
+        return not self.alive
+
+    # --- The reading thread ---
+
+    def opened(self, lane: str) -> Position | None:
+        """Take over a lane: load its checkpoint and publish what that had to publish."""
+        path = lane_directory(self.parts.state_dir, self.name, lane)
+        directory = CheckpointDirectory(path, keep=self.parts.keep)
+        meta = self._open_directory(directory)
+        try:
+            taken = Lane(self.parts.settings, lane, directory, meta, origin=self.parts.origin)
+            self.parts.committer.publish(taken.leftover())
+        except BaseException:
+            directory.close()
+            raise
+        settings = self.parts.settings
+        self._decoders[lane] = Decoder(
+            getattr(settings.source, "format", None),
+            max_record_bytes=settings.max_record_bytes,
+            max_fields=settings.max_fields,
+            state=taken.decoder_state,
+            time_column=settings.time_column,
+            key=settings.key,
+        )
+        self._lanes = {**self._lanes, lane: taken}
+        logger.info(
+            "lane is open" if meta is None else "lane goes on from its checkpoint",
+            extra={"monitor": self.name, "lane": lane or "main", "n_monitors": len(taken.monitors)},
+        )
+        return taken.position
+
+    def closed(self, lane: str) -> None:
+        """Have the other thread work through a lane and let go of it."""
+        done = threading.Event()
+        self._put(CloseLane(lane, done), 0)
+        while not done.wait(POLL_SECONDS) and self._worker.is_alive():
+            pass
+        self._decoders.pop(lane, None)
+        self._releases.pop(lane, None)
+
+    def _open_directory(self, directory: CheckpointDirectory) -> Mapping[str, Any] | None:
+        """Open a lane's directory; where another process may hold it for good reason, wait."""
+        told = False
+        while True:
+            try:
+                loaded = directory.open()
+            except LockedError as error:
+                if self.parts.settings.source.kind != "kafka" or self._stopping.is_set():
+                    raise
+                if not told:
+                    logger.warning("waiting for a lane: %s", error, extra={"monitor": self.name})
+                    self._become(StreamState.WAITING)
+                told = True
+                self._stopping.wait(FIRST_RETRY_SECONDS)
+            else:
+                return None if loaded is None else loaded.meta
+
+    def _read(self) -> None:
+        source = self.parts.source
+        try:
+            if self._retry(lambda: source.open(self)):
+                self._become(StreamState.RUNNING)
+                while not self._stopping.is_set() and not source.drained:
+                    self._release()
+                    self._retry(self._read_once)
+        except DriftbnError as error:
+            self._fail(str(error))
+        except Exception as error:
+            logger.exception("reading has failed", extra={"monitor": self.name})
+            self._fail(f"{type(error).__name__}: {error}")
+        finally:
+            self._put(End(), 0)
+            self._worker.join()
+            self._release()
+            source.close()
+
+    def _retry(self, action: Callable[[], None]) -> bool:
+        """Do something with the source until it works; ``False`` if told to stop before."""
+        wait = FIRST_RETRY_SECONDS
+        while not self._stopping.is_set():
+            try:
+                action()
+            except SourceError as error:
+                if error.fatal:
+                    raise
+                if self._state is not StreamState.WAITING:
+                    logger.warning("%s; trying again", error, extra={"monitor": self.name})
+                self.error = str(error)
+                self._become(StreamState.WAITING)
+                self._stopping.wait(wait)
+                wait = min(2 * wait, LONGEST_RETRY_SECONDS)
+            else:
+                if self._state is StreamState.WAITING:
+                    logger.info("the source is back", extra={"monitor": self.name})
+                    self.error = None
+                    self._become(StreamState.RUNNING)
+                return True
+        return False
+
+    def _read_once(self) -> None:
+        chunk = self.parts.source.poll(POLL_SECONDS)
+        if chunk is None:
+            return
+        decoder = self._decoders[chunk.lane]
+        decoded = decoder.decode(chunk)
+        n_behind = records_behind(chunk, decoded)
+        work = Work(chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind)
+        self._put(work, cost_of(chunk, decoded))
+
+    def _put(self, item: Work | CloseLane | End, cost: int) -> None:
+        while not self._queue.put(item, cost, POLL_SECONDS):
+            if not self._worker.is_alive() or self.parts.committer.abandoned.is_set():
+                return
+
+    def _release(self) -> None:
+        while self._releases:
+            lane, position = self._releases.popitem()
+            self.parts.source.release(lane, position)
+
+    # --- The working thread ---
+
+    def _work(self) -> None:
+        try:
+            while not self.parts.committer.abandoned.is_set():
+                self._busy_since = None
+                item = self._queue.get(self._patience())
+                self._busy_since = self._clock()
+                if isinstance(item, End):
+                    self._finish()
+                    return
+                if isinstance(item, Work):
+                    self._take(item)
+                elif isinstance(item, CloseLane):
+                    self._close(item)
+                self._commit_due()
+        except Exception as error:
+            logger.exception("the stream has failed", extra={"monitor": self.name})
+            self._fail(f"{type(error).__name__}: {error}")
+            self._stopping.set()
+        finally:
+            self._busy_since = None
+            for lane in self._lanes.values():
+                lane.close()
+
+    def _take(self, work: Work) -> None:
+        """Give records to their monitors; long work is committed by time where that is possible."""
+        lane = self._lanes[work.lane]
+        self._reject(work.decoded.rejected)
+        lane.begin(work.start)
+        for rows in self._pace.parts(work.decoded.batches):
+            self._note(lane.take(rows))
+            if work.start is not None:
+                self._commit_due()
+            if self.parts.committer.abandoned.is_set():
+                return
+            self._busy_since = self._clock()
+        lane.advance(work.position, work.decoder_state)
+        if work.n_behind is not None:
+            self.parts.observer.behind(self.name, work.lane, work.n_behind)
+        schema = lane.schema()
+        if schema is not None and work.lane in self._decoders:
+            self._decoders[work.lane].use_schema(schema)
+
+    def _note(self, taken: Taken) -> None:
+        if taken.n_rows:
+            self.parts.observer.records(self.name, "taken", taken.n_rows)
+        if taken.rejected:
+            self._reject(taken.rejected)
+            self._become(self._state)  # which may be shown as failed now
+
+    def _reject(self, rejected: Iterable[Rejected]) -> None:
+        """Keep records that are not taken for people to look at, and count them."""
+        observer = self.parts.observer
+        for item in rejected:
+            failed = item.reason is RejectReason.MONITOR_FAILED
+            self.parts.quarantine.add(item)
+            observer.rejected(self.name, item.reason.value, item.n_records)
+            observer.records(self.name, "failed" if failed else "rejected", item.n_records)
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for work before a checkpoint is due."""
+        due = (self.parts.committer.due_in(lane) for lane in self._lanes.values())
+        return min((seconds for seconds in due if seconds is not None), default=POLL_SECONDS)
+
+    def _commit_due(self) -> None:
+        for lane in list(self._lanes.values()):
+            if self.parts.committer.due_in(lane) == 0.0:
+                self._commit(lane)
+
+    def _commit(self, lane: Lane) -> None:
+        self.parts.quarantine.flush()
+        if not self.parts.committer.commit(lane):
+            return
+        if lane.released is not None:
+            self._releases[lane.name] = lane.released
+        observer, monitors = self.parts.observer, lane.monitors
+        observer.buffered(self.name, monitors.n_pending)
+        observer.monitors(self.name, len(monitors), monitors.n_resident, len(self.failed_keys))
+
+    def _close(self, item: CloseLane) -> None:
+        lane = self._lanes[item.lane]
+        self._commit(lane)
+        lane.close()
+        self._lanes = {name: other for name, other in self._lanes.items() if name != item.lane}
+        self.parts.observer.behind(self.name, item.lane, 0)
+        item.done.set()
+        logger.info("lane is let go", extra={"monitor": self.name, "lane": item.lane or "main"})
+
+    def _finish(self) -> None:
+        for lane in self._lanes.values():
+            if self.parts.committer.due_in(lane) is not None:
+                self._commit(lane)
+        if self._state is StreamState.FAILED:
+            return
+        drained = self.parts.source.drained and not self._stopping.is_set()
+        self._become(StreamState.DRAINED if drained else StreamState.STOPPED)
+
+    def _become(self, state: StreamState) -> None:
+        self._state = state
+        self.parts.observer.state(self.name, self.state.value)
+
+    def _failures(self) -> str | None:
+        failed = self.failed_keys
+        if not failed:
+            return None
+        key, reason = min(failed.items())
+        named = f"key {key!r}" if key else "the monitor"
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return f"{named}{more} failed: {reason}"
+
+    def _fail(self, reason: str) -> None:
+        self.error = reason
+        logger.error("stream has failed: %s", reason, extra={"monitor": self.name})
+        self._become(StreamState.FAILED)

@@ -1,0 +1,184 @@
+"""A monitor run over files: its settings from the command line, and its reports one by one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from driftbn.config import check_integer
+from driftbn.errors import DataError, UnknownVariableError
+from driftbn.monitor import DriftMonitor
+from driftbn.monitor_config import ErrorPolicy, MonitorConfig
+from driftbn.report import WindowReport
+from driftbn.schema import Schema
+from driftbn.window_config import DEFAULT_SIZE, WindowConfig
+from driftbn_service.batches import DEFAULT_ROWS, Batch, read_batches
+from driftbn_service.errors import UsageError, blamed_on
+from driftbn_service.options import ReadingOptions, add_reading_options
+from driftbn_service.progress import Progress
+from driftbn_service.tables import STDIN
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Which files to run a monitor over, and how.
+
+    Parameters
+    ----------
+    paths
+        The files, in the order of the stream; ``-`` is standard input.
+    config
+        Settings of the monitor.
+    reading
+        How to read the files.
+    batch_rows
+        Rows read at a time at most.
+    quiet
+        Whether not to show a bar.
+    """
+
+    paths: tuple[str, ...]
+    config: MonitorConfig
+    reading: ReadingOptions
+    batch_rows: int = DEFAULT_ROWS
+    quiet: bool = False
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace, base: MonitorConfig) -> Replay:
+        """Check the parsed arguments.
+
+        Parameters
+        ----------
+        arguments
+            As ``add_replay_options`` declares them.
+        base
+            Settings of the monitor that these arguments do not give.
+
+        Raises
+        ------
+        ConfigError
+            If a value is not allowed.
+        UsageError
+            If standard input is to be read twice.
+        """
+        if arguments.files.count(STDIN) > 1:
+            raise UsageError("standard input can be read only once")
+        check_integer("batch", arguments.batch, 1)
+        return cls(
+            tuple(arguments.files),
+            _config(arguments, base),
+            ReadingOptions.from_arguments(arguments),
+            arguments.batch,
+            arguments.quiet,
+        )
+
+    def reports(self, monitor: DriftMonitor, progress: Progress) -> Iterator[WindowReport]:
+        """Yield the reports in order, each as soon as its window is complete.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read or holds a record that cannot.
+        """
+        for number, path in enumerate(self.paths):
+            for batch in read_batches(
+                path, self.reading.input_format, self._columns, self.batch_rows
+            ):
+                reports = _taken(monitor, batch)
+                done = None if batch.share is None else number + batch.share
+                progress.show(done, batch.name)
+                yield from reports
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        time_column = self.config.time_column
+        if not self.reading.columns or time_column is None:
+            return self.reading.columns
+        return tuple(dict.fromkeys((*self.reading.columns, time_column)))
+
+
+def add_replay_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every command that runs a monitor over files."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="CSV, NDJSON, JSON, Parquet or Arrow, also compressed; - for standard input; several"
+        " are one stream in this order",
+    )
+    windows = parser.add_argument_group("windows")
+    windows.add_argument(
+        "--window",
+        type=int,
+        metavar="N",
+        help=f"records of a window ({DEFAULT_SIZE}; with --seconds no limit of its own)",
+    )
+    windows.add_argument("--time-column", metavar="COLUMN", help="event times; no variable")
+    windows.add_argument("--seconds", type=float, help="a window ends every so many of event time")
+    decision = parser.add_argument_group("decision")
+    decision.add_argument(
+        "--alpha", type=float, help="share of windows that may be called drift for nothing (0.01)"
+    )
+    decision.add_argument(
+        "--windows-between-false-alarms", type=float, metavar="W", help="the same as a distance"
+    )
+    add_reading_options(parser)
+    reading = parser.add_argument_group("reading in pieces")
+    reading.add_argument(
+        "--batch",
+        type=int,
+        metavar="ROWS",
+        default=DEFAULT_ROWS,
+        help="rows taken in at a time, at most (%(default)s); the result is the same for all",
+    )
+    reading.add_argument(
+        "--on-error",
+        choices=[policy.value for policy in ErrorPolicy],
+        default=ErrorPolicy.REJECT_BATCH.value,
+        help="reject_batch: stop at a record that cannot be read; reject_rows: leave it out",
+    )
+
+
+def check_target(schema: Schema | None, target: str | None) -> None:
+    """Check that the target is a variable, once there is a schema.
+
+    Raises
+    ------
+    DataError
+        If it was left out.
+    UnknownVariableError
+        If there is no such column.
+    """
+    if schema is None or target is None or target in schema:
+        return
+    for column in schema.excluded:
+        if column.name == target:
+            reason = f"{column.reason.value}: {column.detail}"
+            raise DataError(f"the target was left out ({reason})", column=target)
+    raise UnknownVariableError(target, schema.names)
+
+
+def _config(arguments: argparse.Namespace, base: MonitorConfig) -> MonitorConfig:
+    return replace(
+        base,
+        window=WindowConfig(size=arguments.window, seconds=arguments.seconds),
+        alpha=arguments.alpha,
+        windows_between_false_alarms=arguments.windows_between_false_alarms,
+        time_column=arguments.time_column,
+        on_error=ErrorPolicy(arguments.on_error),
+    )
+
+
+def _taken(monitor: DriftMonitor, batch: Batch) -> tuple[WindowReport, ...]:
+    """Update the monitor; rows in errors count from the start of the input."""
+    with blamed_on(batch.name):
+        try:
+            reports = monitor.update(batch.data)
+        except DataError as error:
+            row = None if error.row is None else batch.first_row + error.row
+            raise DataError(
+                error.problem, column=error.column, row=row, value=error.value
+            ) from error
+        check_target(monitor.schema, monitor.config.target)
+        return reports

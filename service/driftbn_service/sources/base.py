@@ -1,0 +1,132 @@
+"""What every source of records gives: pieces of the stream, each with the place after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from driftbn.errors import DriftbnError
+from driftbn_service.tables import TableFormat
+
+Position: TypeAlias = Mapping[str, Any]
+"""Where a lane goes on, as plain JSON values; only the source that made it reads it."""
+
+
+class SourceError(DriftbnError):
+    """A source cannot be read.
+
+    Attributes
+    ----------
+    source, problem
+        What was to be read, and what is wrong with it or what to do.
+    fatal
+        Whether trying again is of no use.
+    """
+
+    def __init__(self, source: str, problem: str, *, fatal: bool = False) -> None:
+        self.source = source
+        self.problem = problem
+        self.fatal = fatal
+        super().__init__(f"{source}: {problem}")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Whole records of one lane that follow each other.
+
+    Parameters
+    ----------
+    lane
+        The part of the stream with an order of its own; "" where there is only one.
+    data
+        Bytes in ``kind``, or columns. CSV carries its header in every chunk.
+    kind
+        The format of the bytes; ``None`` for columns.
+    position
+        Where to go on after this chunk.
+    place
+        Says where a record stands, for people, from its number in the chunk and the byte it
+        starts at; for CSV bytes are counted without the header.
+    n_behind
+        About how many records wait behind this chunk; ``None`` if that is not known.
+    behind_in_bytes
+        Whether these are bytes, because the source does not know records.
+    start
+        Where this chunk begins, if reading from there gives the same records in the same order,
+        perhaps cut otherwise; ``None`` if that is not certain. With it a checkpoint can be made
+        amid the chunk.
+    checked
+        Whether columns are known to be sound, and need not be looked at cell by cell.
+    """
+
+    lane: str
+    data: bytes | pa.Table = field(repr=False)
+    kind: TableFormat | None
+    position: Position
+    place: Callable[[int, int], str] = field(repr=False, compare=False)
+    n_behind: int | None = None
+    behind_in_bytes: bool = False
+    start: Position | None = None
+    checked: bool = False
+
+
+class LaneListener(Protocol):
+    """What a source tells when it gets or loses a lane.
+
+    Both are called by the thread that calls ``poll``, and may block.
+    """
+
+    def opened(self, lane: str) -> Position | None:
+        """Take over a lane and return where to go on; ``None`` for one never read before."""
+
+    def closed(self, lane: str) -> None:
+        """Work through what was read of a lane, write its checkpoint and let go of it.
+
+        On return the lane belongs to nobody, and chunks of it must not be given any more.
+        """
+
+
+class RecordSource(Protocol):
+    """A source of records; all but ``stop`` are called by one thread."""
+
+    name: str
+    """The source in words, for messages: ``file orders.ndjson``, ``topic orders``."""
+
+    def open(self, listener: LaneListener) -> None:
+        """Connect. The listener is told of every lane before its first chunk, here or in ``poll``.
+
+        Raises
+        ------
+        SourceError
+            If it cannot be read.
+        """
+
+    def poll(self, timeout: float) -> Chunk | None:
+        """Return the next chunk, or ``None`` if none came within ``timeout`` seconds.
+
+        Raises
+        ------
+        SourceError
+            If reading fails. Unless it is fatal, ``poll`` may be called again and reconnects.
+        """
+
+    @property
+    def drained(self) -> bool:
+        """Whether all is read and nothing will ever come."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the source is connected. May be read by any thread."""
+
+    def release(self, lane: str, position: Position) -> None:
+        """Forget what is before ``position``: a checkpoint that nobody goes behind is there.
+
+        Brokers are told here. Must not fail for good if it fails once: called again later with a
+        later position, it catches up. Called by the polling thread.
+        """
+
+    def close(self) -> None:
+        """Let go of everything; lanes that are open are not told."""

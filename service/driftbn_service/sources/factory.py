@@ -1,0 +1,35 @@
+"""Sources by their settings; each kind is imported only where it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftbn_service.optional_parts import part_of_kind
+from driftbn_service.settings import Settings, StreamSettings
+from driftbn_service.sources.base import RecordSource
+
+if TYPE_CHECKING:
+    from driftbn_service.journal import Journal
+
+
+def make_source(stream: StreamSettings, journal: Journal | None) -> RecordSource:
+    """Return the source of a stream.
+
+    Parameters
+    ----------
+    stream
+        Its settings.
+    journal
+        For a stream that is fed over HTTP, where its records wait.
+    """
+    make = part_of_kind(__package__, stream.source.kind, "make")
+    source: RecordSource = make(stream, journal)
+    return source
+
+
+def journal_path(settings: Settings, stream: StreamSettings) -> Path | None:
+    """Return where the records wait that a stream gets over HTTP; ``None`` for other sources."""
+    if stream.source.kind != "http":
+        return None
+    return settings.service.state_dir / "journals" / f"{stream.name}.sqlite"

@@ -1,0 +1,157 @@
+"""Records that were sent over HTTP, from the journal in which they wait."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from driftbn_service.journal import Body, Journal, JournalError
+from driftbn_service.settings.sources import HttpSourceSettings
+from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
+from driftbn_service.tables import TableFormat
+
+if TYPE_CHECKING:
+    from driftbn_service.settings import StreamSettings
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+CHUNK_BYTES: Final = 8 << 20
+"""Bytes of bodies that are joined: many small ones are as fast as a large one."""
+
+
+def make(stream: StreamSettings, journal: Journal | None) -> HttpSource:
+    """Return the source of a stream that is fed over HTTP."""
+    assert isinstance(stream.source, HttpSourceSettings)  # the factory chose by its kind
+    assert journal is not None  # such a stream has one
+    return HttpSource(stream.source, journal)
+
+
+class HttpSource:
+    """Gives what a journal has accepted, in that order; it is never drained.
+
+    Parameters
+    ----------
+    settings
+        Of the source.
+    journal
+        Where accepted records wait. It is not closed: those who append to it may need it longer.
+    """
+
+    name = "HTTP ingest"
+    drained: Final = False  # somebody may always send more
+
+    def __init__(self, settings: HttpSourceSettings, journal: Journal) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._sequence = 0
+        self._waiting: list[Body] = []
+        self._is_open = False
+        self._ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the journal is being read."""
+        return self._ready
+
+    def open(self, listener: LaneListener) -> None:
+        """Go on after the last body that a checkpoint has.
+
+        Raises
+        ------
+        SourceError
+            If the journal cannot be used.
+        """
+        if not self._is_open:  # tried again, the lane is ours already
+            self._sequence = int((listener.opened("") or {}).get("sequence", 0))
+            self._is_open = True
+        if self._sequence > self._journal.last_sequence:
+            logger.warning(
+                "the journal does not have what the checkpoint has read: it is new, and its"
+                " numbers go on after that",
+                extra={"last_sequence": self._journal.last_sequence, "read": self._sequence},
+            )
+            try:
+                self._journal.reserve(self._sequence)
+            except JournalError as error:
+                raise SourceError(self.name, str(error)) from error
+        self._ready = True
+
+    def poll(self, timeout: float) -> Chunk | None:
+        """Return the next bodies with the same columns as one table; wakes as soon as one comes.
+
+        Raises
+        ------
+        SourceError
+            If the journal cannot be read.
+        """
+        if not self._waiting:
+            if not self._journal.wait(self._sequence, timeout):
+                return None
+            try:
+                self._waiting = list(self._journal.read(self._sequence, CHUNK_BYTES))
+            except JournalError as error:
+                raise SourceError(self.name, str(error)) from error
+        if not self._waiting:
+            return None
+        if self._waiting[0].table is None:
+            return self._damaged(self._waiting.pop(0))
+        schema = self._waiting[0].table.schema
+        alike = list(
+            takewhile(
+                lambda body: (
+                    body.table is not None and body.table.schema.equals(schema, check_metadata=True)
+                ),
+                self._waiting,
+            )
+        )
+        del self._waiting[: len(alike)]
+        return self._chunk(alike)
+
+    def release(self, lane: str, position: Position) -> None:
+        """Have the journal forget what is in a checkpoint."""
+        try:
+            self._journal.release(int(position["sequence"]))
+        except JournalError as error:
+            logger.warning("what is done stays in the journal for now: %s", error)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._ready = False
+
+    def _damaged(self, body: Body) -> Chunk:
+        """Return a body as bytes of which no table can be read: it is set aside as a whole."""
+        self._sequence = body.sequence
+        logger.error("body %d is damaged in the journal and set aside", body.sequence)
+        place = f"body {body.sequence}, which is damaged in the journal"
+        position = {"sequence": body.sequence}
+        return Chunk("", body.damaged, TableFormat.ARROW, position, lambda *_: place)
+
+    def _chunk(self, bodies: Sequence[Body]) -> Chunk:
+        start, self._sequence = self._sequence, bodies[-1].sequence
+        table = pa.concat_tables([body.table for body in bodies])
+        return Chunk(
+            "",
+            table,
+            None,
+            {"sequence": self._sequence},
+            _place(bodies),
+            bodies[-1].n_behind,
+            start={"sequence": start},
+            checked=True,
+        )
+
+
+def _place(bodies: Sequence[Body]) -> Callable[[int, int], str]:
+    sequences = [body.sequence for body in bodies]
+    firsts = [0, *accumulate(body.n_records for body in bodies)][:-1]
+
+    def place(record: int, _: int) -> str:
+        i = bisect_right(firsts, record) - 1
+        return f"body {sequences[i]}, record {record - firsts[i] + 1}"
+
+    return place

@@ -1,0 +1,318 @@
+"""Records from a topic of Kafka."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from driftbn_service.settings import KafkaSourceSettings, Partitions
+from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
+from driftbn_service.sources.kafka_client import client_options, is_incremental
+from driftbn_service.sources.kafka_commits import GroupOffsets
+from driftbn_service.sources.kafka_lane import LaneMessages
+from driftbn_service.sources.kafka_lanes import Lanes, offsets_of
+from driftbn_service.sources.kafka_sight import Sight
+from driftbn_service.sources.kafka_topic import Topic, reason_of
+
+if TYPE_CHECKING:
+    from driftbn_service.journal import Journal
+    from driftbn_service.settings import StreamSettings
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+BATCH_MESSAGES: Final = 4096
+CHECK_SECONDS: Final = 60.0
+"""How often to look for new partitions."""
+RETRY_SECONDS: Final = 1.0
+"""How often to ask for the topic while there is none or no broker answers."""
+ASSIGN_SECONDS: Final = 20.0
+"""How long brokers may take to say where a partition begins before the group is joined anew."""
+CLOSE_SECONDS: Final = 2.0
+"""How long the last commit may take."""
+
+
+def make(stream: StreamSettings, journal: Journal | None = None) -> KafkaSource:
+    """Return the source of a stream that is a topic."""
+    assert isinstance(stream.source, KafkaSourceSettings)  # the factory chose by its kind
+    return KafkaSource(stream.source)
+
+
+class KafkaSource:
+    """Records from a topic.
+
+    Merged, all partitions are one lane, in the order in which messages arrive: within a partition
+    that is their order, between partitions it may differ when they are read again. Each by itself,
+    the partitions are shared out among the group, and a lane is the number of a partition.
+
+    The place to go on at is the listener's, never the group's. Offsets are still committed to the
+    group when they are released, for tools that watch the lag, and for a member that has no
+    checkpoint of a partition.
+
+    Parameters
+    ----------
+    settings
+        Which topic, and how.
+    clock
+        Seconds that only go forward.
+    """
+
+    drained: Final = False  # more may come
+
+    def __init__(
+        self, settings: KafkaSourceSettings, *, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self.name = f"topic {settings.topic}"
+        self.settings = settings
+        self._options = client_options(settings)
+        self._merged = settings.partitions is not Partitions.EACH
+        self._incremental = is_incremental(settings) and not self._merged
+        self._clock = clock
+        self._pause = threading.Event()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._consumer: Consumer | None = None
+        self._lanes: Lanes | None = None
+        self._chunks: deque[Chunk] = deque()
+        self._gaps: set[int] = set()
+        self._group = GroupOffsets(self.settings.topic, self.settings.group)
+        self._sight = Sight(self.settings)
+        self._broken = False
+        self._looked_at = -CHECK_SECONDS
+
+    @property
+    def ready(self) -> bool:
+        """Whether brokers answer and the topic is there."""
+        return self._sight.ready
+
+    def open(self, listener: LaneListener) -> None:
+        """Set up the client; it connects by itself, as often as it takes.
+
+        Raises
+        ------
+        SourceError
+            If the client refuses its options, or the checkpoint is of another topic.
+        """
+        self._lanes = Lanes(self.settings, listener)
+        self._connect(self._lanes)
+
+    def poll(self, timeout: float) -> Chunk | None:
+        """Return the next messages of a lane, or ``None`` if none came in time.
+
+        While no broker answers none come; the client tries on by itself.
+
+        Raises
+        ------
+        SourceError
+            If there is no such topic; if the login is refused or rights are missing, fatal.
+        """
+        consumer, lanes = self._opened()
+        if self._broken:
+            consumer = self._join_anew(consumer, lanes)
+        if not self._chunks:
+            if self._clock() >= self._looked_at + (CHECK_SECONDS if self.ready else RETRY_SECONDS):
+                self._look(consumer, lanes)
+            self._take(self._fetch(consumer, timeout), lanes)
+            self._mend_gaps(consumer, lanes)
+        if self._chunks:
+            self._sight.problem = None
+            return self._chunks.popleft()
+        self._sight.check()
+        return None
+
+    def release(self, lane: str, position: Position) -> None:
+        """Commit offsets to the group without waiting; what fails is tried with the next."""
+        if self._consumer is not None and self._lanes is not None and lane in self._lanes:
+            self._group.release(offsets_of(position), self._consumer)
+
+    def close(self) -> None:
+        """Leave the group; waits shortly for the last commit."""
+        consumer, self._lanes = self._consumer, None
+        if consumer is None:
+            return
+        deadline = self._clock() + CLOSE_SECONDS
+        while self.ready and self._group.pending and self._clock() < deadline:
+            consumer.poll(0.05)
+        self._leave(consumer)
+        self._reset()
+
+    # --- Connecting ---
+
+    def _connect(self, lanes: Lanes) -> Consumer:
+        options = {
+            **self._options,
+            "error_cb": self._sight.on_error,
+            "on_commit": self._group.on_commit,
+        }
+        try:
+            consumer = Consumer(options, logger=logger)
+        except KafkaException as error:
+            problem = f"{reason_of(error)}; mend 'options' of the source"
+            raise SourceError(self.name, problem, fatal=True) from error
+        self._consumer, self._topic = consumer, Topic(self.settings, consumer)
+        if self._merged:
+            lanes.open("")
+        else:
+            consumer.subscribe(
+                [self.settings.topic],
+                on_assign=self._assigned,
+                on_revoke=self._revoked,
+                on_lost=self._revoked,
+            )
+        return consumer
+
+    def _join_anew(self, consumer: Consumer, lanes: Lanes) -> Consumer:
+        """Start over after a rebalance that failed half-way."""
+        self._chunks.clear()
+        lanes.close_all()
+        self._lanes = None
+        self._leave(consumer)
+        self._group = GroupOffsets(self.settings.topic, self.settings.group)
+        self._lanes, self._broken = lanes, False
+        return self._connect(lanes)
+
+    def _leave(self, consumer: Consumer) -> None:
+        try:
+            consumer.close()
+        except KafkaException as error:
+            logger.warning("%s: the group was not left in order: %s", self.name, reason_of(error))
+
+    def _look(self, consumer: Consumer, lanes: Lanes) -> None:
+        """Ask for the topic, and take in new partitions."""
+        try:
+            partitions = self._topic.partitions()
+            if self._merged and self._knows_more(lanes[""].offsets, partitions):
+                consumer.assign(lanes.places())
+        except KafkaException as error:
+            self._sight.lost(reason_of(error))
+        except SourceError as error:
+            if error.fatal:
+                raise
+            self._sight.missing(error.problem)
+        else:
+            self._sight.found()
+        self._looked_at = self._clock()
+
+    def _knows_more(self, offsets: dict[int, int], partitions: Sequence[int]) -> bool:
+        """Add partitions that are new; say whether all must be assigned again."""
+        new = [partition for partition in partitions if partition not in offsets]
+        if new and offsets:
+            logger.info("%s: new partitions %s", self.name, ", ".join(map(str, new)))
+            # All in them came after the others were first read.
+            offsets.update([(partition, self._topic.bounds(partition)[0]) for partition in new])
+        elif new:
+            offsets.update(self._topic.first_offsets(new))
+        return bool(new) or not self.ready
+
+    # --- Reading ---
+
+    def _fetch(self, consumer: Consumer, timeout: float) -> list[Message]:
+        """Wait for one message, and take with it all that are here already."""
+        first = consumer.poll(timeout)
+        return [] if first is None else [first, *consumer.consume(BATCH_MESSAGES - 1, 0.0)]
+
+    def _take(self, messages: Sequence[Message], lanes: Lanes) -> None:
+        for lane in lanes.take(message for message in messages if message.error() is None):
+            self._cut(lane)
+        for lane in lanes:
+            self._cut(lane)
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._failed(message, error)
+
+    def _cut(self, lane: LaneMessages) -> None:
+        chunk = lane.cut(self._topic.n_behind)
+        if chunk is not None:
+            self._chunks.append(chunk)
+
+    def _failed(self, message: Message, error: KafkaError) -> None:
+        self._topic.check(error)
+        partition = message.partition()
+        if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
+            self._gaps.add(partition)
+        elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            self._sight.ready = False
+        else:
+            logger.warning("%s: %s", self.name, error.str())
+
+    def _mend_gaps(self, consumer: Consumer, lanes: Lanes) -> None:
+        """Go on behind offsets that are gone; while no broker answers they wait."""
+        try:
+            for partition in sorted(self._gaps):
+                lane = lanes.owner(partition)
+                if lane is not None:
+                    expected = lane.offsets[partition]
+                    lane.offsets[partition] = self._topic.after_gap(partition, expected)
+                    self._assign_again(consumer, lanes, partition)
+                self._gaps.discard(partition)
+        except KafkaException as error:
+            self._sight.lost(reason_of(error))
+
+    def _assign_again(self, consumer: Consumer, lanes: Lanes, partition: int) -> None:
+        if self._incremental:
+            places = lanes.places([partition])
+            consumer.incremental_unassign(places)
+            consumer.incremental_assign(places)
+        else:
+            consumer.assign(lanes.places())
+
+    # --- Rebalances of the group; the client calls this, inside of its poll ---
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        lanes = self._lanes
+        if lanes is None:
+            return
+        with self._breaking():
+            for place in places:
+                lane = lanes.open(str(place.partition))
+                if not lane.offsets:
+                    lane.offsets.update(self._first_offsets(place.partition))
+            ours = lanes.places(place.partition for place in places)
+            (consumer.incremental_assign if self._incremental else consumer.assign)(ours)
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        lanes = self._lanes
+        if lanes is None:
+            return
+        with self._breaking():
+            for place in places:
+                name = str(place.partition)
+                self._chunks = deque(chunk for chunk in self._chunks if chunk.lane != name)
+                lanes.close(name)
+                self._group.forget(place.partition)
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Have the group joined anew if what is inside fails.
+
+        The client goes on after a failed callback as if it had worked, and drops what it had
+        fetched.
+        """
+        was_broken, self._broken = self._broken, True
+        yield
+        self._broken = was_broken
+
+    def _first_offsets(self, partition: int) -> dict[int, int]:
+        deadline = self._clock() + ASSIGN_SECONDS
+        while True:
+            try:
+                return self._topic.first_offsets([partition])
+            except KafkaException as error:
+                if self._clock() > deadline:
+                    problem = f"it cannot be found out where to begin: {reason_of(error)}"
+                    raise SourceError(self.name, problem) from error
+                # The coordinator of a group may still be reading what it knows.
+                self._pause.wait(0.1)
+
+    def _opened(self) -> tuple[Consumer, Lanes]:
+        if self._consumer is None or self._lanes is None:
+            raise SourceError(self.name, "it is not open", fatal=True)
+        return self._consumer, self._lanes

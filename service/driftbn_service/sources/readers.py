@@ -1,0 +1,404 @@
+"""One open file read piece by piece: lines, rows of CSV, items of an array, rows of a table."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from driftbn.errors import FormatError
+from driftbn_service.decoding.arrow_messages import (
+    FILE_HEAD_BYTES,
+    MAGIC,
+    read_messages,
+    stream_end,
+)
+from driftbn_service.decoding.columns import UNREADABLE, group_sizes, open_parquet
+from driftbn_service.decoding.parquet_sizes import Footer, Pages, read_footer
+from driftbn_service.sources.inflate import ByteReader, PlainBytes, open_bytes
+from driftbn_service.sources.json_items import JsonItems
+from driftbn_service.sources.lines import START, CsvRecords, Grammar, Lines, Mark, RecordCutter
+from driftbn_service.tables import TableFormat
+
+ROWS: Final = 32_768
+"""Rows of a table that are given at a time, unless they are wide."""
+_TABLE_BYTES: Final = 16 << 20
+MAX_MEMORY_BYTES: Final = 256 << 20
+"""What a message of Arrow or the pages of a row group may become: both are read as a whole."""
+_FOOTER_BYTES: Final = 8 << 20
+"""The largest footer of a Parquet file."""
+
+
+class IncompleteError(FormatError):
+    """A file breaks off: somebody may still be writing it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Records of a file that follow each other.
+
+    Parameters
+    ----------
+    data, kind
+        As in a chunk.
+    mark
+        Where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``.
+    where
+        Says where in the file a record stands, as in a chunk.
+    """
+
+    data: bytes | pa.Table = field(repr=False)
+    kind: TableFormat | None
+    mark: Mark
+    where: Callable[[int, int], str] = field(repr=False)
+
+
+class FileReader(Protocol):
+    """An open file; the descriptor belongs to whoever opened it."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether more may be appended to such a file."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all is given once all bytes of the file are used."""
+
+    @property
+    def n_raw(self) -> int:
+        """How many bytes of the file were used so far, about."""
+
+    def read(self, *, ended: bool) -> Part | None:
+        """Return what comes next; ``None`` if no more is there.
+
+        Parameters
+        ----------
+        ended
+            Whether the file will not grow: what is left at its end is then a record.
+
+        Raises
+        ------
+        IncompleteError
+            If the file breaks off; once it has grown, one may go on.
+        FormatError
+            If it is damaged or something else.
+        """
+
+
+class TextReader:
+    """Lines, rows of CSV or items of an array.
+
+    Parameters
+    ----------
+    descriptor
+        The open file.
+    kind, codec
+        Its format and how it is compressed.
+    max_record_bytes
+        Longer records are cut off.
+    mark
+        Where to go on.
+    """
+
+    grows = True
+
+    def __init__(
+        self,
+        descriptor: int,
+        kind: TableFormat,
+        codec: str | None,
+        max_record_bytes: int,
+        mark: Mark = START,
+    ) -> None:
+        grammar = _grammar(kind, max_record_bytes)
+        if mark.n_bytes:
+            _see_start(grammar, open_bytes(descriptor, codec))
+        is_plain = codec is None
+        self.is_exact = is_plain
+        self._bytes = (
+            PlainBytes(descriptor, mark.n_bytes) if is_plain else open_bytes(descriptor, codec)
+        )
+        self._n_to_skip = 0 if is_plain else mark.n_bytes
+        self._cutter = RecordCutter(grammar, max_record_bytes, mark, begun=mark.n_bytes > 0)
+
+    @property
+    def n_raw(self) -> int:
+        """How many bytes of the file were used so far, less those that wait for their line end."""
+        n_raw = self._bytes.n_raw
+        return n_raw - self._cutter.n_held if self.is_exact else n_raw
+
+    def read(self, *, ended: bool) -> Part | None:
+        """Return what comes next."""
+        piece = self._cutter.take()
+        while piece is None and self._fill():
+            piece = self._cutter.take()
+        if piece is None and ended:
+            if not self._bytes.complete:
+                raise IncompleteError("the compressed data break off before their end")
+            piece = self._cutter.take(ended=True)
+        if piece is None:
+            return None
+        where = piece.where
+        return Part(piece.data, piece.kind, piece.end, lambda _, byte: where(byte))
+
+    def _fill(self) -> bool:
+        data = self._bytes.read()
+        n_old = min(self._n_to_skip, len(data))
+        self._n_to_skip -= n_old
+        self._cutter.push(data[n_old:])
+        return bool(data)
+
+
+class TableReader:
+    """Rows of Parquet or Arrow IPC.
+
+    Parameters
+    ----------
+    descriptor
+        The open file. Its place is moved.
+    kind, codec
+        Its format and how it is compressed.
+    mark
+        Where to go on; ``n_bytes`` counts rows.
+    """
+
+    is_exact = False
+
+    def __init__(
+        self, descriptor: int, kind: TableFormat, codec: str | None, mark: Mark = START
+    ) -> None:
+        self._bytes = open_bytes(descriptor, codec)
+        self._file = io.FileIO(descriptor, "rb", closefd=False)
+        self._n_rows = mark.n_bytes
+        self._share = 0.0
+        is_stream = kind is TableFormat.ARROW and (
+            codec is not None or os.pread(descriptor, len(MAGIC), 0) != MAGIC
+        )
+        self.grows = is_stream
+        if is_stream:
+            self._tables = self._stream_tables()
+        elif codec is not None:
+            raise FormatError(
+                "a Parquet file that is compressed as a whole cannot be read piece by piece; "
+                "decompress it (Parquet compresses its columns itself)"
+            )
+        else:
+            parquet = kind is TableFormat.PARQUET
+            self._tables = self._parquet_tables() if parquet else self._file_tables()
+
+    @property
+    def n_raw(self) -> int:
+        """How many bytes of the file belong to the rows read so far, about."""
+        return int(self._share * self._size)
+
+    def read(self, *, ended: bool) -> Part | None:
+        """Return what comes next."""
+        table = next(self._tables, None)
+        if table is None:
+            return None
+        first = self._n_rows + 1
+        self._n_rows += table.num_rows
+        return Part(table, None, Mark(self._n_rows), lambda row, _: f"row {first + row}")
+
+    def _parquet_tables(self) -> Iterator[pa.Table]:
+        read_at = partial(_read_at, self._file.fileno())
+        with _incomplete("no Parquet file, or not yet whole"):
+            footer = read_footer(read_at, self._size, _FOOTER_BYTES)
+            file = open_parquet(pa.PythonFile(self._file, mode="r"), footer)
+        first, n_skipped = _from_row(footer, self._n_rows)
+        n_read, n_rows = self._n_rows - n_skipped, max(1, footer.n_rows)
+        with _damaged("Parquet"):
+            for i in range(first, len(footer.groups)):
+                n_at_a_time = _rows_at_a_time(file, footer, i, Pages(read_at))
+                for batch in file.iter_batches(n_at_a_time, row_groups=[i]):
+                    n_read += batch.num_rows
+                    self._share = n_read / n_rows
+                    yield from _after(pa.Table.from_batches([batch]), n_skipped)
+                    n_skipped = max(0, n_skipped - batch.num_rows)
+
+    def _file_tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of the stream that an Arrow file has between its head and its footer."""
+        descriptor, size = self._file.fileno(), self._size
+        end = stream_end(_read_at(descriptor, max(0, size - 16), 16), size)
+        if end is None:
+            raise IncompleteError("no Arrow file, or not yet whole")
+        self._bytes = PlainBytes(descriptor, FILE_HEAD_BYTES, end)
+        with _damaged("Arrow"):
+            yield from self._batches()
+
+    def _stream_tables(self) -> Iterator[pa.Table]:
+        with _incomplete("no Arrow stream, or not yet whole"):
+            yield from self._batches()
+
+    def _batches(self) -> Iterator[pa.Table]:
+        n_skipped = self._n_rows
+        size = max(1, self._size)
+        messages = _MessageStream(io.BufferedReader(_RawStream(self._bytes)).read)
+        for batch in pa.ipc.open_stream(pa.PythonFile(messages, mode="r")):
+            self._share = min(1.0, self._bytes.n_raw / size)
+            yield from _after(pa.Table.from_batches([batch]), n_skipped)
+            n_skipped = max(0, n_skipped - batch.num_rows)
+
+    @property
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+
+class _MessageStream(io.RawIOBase):
+    """An Arrow stream as a file of Python, of which each message is looked at before it is given.
+
+    Parameters
+    ----------
+    read
+        Returns the next so many bytes of the stream, or fewer at its end.
+    """
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._messages = read_messages(read, MAX_MEMORY_BYTES)
+        self._waiting = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._waiting = self._waiting or self._next()
+        n_bytes = min(len(buffer), len(self._waiting))
+        buffer[:n_bytes] = self._waiting[:n_bytes]
+        self._waiting = self._waiting[n_bytes:]
+        return n_bytes
+
+    def _next(self) -> memoryview:
+        try:
+            message = next(self._messages, None)
+        except ValueError as error:
+            raise FormatError(f"no Arrow stream, or a damaged one ({error})") from error
+        if message is None:
+            return memoryview(b"")
+        _check_memory("an Arrow message", max(message.n_bytes, message.n_cells))
+        return memoryview(message.data)
+
+
+class _RawStream(io.RawIOBase):
+    """Bytes of a reader as a file of Python."""
+
+    def __init__(self, source: ByteReader) -> None:
+        self._source = source
+        self._waiting = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._waiting = self._waiting or self._source.read()
+        n_bytes = min(len(buffer), len(self._waiting))
+        buffer[:n_bytes] = self._waiting[:n_bytes]
+        self._waiting = self._waiting[n_bytes:]
+        return n_bytes
+
+
+def open_reader(
+    descriptor: int, form: tuple[TableFormat, str | None], max_record_bytes: int, mark: Mark
+) -> FileReader:
+    """Return a reader of an open file from a mark on.
+
+    Parameters
+    ----------
+    descriptor
+        The open file; the caller closes it.
+    form
+        The format, and the codec if the file is compressed.
+    max_record_bytes
+        Longer records of a text are cut off.
+    mark
+        Where to go on.
+
+    Raises
+    ------
+    FormatError
+        If such a file cannot be read.
+    """
+    kind, codec = form
+    if kind in (TableFormat.PARQUET, TableFormat.ARROW):
+        return TableReader(descriptor, kind, codec, mark)
+    return TextReader(descriptor, kind, codec, max_record_bytes, mark)
+
+
+def _grammar(kind: TableFormat, max_record_bytes: int) -> Grammar:
+    if kind is TableFormat.CSV:
+        return CsvRecords(max_record_bytes)
+    return JsonItems(max_record_bytes) if kind is TableFormat.JSON else Lines()
+
+
+def _see_start(grammar: Grammar, source: ByteReader) -> None:
+    """Let a grammar see the start of a text, where the header stands."""
+    text = data = source.read()
+    while grammar.prefix(text, ended=not data) is None and data:
+        data = source.read()
+        text += data
+
+
+def _read_at(descriptor: int, start: int, size: int) -> bytes:
+    return os.pread(descriptor, size, start)
+
+
+def _from_row(footer: Footer, n_rows: int) -> tuple[int, int]:
+    """Return the first row group in which rows are left, and how many rows of it are not."""
+    for number, group in enumerate(footer.groups):
+        if n_rows < group.n_rows:
+            return number, n_rows
+        n_rows -= group.n_rows
+    return len(footer.groups), 0
+
+
+def _rows_at_a_time(file: Any, footer: Footer, number: int, pages: Pages) -> int:
+    """Return how many rows of a row group fit into memory, by what its pages become."""
+    group = footer.groups[number]
+    sizes = group_sizes(file, footer, group, pages)
+    _check_memory("the pages of a row group", sizes.page_bytes)
+    return min(_rows_of(group.n_rows, sizes.n_bytes), _rows_of(1, sizes.row_bytes))
+
+
+def _check_memory(what: str, n_bytes: int) -> None:
+    if n_bytes > MAX_MEMORY_BYTES:
+        raise FormatError(
+            f"{what} would take {n_bytes} bytes of memory, where {MAX_MEMORY_BYTES} are allowed:"
+            " write fewer rows at a time"
+        )
+
+
+def _rows_of(n_rows: int, n_bytes: int) -> int:
+    return max(1, min(ROWS, _TABLE_BYTES * n_rows // max(1, n_bytes)))
+
+
+def _after(table: pa.Table, n_skipped: int) -> Iterator[pa.Table]:
+    """Yield a table in slices, without its first rows."""
+    table.validate()  # or the next look at bytes from outside may end the process
+    n_rows = _rows_of(table.num_rows, table.nbytes)
+    for start in range(n_skipped, table.num_rows, n_rows):
+        yield table.slice(start, n_rows)
+
+
+@contextmanager
+def _incomplete(problem: str) -> Iterator[None]:
+    try:
+        yield
+    except FormatError:
+        raise
+    except UNREADABLE as error:
+        raise IncompleteError(f"{problem} ({error})") from error
+
+
+@contextmanager
+def _damaged(what: str) -> Iterator[None]:
+    try:
+        yield
+    except FormatError:
+        raise
+    except UNREADABLE as error:
+        raise FormatError(f"the {what} data are damaged ({error})") from error

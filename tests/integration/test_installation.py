@@ -1,0 +1,44 @@
+"""What an installation puts into a user's site-packages."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the sdist, which is what an index would serve."""
+    directory = tmp_path_factory.mktemp("built")
+    build = [sys.executable, "-m", "build", "--outdir", str(directory), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (path,) = directory.glob("*.whl")
+    return path
+
+
+def test_a_wheel_holds_two_packages_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"driftbn", "driftbn_service"}
+
+
+def test_an_installed_wheel_runs_by_both_names(wheel: Path, tmp_path: Path) -> None:
+    where = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target"]
+    subprocess.run([*install, str(where), str(wheel)], check=True)
+    look = "import driftbn, driftbn_service; print(driftbn.__file__, driftbn_service.__file__)"
+    isolated = {"cwd": tmp_path, "env": {"PYTHONPATH": str(where), "HOME": str(tmp_path)}}
+    found = subprocess.run(
+        [sys.executable, "-c", look], check=True, capture_output=True, text=True, **isolated
+    )
+    assert all(Path(path).is_relative_to(where) for path in found.stdout.split())
+    for command in (
+        [sys.executable, "-m", "driftbn_service"],
+        [sys.executable, where / "bin/driftbn"],
+    ):
+        done = subprocess.run([*command, "version"], capture_output=True, text=True, **isolated)
+        assert done.stdout.startswith("driftbn "), done.stderr
