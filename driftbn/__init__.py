@@ -12,7 +12,6 @@ from driftbn.decision.outcome import (
     NodeChange,
 )
 from driftbn.decision.settings import DecisionConfig
-from driftbn.diff import StructureDiff, compare, shd
 from driftbn.errors import (
     ConfigError,
     DataError,
@@ -24,7 +23,8 @@ from driftbn.errors import (
     UnknownVariableError,
     VariableMismatchError,
 )
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.diff import StructureDiff, compare, shd
+from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import ErrorPolicy, MonitorConfig

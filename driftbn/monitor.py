@@ -13,9 +13,9 @@ from driftbn.config import Knowledge
 from driftbn.decision.decider import CountDecider
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.shadow import gets_unit
-from driftbn.diff import StructureDiff, compare
 from driftbn.errors import ConfigError
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.diff import StructureDiff, compare
+from driftbn.graphs.graph import Dag, Pdag
 from driftbn.intake import Encoded, Intake
 from driftbn.learning import LearnedStructure, SearchCost, StructureLearner, extend_to_dag
 from driftbn.learning.knowledge import apply_knowledge, knowledge_about

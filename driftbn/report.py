@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from driftbn.decision.outcome import DriftDecision
-from driftbn.diff import StructureDiff
 from driftbn.explain.documents import report_to_dict
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.html import report_to_html
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.diff import StructureDiff
+from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
-from driftbn.learning.limits import Overrun
+from driftbn.learning.search import Overrun
 from driftbn.records import SchemaEvent
 
 

@@ -16,10 +16,9 @@ from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, plan_of
 from driftbn.decision.regime import Regime, RegimeParts
 from driftbn.decision.settings import DecisionConfig
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, StructureLearner
-from driftbn.learning.rdsa import RdsaTally
-from driftbn.learning.separators import SeparatorMap
+from driftbn.learning.search import RdsaTally, SeparatorMap
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.schema import Schema, SchemaConfig

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.errors import ConfigError, GraphError
-from driftbn.graph import Dag
-from driftbn.learning.base import IndependenceTest
+from driftbn.graphs.graph import Dag
+from driftbn.learning.independence import IndependenceTest
 
 
 class DSeparationOracle(IndependenceTest):

@@ -6,7 +6,7 @@ import numpy as np
 
 from driftbn.decision.evidence import WindowEvidence
 from driftbn.decision.shadow import Shadow
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
 from driftbn.records import SchemaEvent
 from driftbn.report import ShadowLook
 from driftbn.schema import Schema, is_rare

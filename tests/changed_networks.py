@@ -8,14 +8,9 @@ from itertools import product
 
 import numpy as np
 
-from driftbn.datasets import (
-    Change,
-    joint,
-    random_network,
-)
-from driftbn.datasets.inference import ancestors, descendants
-from driftbn.graph import Dag, Edge
-from driftbn.network import BayesianNetwork
+from driftbn.datasets import Change, random_network
+from driftbn.graphs.graph import Dag, Edge
+from driftbn.graphs.network import BayesianNetwork, ancestors, descendants, joint
 
 BINARY = ("no", "yes")
 BENCHMARKS = ("asia", "alarm", "insurance", "hailfinder", "win95pts", "100_130", "200_250")

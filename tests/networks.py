@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from driftbn import datasets
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 
 _FOLDER = Path(__file__).parent / "networks"
 _BUNDLED = ("asia", "alarm")

@@ -14,8 +14,8 @@ import networkx as nx
 import numpy as np
 from scipy.stats import chi2
 
-from driftbn.graph import Dag, Edge, Pdag
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.network import BayesianNetwork
 
 
 def is_d_separated(dag: Dag, x: str, y: str, given: Iterable[str]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.errors import ConfigError, DataError
-from driftbn.network import BayesianNetwork, FloatArray
+from driftbn.graphs.network import BayesianNetwork, FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

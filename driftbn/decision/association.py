@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.evidence import Ints
 from driftbn.decision.cells import joint_codes, n_configurations
 from driftbn.decision.outcome import Association
+from driftbn.kernels.evidence import Ints
 from driftbn.learning.independence import Codes
 
 CONFIDENCE = 1.96  # standard errors on each side of a 95 % interval

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.evidence import Ints
-from driftbn._kernels.moments import N_MOMENTS, add_pair_moments, make_moment_room
-from driftbn._kernels.states import write_cells
-from driftbn._kernels.tables import Counts
 from driftbn.decision.cells import n_configurations
+from driftbn.kernels.deviance import N_MOMENTS, add_pair_moments, make_moment_room
+from driftbn.kernels.evidence import Ints
+from driftbn.kernels.tables import Counts, write_cells
 from driftbn.learning.independence import Codes
 
 KEPT_CELLS = 200_000  # of all pairs: eight megabytes

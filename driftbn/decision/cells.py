@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats, Ints
+from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
 MOST_NUMBERS = 2**62  # of configurations, so that none wraps

@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.deviance import (
+from driftbn.decision.cells import n_configurations
+from driftbn.decision.dependence import DependenceOfGroups
+from driftbn.decision.group import LOGS, Group
+from driftbn.decision.pairs import dependence_of_pair
+from driftbn.decision.plan import node_set
+from driftbn.decision.states import GroupRows, StateRows, check_states
+from driftbn.kernels.deviance import (
     DEVIANCE,
     MEAN,
     VARIANCE,
@@ -17,13 +23,7 @@ from driftbn._kernels.deviance import (
     compare_ragged,
     measure_change,
 )
-from driftbn._kernels.evidence import Floats
-from driftbn.decision.cells import n_configurations
-from driftbn.decision.dependence import DependenceOfGroups
-from driftbn.decision.group import LOGS, Group
-from driftbn.decision.pairs import dependence_of_pair
-from driftbn.decision.plan import node_set
-from driftbn.decision.states import GroupRows, StateRows, check_states
+from driftbn.kernels.evidence import Floats
 from driftbn.learning.independence import critical_values
 
 # Over the number of fields: dependence is taken out of p-values up to here.

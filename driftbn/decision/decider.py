@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.episodes import Episodes
 from driftbn.decision.evidence import WindowEvidence
@@ -27,6 +26,7 @@ from driftbn.decision.power import undecided_pairs, visible_pairs
 from driftbn.decision.regime import Regime
 from driftbn.decision.settings import DecisionConfig
 from driftbn.decision.shadow import Shadow
+from driftbn.kernels.evidence import Floats
 from driftbn.learning import StructureLearner
 
 ARCHIVED_WINDOWS = 4  # of a regime's reference that are kept when it is left

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats
+from driftbn.kernels.evidence import Floats
 from driftbn.learning.independence import ChiSquareTest
 
 BLOCK_ROWS = 64  # one word of a bit set

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats, Ints
 from driftbn.decision.association import Tie, measure_tie
 from driftbn.decision.cells import trimmed
 from driftbn.decision.families import FamilyScores, Parents, reaches
 from driftbn.decision.outcome import ChangeType
+from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
 MAX_EDITS = 16

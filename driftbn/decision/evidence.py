@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats
 from driftbn.decision.dependence import design_effects
 from driftbn.encoding.duplicates import find_duplicates
-from driftbn.graph import Pdag
+from driftbn.graphs.graph import Pdag
+from driftbn.kernels.evidence import Floats
 from driftbn.learning import LearnedStructure, StructureLearner
 from driftbn.learning.independence import ChiSquareTest, Codes
 

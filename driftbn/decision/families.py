@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats, Ints
 from driftbn.decision.cells import joint_codes, n_configurations
-from driftbn.graph import Edge
+from driftbn.graphs.graph import Edge
+from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
 Parents = dict[int, frozenset[int]]

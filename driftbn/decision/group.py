@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from driftbn._kernels.deviance import measure_association
-from driftbn._kernels.evidence import Floats
-from driftbn._kernels.tables import Counts
 from driftbn.decision.blocks import BlockSums
 from driftbn.decision.plan import TestPlan
+from driftbn.kernels.deviance import measure_association
+from driftbn.kernels.evidence import Floats
+from driftbn.kernels.tables import Counts
 from driftbn.learning.independence import Codes, n_log_n_table
 
 FIRST_TABLE = 1 << 16

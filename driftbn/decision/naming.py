@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats
 from driftbn.decision.association import tie_of
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.edits import Doubts, Edit, EditSearch, Rows
 from driftbn.decision.families import Parents, parents_of
 from driftbn.decision.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
 from driftbn.decision.roots import root_of_change
-from driftbn.graph import Pdag
+from driftbn.graphs.graph import Pdag
+from driftbn.kernels.evidence import Floats
 from driftbn.learning import LearnedStructure
 
 NAMING_LEVEL = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driftbn.graph import Edge
+from driftbn.graphs.graph import Edge
 
 TOO_FEW_ROWS = "there are too few records for any test"
 

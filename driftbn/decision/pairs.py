@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn._kernels.blocks import PairShares, make_room, pair_scores
-from driftbn._kernels.evidence import Floats
-from driftbn._kernels.moments import expected_squares, make_margins, pair_squares
-from driftbn._kernels.tables import Counts
 from driftbn.decision.blocks import BlockSums
 from driftbn.decision.cells import divided
 from driftbn.decision.dependence import BlockScores, DependenceOfGroups
+from driftbn.kernels.deviance import expected_squares, make_margins, pair_squares
+from driftbn.kernels.evidence import Floats
+from driftbn.kernels.tables import Counts, PairShares, make_room, pair_scores
 
 
 class PairScores(BlockScores):

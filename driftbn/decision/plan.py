@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from driftbn._kernels.evidence import Ints
-from driftbn._kernels.tables import MASKS_MAX, Coded, Counts, Splits, Tables, count_tables
 from driftbn.decision.cells import trimmed
 from driftbn.decision.levels import LevelMap
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
+from driftbn.kernels.evidence import Ints
+from driftbn.kernels.tables import MASKS_MAX, Coded, Counts, Splits, Tables, count_tables
 from driftbn.learning.independence import ChiSquareTest, Codes
 
 NODE_CELLS_MAX = 8192

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn._kernels.evidence import Floats
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.outcome import UndecidedPair
+from driftbn.kernels.evidence import Floats
 from driftbn.learning.independence import critical_values
 
 POWERLESS = 0.1  # nats: a test that cannot see even this says nothing

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from driftbn._kernels.tables import Counts
 from driftbn.decision.blocks import BlockSums, CombinedSums
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.evidence import WindowEvidence, learn_rows
@@ -17,7 +16,8 @@ from driftbn.decision.group import Group
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
+from driftbn.kernels.tables import Counts
 from driftbn.learning import LearnedStructure, StructureLearner
 from driftbn.learning.independence import Codes
 

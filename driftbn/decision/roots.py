@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.families import Parents, parents_of
 from driftbn.decision.outcome import NodeChange
-from driftbn.graph import Pdag
+from driftbn.graphs.graph import Pdag
 
 Neighbours = dict[int, list[int]]
 

@@ -14,28 +14,28 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.deviance import (
+from driftbn.decision.cells import divided
+from driftbn.decision.dependence import BLOCK_ROWS, BlockScores, DependenceOfGroups
+from driftbn.kernels.deviance import (
     MIN_BOTH,
     MIN_EXPECTED,
     MIN_ROWS,
     VARIANCE,
     compare_ragged,
 )
-from driftbn._kernels.evidence import Floats, Ints
-from driftbn._kernels.states import (
+from driftbn.kernels.evidence import Floats, Ints
+from driftbn.kernels.tables import (
     BLOCKS,
     KK,
     KN,
     N_SUMS,
     Cells,
+    Counts,
     K,
     count_states,
     make_state_room,
     sum_states,
 )
-from driftbn._kernels.tables import Counts
-from driftbn.decision.cells import divided
-from driftbn.decision.dependence import BLOCK_ROWS, BlockScores, DependenceOfGroups
 
 LARGE_EFFECT = 1.5  # from here on rows are taken to come in bursts
 MIN_BACKING = 5.0  # blocks with a state that the smaller group must be expected to have

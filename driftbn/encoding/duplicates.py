@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn._kernels.encoding import Partitions, rank_by_appearance
+from driftbn.kernels.encoding import Partitions, rank_by_appearance
 
 MIN_SECOND_ROWS: Final = 5
 """Rows that the second most frequent level of a duplicate has at least.

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn._kernels.encoding import WORD, turn_bytes
 from driftbn.encoding.factors import Numbers
 from driftbn.encoding.optional import loaded
 from driftbn.errors import DataError
+from driftbn.kernels.encoding import WORD, turn_bytes
 
 _BIG_ENDIAN: Final = sys.byteorder == "big"
 """Whether the first byte of a word is its highest."""

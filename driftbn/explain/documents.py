@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from driftbn.decision.outcome import Association, DriftDecision, EdgeChange, NodeChange
-from driftbn.diff import StructureDiff
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.diff import StructureDiff
+from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
 from driftbn.records import SchemaEvent
 
@@ -34,7 +34,7 @@ def report_to_dict(report: WindowReport, *, timings: bool = False) -> dict[str, 
     Examples
     --------
     >>> from driftbn.decision.outcome import DriftDecision, DriftLevel
-    >>> from driftbn.graph import Dag
+    >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.report import WindowReport
     >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()
     >>> decision = DriftDecision(DriftLevel.LEARNING, alpha=0.01)

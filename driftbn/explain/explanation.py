@@ -67,8 +67,8 @@ def explain(report: WindowReport) -> Explanation:
 
     Examples
     --------
-    >>> from driftbn.diff import StructureDiff
-    >>> from driftbn.graph import Dag
+    >>> from driftbn.graphs.diff import StructureDiff
+    >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.learning import SearchCost
     >>> from driftbn.report import WindowReport
     >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()

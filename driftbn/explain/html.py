@@ -81,8 +81,8 @@ def report_to_html(report: WindowReport) -> str:
     Examples
     --------
     >>> from driftbn.decision.outcome import DriftDecision, DriftLevel
-    >>> from driftbn.diff import StructureDiff
-    >>> from driftbn.graph import Dag
+    >>> from driftbn.graphs.diff import StructureDiff
+    >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.learning import SearchCost
     >>> from driftbn.report import WindowReport
     >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()

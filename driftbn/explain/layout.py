@@ -17,7 +17,7 @@ import networkx as nx
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from driftbn.graph import Dag, Edge
+from driftbn.graphs.graph import Dag, Edge
 
 Point = tuple[float, float]
 """To the right, and downwards."""

@@ -9,10 +9,10 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from driftbn.diff import compare
 from driftbn.explain.svg import FONT, Drawing, Key, Point, sheet, text_width
 from driftbn.explain.words import counted, shortened
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag, Edge, Pdag
 
 if TYPE_CHECKING:
     from driftbn.explain.layout import Layout

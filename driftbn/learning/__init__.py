@@ -1,12 +1,9 @@
 """Learning the structure of a table: PC, FSBN and SSBN."""
 
-from driftbn.learning.base import IndependenceTest, SearchCost
-from driftbn.learning.independence import ChiSquareTest
+from driftbn.learning.independence import ChiSquareTest, IndependenceTest, SearchCost
 from driftbn.learning.learner import LearnedStructure, StructureLearner, learn_structure
-from driftbn.learning.limits import Overrun
 from driftbn.learning.orientation import extend_to_dag
-from driftbn.learning.rdsa import RdsaTally
-from driftbn.learning.separators import SeparatorMap
+from driftbn.learning.search import Overrun, RdsaTally, SeparatorMap
 
 __all__ = [
     "ChiSquareTest",

@@ -9,8 +9,8 @@ import numpy as np
 
 from driftbn.config import Knowledge
 from driftbn.errors import KnowledgeError
-from driftbn.graph import find_cycle
-from driftbn.learning.base import Mask
+from driftbn.graphs.graph import find_cycle
+from driftbn.learning.independence import Mask
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from driftbn.config import Algorithm, Knowledge, LearnerConfig, WarmStart, choice
-from driftbn.graph import Dag, Edge, Pdag
-from driftbn.learning.base import IndependenceTest, SearchCost
-from driftbn.learning.fsbn import fsbn_plan
-from driftbn.learning.independence import ChiSquareTest
+from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.learning.independence import ChiSquareTest, IndependenceTest, SearchCost
 from driftbn.learning.knowledge import KnownEdges, apply_knowledge
-from driftbn.learning.limits import Limits, Overrun
 from driftbn.learning.orientation import (
     Orientation,
     OrientationPlan,
@@ -21,15 +18,19 @@ from driftbn.learning.orientation import (
     orient,
     undirected,
 )
-from driftbn.learning.pc import original_pc_plan, pc_plan
-from driftbn.learning.rdsa import RdsaTally
-from driftbn.learning.separators import (
+from driftbn.learning.search import (
+    Limits,
+    Overrun,
+    RdsaTally,
     SearchPlan,
     SearchStart,
     SeparatorMap,
     find_skeleton,
+    fsbn_plan,
+    original_pc_plan,
+    pc_plan,
+    ssbn_plan,
 )
-from driftbn.learning.ssbn import ssbn_plan
 from driftbn.records import EncodedTable, infer_and_encode
 from driftbn.schema import Schema, SchemaConfig
 

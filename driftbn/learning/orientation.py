@@ -7,8 +7,13 @@ from itertools import combinations
 
 import numpy as np
 
-from driftbn._kernels.arrows import (
+from driftbn.config import ColliderRule
+from driftbn.errors import VariableMismatchError
+from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.kernels.evidence import Floats
+from driftbn.kernels.orientation import (
     Arrows,
+    Census,
     Colliders,
     close_directions,
     extend,
@@ -16,17 +21,10 @@ from driftbn._kernels.arrows import (
     set_colliders,
     undirect_cycles,
 )
-from driftbn._kernels.census import Census
-from driftbn._kernels.evidence import Floats
-from driftbn._kernels.pursuit import PAUSED
-from driftbn.config import ColliderRule
-from driftbn.errors import VariableMismatchError
-from driftbn.graph import Dag, Edge, Pdag
-from driftbn.learning.base import IndependenceTest, Ints, Mask, places
+from driftbn.kernels.search import PAUSED
+from driftbn.learning.independence import IndependenceTest, Ints, Mask, places
 from driftbn.learning.knowledge import KnownEdges
-from driftbn.learning.limits import Limits
-from driftbn.learning.rdsa import make_subsets
-from driftbn.learning.separators import Skeleton, make_question
+from driftbn.learning.search import Limits, Skeleton, make_question, make_subsets
 
 CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
 CLEAR = 0.5  # least p-value of a separator if no set of the census separates

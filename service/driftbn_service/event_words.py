@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel
 from driftbn.explain.sentences import event_sentence, summary_of
 from driftbn.explain.words import counted, joined, listed, quoted, shortened
-from driftbn.learning.limits import Overrun
+from driftbn.learning.search import Overrun
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
 from driftbn_service.event_state import OpenEpisode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from driftbn.errors import FormatError
-from driftbn.formats import graph_from_dict, read_bif
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.files import graph_from_dict, read_bif
+from driftbn.graphs.graph import Dag, Pdag
 from driftbn_service.errors import blamed_on
 from driftbn_service.tables import Source
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from driftbn.formats import graph_to_dict
+from driftbn.graphs.files import graph_to_dict
+from driftbn.graphs.network import BayesianNetwork, ParameterMethod, fit_parameters
 from driftbn.learning import LearnedStructure, StructureLearner
-from driftbn.network import BayesianNetwork
-from driftbn.parameters import ParameterMethod, fit_parameters
 from driftbn.records import EncodedTable, encode, infer_and_encode
 from driftbn.schema import Schema
 from driftbn_service.errors import InputError, blamed_on

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from driftbn.explain.words import printable
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Dag, Edge, Pdag
 
 MAX_MESSAGE = 500
 """Characters of an error that are shown; Arrow likes to quote whole rows."""

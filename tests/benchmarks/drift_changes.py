@@ -13,14 +13,13 @@ from driftbn.datasets import (
     change_root_marginal,
     change_table,
     edge_strength,
-    pick_added_edges,
-    pick_removed_edges,
     remove_edges,
     reverse_edge,
     rewire,
 )
 from driftbn.errors import ConfigError, GraphError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
+from tests.edge_picking import pick_added_edges, pick_removed_edges
 
 TABLE_NATS = 0.02  # of a changed table or root marginal
 

@@ -16,12 +16,12 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.datasets import (
-    MEDIUM,
-    STRONG,
-    WEAK,
+from driftbn.datasets import MEDIUM, STRONG, WEAK, Change
+from driftbn.errors import ConfigError, GraphError
+from driftbn.graphs.network import BayesianNetwork
+from tests.benchmarks import drift_changes as changes
+from tests.drift_streams import (
     Abrupt,
-    Change,
     DriftStream,
     Gradual,
     Recurring,
@@ -30,9 +30,6 @@ from driftbn.datasets import (
     Sessions,
     Stationary,
 )
-from driftbn.errors import ConfigError, GraphError
-from driftbn.network import BayesianNetwork
-from tests.benchmarks import drift_changes as changes
 from tests.networks import load
 
 Codes = npt.NDArray[np.uint8]

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from driftbn.datasets import Change, ChangeKind
 from driftbn.decision.outcome import ChangeType, DriftDecision, DriftKind, DriftLevel
-from driftbn.graph import Edge
+from driftbn.graphs.graph import Edge
 from driftbn.intervals import wilson_interval
 from tests.benchmarks.drift_scenarios import Scenario
 

@@ -14,16 +14,13 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.bits import count_two
-from driftbn._kernels.contingency import count_pairs
-from driftbn.compiled import kernel
 from driftbn.config import Knowledge, LearnerConfig
+from driftbn.kernels.compiled import kernel
+from driftbn.kernels.counting import count_pairs, count_two
 from driftbn.learning import ChiSquareTest, StructureLearner
 from driftbn.learning.knowledge import apply_knowledge
-from driftbn.learning.limits import Limits
 from driftbn.learning.orientation import OrientationPlan, orient
-from driftbn.learning.separators import SearchStart, Skeleton, find_skeleton
-from driftbn.learning.ssbn import ssbn_plan
+from driftbn.learning.search import Limits, SearchStart, Skeleton, find_skeleton, ssbn_plan
 from tests.benchmarks.environment import pin_to_one_core
 from tests.benchmarks.truth import load_network, sample
 

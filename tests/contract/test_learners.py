@@ -24,7 +24,7 @@ from driftbn import (
 )
 from driftbn.datasets import random_network
 from driftbn.learning import ChiSquareTest, IndependenceTest, StructureLearner
-from driftbn.learning.base import Ints
+from driftbn.learning.independence import Ints
 from driftbn.records import infer_and_encode
 from tests.networks import load
 

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from driftbn import DecisionConfig, DriftMonitor, LearnerConfig, MonitorConfig, WindowConfig
 from driftbn.config import Knowledge
-from driftbn.datasets import Abrupt, DriftStream, Sessions, asia, random_network, remove_edge
+from driftbn.datasets import asia, random_network, remove_edge
 from driftbn.errors import DataError, FormatError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
 from driftbn.schema import SchemaConfig
+from tests.drift_streams import Abrupt, DriftStream, Sessions
 
 SIZE = 250
 Reports = list[WindowReport]

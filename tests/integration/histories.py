@@ -10,6 +10,7 @@ from typing import Any
 from driftbn_service.store import Store
 
 from driftbn import datasets
+from tests.drift_streams import DriftStream, Recurring
 from tests.services.daemon import DaemonService
 from tests.services.feeders import FileFeeder
 
@@ -37,8 +38,8 @@ def make_records() -> list[dict[str, Any]]:
     """Return the records of a stream in which one dependency comes and goes."""
     before = datasets.asia()
     after = datasets.remove_edge(before, "smoke", "bronc").network
-    schedule = datasets.Recurring(PERIOD * WINDOW, PERIOD * WINDOW)
-    stream = datasets.DriftStream(before, after, schedule, seed=3)
+    schedule = Recurring(PERIOD * WINDOW, PERIOD * WINDOW)
+    stream = DriftStream(before, after, schedule, seed=3)
     records: list[dict[str, Any]] = stream.sample(N_WINDOWS * WINDOW).to_dict("records")
     return records
 

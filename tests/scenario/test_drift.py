@@ -21,13 +21,7 @@ from driftbn import (
     WindowReport,
 )
 from driftbn.datasets import (
-    Abrupt,
     Change,
-    DriftStream,
-    Gradual,
-    Recurring,
-    Repeats,
-    Sessions,
     add_edge,
     asia,
     change_root_marginal,
@@ -38,6 +32,7 @@ from driftbn.datasets import (
     sample,
 )
 from driftbn.decision.outcome import EpisodeEvent
+from tests.drift_streams import Abrupt, DriftStream, Gradual, Recurring, Repeats, Sessions
 
 ROWS = 2000
 AT = 6  # the window with which a change begins

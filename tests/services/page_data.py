@@ -27,7 +27,8 @@ from driftbn_service.page.routes import page_routes
 from driftbn_service.settings import EndpointSettings
 
 from driftbn import DriftMonitor, MonitorConfig, datasets
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
+from tests.edge_picking import pick_added_edges, pick_removed_edges
 from tests.endpoint_service import FakeService
 from tests.networks import load
 
@@ -164,9 +165,9 @@ def _pairs(rng: np.random.Generator, changed: bool) -> dict[str, list[str]]:
 
 def _wide_change(network: BayesianNetwork) -> BayesianNetwork:
     rng = np.random.default_rng(5)
-    (lost,) = datasets.pick_removed_edges(network, 1, (0.06, 1.0), rng)
+    (lost,) = pick_removed_edges(network, 1, (0.06, 1.0), rng)
     network = datasets.remove_edge(network, *lost.edge).network
-    (gained,) = datasets.pick_added_edges(network, 1, (0.06, 0.1), rng)
+    (gained,) = pick_added_edges(network, 1, (0.06, 0.1), rng)
     return datasets.add_edge(network, *gained.edge, WIDE_EDGE, rng).network
 
 

@@ -11,16 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driftbn.datasets import (
-    Abrupt,
-    Change,
-    ChangeKind,
-    DriftStream,
-    asia,
-    joint,
-    remove_edge,
-    reverse_edge,
-)
+from driftbn.datasets import Change, ChangeKind, asia, remove_edge, reverse_edge
 from driftbn.decision.outcome import (
     Association,
     ChangeType,
@@ -30,6 +21,7 @@ from driftbn.decision.outcome import (
     EdgeChange,
     NodeChange,
 )
+from driftbn.graphs.network import joint
 from tests.benchmarks.drift_peer_runs import PeerAnswer, PeerResult, score_answer
 from tests.benchmarks.drift_peer_table import peer_tables
 from tests.benchmarks.drift_runs import (
@@ -63,6 +55,7 @@ from tests.benchmarks.drift_scores import (
     score_stream,
 )
 from tests.benchmarks.drift_table import false_alarm_table, scored, tables
+from tests.drift_streams import Abrupt, DriftStream
 
 LEARNING = DriftDecision(DriftLevel.LEARNING, 0.01)
 STABLE = DriftDecision(DriftLevel.STABLE, 0.01)

@@ -10,9 +10,10 @@ import pytest
 
 from driftbn import DecisionConfig, DriftMonitor, MonitorConfig
 from driftbn.calibration import CalibrationReport, VisibleChange
-from driftbn.datasets import DriftStream, Repeats, asia, sample
+from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError
 from driftbn.intervals import wilson_interval
+from tests.drift_streams import DriftStream, Repeats
 
 PAIRS = tuple(VisibleChange("a", f"b{i:02}", i / 1000) for i in range(20, 0, -1))
 PLAIN = CalibrationReport(

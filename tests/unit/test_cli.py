@@ -22,8 +22,8 @@ from driftbn_service.warmup import warm_up
 
 import driftbn
 from driftbn.datasets import asia, sample
-from driftbn.formats import read_bif, write_bif, write_json
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.files import read_bif, write_bif, write_json
+from driftbn.graphs.graph import Dag, Pdag
 
 N_ROWS = 800
 ROOT = Path(__file__).parents[2]

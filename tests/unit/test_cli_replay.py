@@ -20,7 +20,8 @@ from driftbn_service.errors import InputError
 from driftbn_service.progress import Progress
 from driftbn_service.tables import TableFormat
 
-from driftbn.datasets import Abrupt, DriftStream, asia, remove_edge
+from driftbn.datasets import asia, remove_edge
+from tests.drift_streams import Abrupt, DriftStream
 
 WINDOW = 1000
 N_BEFORE, N_AFTER, N_LEFT = 6, 3, 123

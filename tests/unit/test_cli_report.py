@@ -23,7 +23,7 @@ from driftbn_service.reports.reading import report_from_dict
 from driftbn_service.reports.story import Request, story_of
 from driftbn_service.store import Store, StoreError
 
-from driftbn.datasets import Abrupt, DriftStream, asia, random_dag, remove_edge
+from driftbn.datasets import asia, random_dag, remove_edge
 from driftbn.datasets.sampling import labelled
 from driftbn.decision.outcome import (
     Association,
@@ -36,14 +36,15 @@ from driftbn.decision.outcome import (
     NodeChange,
     UndecidedPair,
 )
-from driftbn.diff import compare
 from driftbn.errors import FormatError
 from driftbn.explain.svg import LIGHT
-from driftbn.graph import Dag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
+from tests.drift_streams import Abrupt, DriftStream
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 ALARM = N_BEFORE

@@ -23,9 +23,9 @@ from driftbn.decision.outcome import (
     EpisodeEvent,
     NodeChange,
 )
-from driftbn.diff import compare
 from driftbn.errors import FormatError
-from driftbn.graph import Dag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun, SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import Timings, WindowReport

@@ -10,17 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn import datasets
-from driftbn.datasets import (
-    alarm,
-    asia,
-    load,
-    random_dag,
-    random_network,
-    sample,
-    sample_codes,
-)
+from driftbn.datasets import alarm, asia, load, random_dag, random_network, sample, sample_codes
 from driftbn.errors import ConfigError, DataError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 from tests import networks, reference
 
 

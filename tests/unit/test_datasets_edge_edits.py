@@ -18,9 +18,6 @@ from driftbn.datasets import (
     alarm,
     asia,
     edge_strength,
-    joint,
-    pick_added_edges,
-    pick_removed_edges,
     random_network,
     remove_edge,
     remove_edges,
@@ -29,7 +26,7 @@ from driftbn.datasets import (
     sample_codes,
 )
 from driftbn.errors import ConfigError, GraphError, UnknownVariableError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork, joint
 from tests import networks
 from tests.changed_networks import (
     BENCHMARKS,
@@ -50,6 +47,7 @@ from tests.changed_networks import (
     small,
     untouched_below,
 )
+from tests.edge_picking import pick_added_edges, pick_removed_edges
 
 
 class TestRemovedEdge:

@@ -14,13 +14,11 @@ from driftbn.datasets import (
     alarm,
     asia,
     edge_strength,
-    pick_added_edges,
-    pick_removed_edges,
     remove_edge,
     remove_edges,
 )
 from driftbn.errors import ConfigError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 from tests import networks
 from tests.changed_networks import (
     BENCHMARKS,
@@ -30,6 +28,7 @@ from tests.changed_networks import (
     binary,
     generator,
 )
+from tests.edge_picking import pick_added_edges, pick_removed_edges
 
 
 class TestPickers:

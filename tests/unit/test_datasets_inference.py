@@ -5,17 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from driftbn.datasets import (
-    alarm,
-    asia,
-    joint,
-    random_network,
-    sample_codes,
-)
-from driftbn.datasets.inference import ancestors, descendants, separated
+from driftbn.datasets import alarm, asia, random_network, sample_codes
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graph import Dag
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.graph import Dag
+from driftbn.graphs.network import BayesianNetwork, ancestors, descendants, joint, separated
 from driftbn.testing import DSeparationOracle
 from tests import networks
 from tests.changed_networks import (

@@ -4,15 +4,9 @@ import math
 
 import pytest
 
-from driftbn.datasets import (
-    MEDIUM,
-    STRONG,
-    WEAK,
-    asia,
-    edge_strength,
-)
+from driftbn.datasets import MEDIUM, STRONG, WEAK, asia, edge_strength
 from driftbn.errors import GraphError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 from tests import networks
 from tests.changed_networks import (
     BENCHMARKS,

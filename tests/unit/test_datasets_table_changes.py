@@ -10,12 +10,11 @@ from driftbn.datasets import (
     asia,
     change_root_marginal,
     change_table,
-    joint,
     remove_edge,
     table_difference,
 )
 from driftbn.errors import ConfigError, GraphError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork, joint
 from tests import networks
 from tests.changed_networks import (
     BENCHMARKS,

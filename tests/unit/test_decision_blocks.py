@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn._kernels.moments import FG, KF, KG, KK, KN, N_MOMENTS
 from driftbn.decision import blocks
 from driftbn.decision.blocks import BlockSums, CombinedSums
+from driftbn.kernels.deviance import FG, KF, KG, KK, KN, N_MOMENTS
 
 Asked = tuple[tuple[int, ...], int]  # members and length
 

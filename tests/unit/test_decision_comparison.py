@@ -20,7 +20,7 @@ from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan
 from driftbn.decision.plan import make_plan
 from driftbn.decision.states import merge_states
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
 from driftbn.learning import ChiSquareTest
 from tests import reference_decision as reference
 from tests.unit.test_decision_states import naive_check

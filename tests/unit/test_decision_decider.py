@@ -13,8 +13,8 @@ from driftbn.decision.decider import MAX_CORRECTED, CountDecider, smallest
 from driftbn.decision.evidence import WindowEvidence, learn_rows
 from driftbn.decision.outcome import DriftDecision, DriftLevel, EpisodeEvent, Family
 from driftbn.decision.settings import DecisionConfig
+from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
-from driftbn.network import BayesianNetwork
 
 LEARNER = StructureLearner()
 BEFORE = asia()

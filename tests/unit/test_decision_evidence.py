@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from driftbn.config import Knowledge, LearnerConfig
-from driftbn.datasets import DriftStream, Repeats, asia
+from driftbn.datasets import asia
 from driftbn.decision.evidence import learn_rows
-from driftbn.graph import Pdag
+from driftbn.graphs.graph import Pdag
 from driftbn.learning import StructureLearner, learn_structure
+from tests.drift_streams import DriftStream, Repeats
 
 
 def chain(n_fields: int, n_rows: int = 1500, seed: int = 1) -> np.ndarray:

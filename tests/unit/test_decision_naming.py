@@ -24,8 +24,8 @@ from driftbn.decision.naming import (
 from driftbn.decision.outcome import ChangeType, DriftKind
 from driftbn.decision.regime import Regime
 from driftbn.decision.settings import DecisionConfig
+from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
-from driftbn.network import BayesianNetwork
 
 NAMES = sorted(asia().nodes)
 p_values = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)

@@ -14,7 +14,7 @@ from driftbn.datasets import random_dag
 from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan as Plan
 from driftbn.decision.plan import make_plan, with_cards
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
 from driftbn.learning import ChiSquareTest
 from tests import reference_decision as reference
 

@@ -23,7 +23,7 @@ from driftbn.decision.power import (
     visible_pairs,
     visible_statistic,
 )
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
 from driftbn.learning import ChiSquareTest
 
 

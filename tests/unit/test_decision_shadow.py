@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from driftbn.datasets import DriftStream, Repeats, asia, remove_edge
+from driftbn.datasets import asia, remove_edge
 from driftbn.decision.comparison import Comparison
 from driftbn.decision.decider import CountDecider
 from driftbn.decision.evidence import WindowEvidence, learn_rows
@@ -13,6 +13,7 @@ from driftbn.decision.regime import Regime
 from driftbn.decision.settings import DecisionConfig
 from driftbn.decision.shadow import MIN_WINDOWS, Shadow
 from driftbn.learning import StructureLearner
+from tests.drift_streams import DriftStream, Repeats
 
 NAMES = sorted(asia().nodes)
 LEARNER = StructureLearner()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.diff import StructureDiff, compare, shd
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.diff import StructureDiff, compare, shd
+from driftbn.graphs.graph import Dag, Pdag
 from tests import reference
 
 

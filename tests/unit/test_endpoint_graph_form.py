@@ -17,9 +17,9 @@ from driftbn.decision.outcome import (
     EdgeChange,
     NodeChange,
 )
-from driftbn.diff import compare
 from driftbn.explain.svg import LIGHT
-from driftbn.graph import Dag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 

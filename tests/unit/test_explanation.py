@@ -18,10 +18,10 @@ from driftbn.decision.outcome import (
     NodeChange,
     UndecidedPair,
 )
-from driftbn.diff import compare
 from driftbn.explain.explanation import Explanation
 from driftbn.explain.words import decimal, listed, moment, span, strength
-from driftbn.graph import Dag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun, SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport

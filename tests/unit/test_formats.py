@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.errors import FormatError
-from driftbn.formats import (
+from driftbn.graphs.files import (
     graph_from_dict,
     graph_to_dict,
     read_bif,
@@ -19,8 +19,8 @@ from driftbn.formats import (
     write_dot,
     write_json,
 )
-from driftbn.graph import Dag, Pdag
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.graph import Dag, Pdag
+from driftbn.graphs.network import BayesianNetwork
 from tests.networks import NAMES, load
 
 VARIABLES = """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from driftbn.datasets import random_dag
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graph import Dag, Pdag, find_cycle
+from driftbn.graphs.graph import Dag, Pdag, find_cycle
 from tests import reference
 from tests.networks import NAMES, load
 

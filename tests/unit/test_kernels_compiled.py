@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from driftbn import compiled
+from driftbn.kernels import compiled
 
 ROOT = Path(__file__).parents[2]
 CALL = """
 import numpy as np
-from driftbn._kernels.arrows import list_apart
+from driftbn.kernels.orientation import list_apart
 
 empty = np.zeros((2, 2), np.bool_)
 none = np.zeros(0, np.int64)
@@ -98,7 +98,7 @@ def test_a_chosen_directory_serves_every_copy(cold: Path, tmp_path: Path) -> Non
 
 
 def test_an_edit_of_another_file_compiles_a_kernel_again(warm: Path) -> None:
-    with (warm / "driftbn/_kernels/bits.py").open("a") as file:
+    with (warm / "driftbn/kernels/counting.py").open("a") as file:
         file.write("# edited\n")
     assert [call(warm).out, call(warm).out] == [COMPILED, LOADED]
 
@@ -106,11 +106,11 @@ def test_an_edit_of_another_file_compiles_a_kernel_again(warm: Path) -> None:
 def test_an_edit_of_any_source_of_kernels_changes_the_stamp(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("compiled.py", "_kernels/a.py", "_kernels/b.py", "elsewhere/c.py")
+    names = ("kernels/compiled.py", "kernels/a.py", "elsewhere/c.py")
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x = 1")
-    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "kernels/compiled.py"))
     stamps = {compiled._stamp.__wrapped__(tmp_path / "elsewhere")}
     for name in names:
         (tmp_path / name).write_text("x = 2")
@@ -119,7 +119,7 @@ def test_an_edit_of_any_source_of_kernels_changes_the_stamp(
 
 
 def test_a_damaged_file_is_compiled_again(warm: Path) -> None:
-    for path in (warm / "driftbn/_kernels/__pycache__").glob("arrows.list_apart*"):
+    for path in (warm / "driftbn/kernels/__pycache__").glob("orientation.list_apart*"):
         path.write_bytes(path.read_bytes()[:-1])
     assert [call(warm).out, call(warm).out] == [COMPILED, LOADED]
 
@@ -134,7 +134,7 @@ def test_what_was_compiled_before_is_loaded_where_nothing_can_be_written(warm: P
 
 
 def test_who_has_no_home_gets_none_in_the_current_directory(cold: Path) -> None:
-    (cold / "driftbn/_kernels/__pycache__").touch()  # a file where a directory would be
+    (cold / "driftbn/kernels/__pycache__").touch()  # a file where a directory would be
     ran = call(cold, HOME="nowhere")
     assert (ran.out, ran.err.count(NOT_KEPT)) == (COMPILED, 1)
     assert [path.name for path in cold.iterdir()] == ["driftbn"]

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from driftbn._kernels import deviance
-from driftbn._kernels.tables import (
+from driftbn.decision.levels import LevelMap
+from driftbn.kernels import deviance
+from driftbn.kernels.tables import (
     MASK_COUNTS_MAX,
     MASKS_MAX,
     Coded,
@@ -19,7 +20,6 @@ from driftbn._kernels.tables import (
     Tables,
     count_tables,
 )
-from driftbn.decision.levels import LevelMap
 from driftbn.learning import ChiSquareTest, independence
 from tests import reference_decision as reference
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn._kernels.encoding import WORD, Partitions, rank_by_appearance, turn_bytes
+from driftbn.kernels.encoding import WORD, Partitions, rank_by_appearance, turn_bytes
 
 
 def ranked(codes: np.ndarray, n_ranked: int | None = None) -> np.ndarray:

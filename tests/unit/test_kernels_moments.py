@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn._kernels.moments import (
+from driftbn.kernels.deviance import (
     FG,
     KF,
     KG,

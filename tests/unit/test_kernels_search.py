@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn._kernels.census import _n_subsets
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, WarmStart
 from driftbn.datasets import random_dag, random_network, sample_codes
+from driftbn.graphs.network import BayesianNetwork
+from driftbn.kernels.orientation import _n_subsets
 from driftbn.learning import (
     ChiSquareTest,
     IndependenceTest,
@@ -27,8 +28,7 @@ from driftbn.learning import (
     SeparatorMap,
     StructureLearner,
 )
-from driftbn.learning.rdsa import UNITS
-from driftbn.network import BayesianNetwork
+from driftbn.learning.search import UNITS
 from driftbn.testing import DSeparationOracle
 from tests import reference
 from tests.networks import load

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn._kernels.states import (
+from driftbn.kernels.tables import (
     BLOCKS,
     KK,
     KN,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from driftbn._kernels import subsets as kernels
-from driftbn.learning.rdsa import make_subsets, with_more_room
+from driftbn.kernels import search as kernels
+from driftbn.learning.search import make_subsets, with_more_room
 from tests import reference
 
 

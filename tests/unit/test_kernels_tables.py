@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy.stats import chi2
 
-from driftbn._kernels import statistic
 from driftbn.config import Statistic
+from driftbn.kernels import chi_square
 from driftbn.learning import ChiSquareTest, independence
 from tests import reference
 
@@ -24,7 +24,7 @@ NAMES = "abcdefgh"
 @njit
 def table_statistic(cells, column, n_x, n_y, entropy):  # type: ignore[no-untyped-def]
     """Call what only compiled code can call."""
-    return statistic.table_statistic(cells, column, n_x, n_y, entropy)
+    return chi_square.table_statistic(cells, column, n_x, n_y, entropy)
 
 
 def random_codes(

@@ -13,7 +13,7 @@ from driftbn.learning import (
     StructureLearner,
     learn_structure,
 )
-from driftbn.learning.limits import TESTS_PER_LOOK
+from driftbn.learning.search import TESTS_PER_LOOK
 from driftbn.records import EncodedTable, infer_and_encode
 from driftbn.testing import DSeparationOracle
 from tests.networks import load
@@ -135,7 +135,7 @@ def test_deadline_holds_while_directing(
 ) -> None:
     if rule is ColliderRule.STANDARD:
         pytest.skip("this rule asks no tests")
-    monkeypatch.setattr("driftbn.learning.limits.TESTS_PER_LOOK", 100)
+    monkeypatch.setattr("driftbn.learning.search.TESTS_PER_LOOK", 100)
     config = LearnerConfig(collider_rule=rule)
     free = StructureLearner(config).learn(alarm)
     test = ChiSquareTest(alarm.codes, alarm.schema.names)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from driftbn import datasets
 from driftbn.config import Algorithm, LearnerConfig, WarmStart
-from driftbn.graph import Pdag
+from driftbn.graphs.graph import Pdag
 from driftbn.learning import (
     LearnedStructure,
     RdsaTally,
@@ -18,7 +18,7 @@ from driftbn.learning import (
     StructureLearner,
     learn_structure,
 )
-from driftbn.learning.rdsa import UNITS
+from driftbn.learning.search import UNITS
 from driftbn.testing import DSeparationOracle
 from tests.networks import load
 

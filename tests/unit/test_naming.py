@@ -20,8 +20,8 @@ from driftbn.decision.outcome import (
     EpisodeEvent,
     NodeChange,
 )
-from driftbn.diff import compare
-from driftbn.graph import Dag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from tests.endpoint_service import FakeService

@@ -13,7 +13,7 @@ import pytest
 
 from driftbn.datasets import asia, random_network
 from driftbn.errors import GraphError, MissingExtraError, UnknownVariableError
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 
 STATES = ("no", "yes")
 

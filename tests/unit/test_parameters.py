@@ -6,12 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from driftbn import parameters
 from driftbn.datasets import alarm, asia, random_network, sample_codes
 from driftbn.errors import ConfigError, DataError, VariableMismatchError
-from driftbn.graph import Dag
-from driftbn.network import BayesianNetwork
-from driftbn.parameters import ParameterMethod, fit_parameters
+from driftbn.graphs.graph import Dag
+from driftbn.graphs.network import BayesianNetwork, ParameterMethod, fit_parameters
 from tests import reference
 
 STATES = (("no", "yes"), ("no", "yes"))
@@ -172,9 +170,9 @@ def test_too_large_a_table_is_refused() -> None:
 
 def test_table_of_the_largest_size_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.zeros((2, 5), dtype=np.uint8)
-    monkeypatch.setattr(parameters, "MAX_CELLS", 4)
+    monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 4)
     fit_parameters(CHAIN, codes, "ab", STATES)
-    monkeypatch.setattr(parameters, "MAX_CELLS", 3)
+    monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 3)
     with pytest.raises(DataError, match="4 cells; at most 3"):
         fit_parameters(CHAIN, codes, "ab", STATES)
 

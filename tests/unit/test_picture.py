@@ -16,7 +16,7 @@ from driftbn.errors import MissingExtraError
 from driftbn.explain.layout import Layout, Spacing, arrange
 from driftbn.explain.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
 from driftbn.explain.svg import DARK, LIGHT, Drawing
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.graph import Dag, Pdag
 
 SPACING = Spacing(node_height=1.0, node_gap=1.0, layer_gap=3.0)
 

@@ -19,8 +19,8 @@ from driftbn.decision.outcome import (
     NodeChange,
     UndecidedPair,
 )
-from driftbn.diff import compare
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import Overrun, SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import Timings, WarmAudit, WindowReport

@@ -23,11 +23,11 @@ from driftbn.decision.outcome import (
     NodeChange,
     UndecidedPair,
 )
-from driftbn.diff import compare
 from driftbn.explain.html import MAX_PICTURES, NARROW_NODES, html_of
 from driftbn.explain.picture import MAX_NODES, Line, LineKind, drawing_of, lines_of, scene_of
 from driftbn.explain.timeline import MAX_BARS, moments_of, timeline_of
-from driftbn.graph import Dag, Pdag
+from driftbn.graphs.diff import compare
+from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport

@@ -14,10 +14,11 @@ from driftbn_service.cloud_events import EventState, publication_of
 from driftbn_service.events import Event, Publication
 from driftbn_service.store import EpisodeEdge, Store, StoreError, pruning, store
 
-from driftbn.datasets import Abrupt, DriftStream, asia, remove_edge
+from driftbn.datasets import asia, remove_edge
 from driftbn.datasets.sampling import labelled
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig
+from tests.drift_streams import Abrupt, DriftStream
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 OUTLETS: list[tuple[str, tuple[str, ...] | None]] = [

@@ -21,8 +21,8 @@ from driftbn_service.events import Publication
 from driftbn_service.store import DamagedRowError, Store, StoreError, database
 
 from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
-from driftbn.diff import StructureDiff
-from driftbn.graph import Dag
+from driftbn.graphs.diff import StructureDiff
+from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from tests.small_disk import small_disk_at

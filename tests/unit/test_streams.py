@@ -6,7 +6,11 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from driftbn.datasets import (
+from driftbn.datasets import alarm, asia, random_network, remove_edge, reverse_edge
+from driftbn.errors import ConfigError, DataError
+from driftbn.graphs.network import BayesianNetwork, ancestors, joint
+from tests import networks
+from tests.drift_streams import (
     Abrupt,
     DriftStream,
     Gradual,
@@ -15,17 +19,7 @@ from driftbn.datasets import (
     Schedule,
     Sessions,
     Stationary,
-    alarm,
-    asia,
-    joint,
-    random_network,
-    remove_edge,
-    reverse_edge,
 )
-from driftbn.datasets.inference import ancestors
-from driftbn.errors import ConfigError, DataError
-from driftbn.network import BayesianNetwork
-from tests import networks
 
 BINARY = ("no", "yes")
 BURSTS = [None, Sessions(2), Sessions(5), Sessions(20), Repeats(5)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from driftbn.datasets import random_dag
 from driftbn.errors import ConfigError, GraphError
-from driftbn.graph import Dag
+from driftbn.graphs.graph import Dag
 from driftbn.testing import DSeparationOracle
 from tests import reference
 from tests.networks import load

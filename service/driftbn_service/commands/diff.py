@@ -7,11 +7,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from driftbn.diff import StructureDiff, compare, shd
 from driftbn.explain.picture import picture_of, scene_of_graphs
 from driftbn.explain.svg import Drawing
 from driftbn.explain.words import printable
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.diff import StructureDiff, compare, shd
+from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import extend_to_dag
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn_service.errors import ExitCode, UsageError, blamed_on

@@ -10,9 +10,9 @@ from driftbn.errors import DataError, UnknownVariableError
 from driftbn.explain.picture import picture_of, scene_of_graph
 from driftbn.explain.svg import Drawing
 from driftbn.explain.words import printable
-from driftbn.formats import write_bif, write_dot
+from driftbn.graphs.files import write_bif, write_dot
+from driftbn.graphs.network import ParameterMethod, check_sample_size
 from driftbn.learning import Overrun
-from driftbn.parameters import ParameterMethod, check_sample_size
 from driftbn_service.errors import UsageError, blamed_on
 from driftbn_service.learned import LearnedFile, fitted_network, learn_source, learned_document
 from driftbn_service.options import LearnOptions, add_learning_options

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.compiled import kernel
+from driftbn.kernels.compiled import kernel
 from driftbn_service.decoding.scan_words import mixed
 
 Bytes = npt.NDArray[np.uint8]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn.compiled import inlined, kernel
+from driftbn.kernels.compiled import inlined, kernel
 from driftbn_service.decoding.scan_forms import (
     BACKSLASH,
     CLOSE_OBJECT,

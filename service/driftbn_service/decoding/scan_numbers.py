@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn.compiled import inlined
+from driftbn.kernels.compiled import inlined
 from driftbn_service.decoding.scan_forms import (
     MINUS,
     NINE,

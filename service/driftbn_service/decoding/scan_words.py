@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn.compiled import inlined
+from driftbn.kernels.compiled import inlined
 from driftbn_service.decoding.scan_forms import Bytes
 
 WORD_BYTES = 8

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from driftbn import datasets
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.network import BayesianNetwork
 
 WINDOW: Final = 2000
 _FIRST: Final = 8

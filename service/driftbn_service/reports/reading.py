@@ -19,12 +19,12 @@ from driftbn.decision.outcome import (
     NodeChange,
     UndecidedPair,
 )
-from driftbn.diff import StructureDiff
 from driftbn.errors import FormatError
 from driftbn.explain.documents import FORMAT, VERSION
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.diff import StructureDiff
+from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
-from driftbn.learning.limits import Overrun
+from driftbn.learning.search import Overrun
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import ShadowLook, WarmAudit, WindowReport
 

@@ -1,18 +1,134 @@
-"""Which sets separate which pairs, and the search that finds them."""
+"""The search for separators: its limits, its tallies, and the plans of PC, FSBN and SSBN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.pursuit import PAUSED
-from driftbn._kernels.search import NO_ROOM, NO_SEPARATOR, Question, Search
-from driftbn.learning.base import IndependenceTest, Ints, Mask
-from driftbn.learning.limits import Limits
-from driftbn.learning.rdsa import RdsaTally, make_subsets, with_more_room
+from driftbn.kernels.search import NO_ROOM, NO_SEPARATOR, PAUSED, Question, Search, Subsets
+from driftbn.learning.independence import IndependenceTest, Ints, Mask
+
+TESTS_PER_LOOK = 4096  # tests between two looks at the clock: milliseconds on 5000 rows
+
+
+class Overrun(enum.Enum):
+    """Which limit has stopped a search."""
+
+    DEADLINE = "deadline"
+    """The time was over."""
+    TESTS = "tests"
+    """The number of tests was used up."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a search may go on.
+
+    Parameters
+    ----------
+    clock
+        Returns seconds; only differences count.
+    stop_at
+        Time of the clock at which to stop, or ``None``.
+    max_tests
+        Tests after which to stop, or ``None``.
+    """
+
+    clock: Callable[[], float]
+    stop_at: float | None = None
+    max_tests: int | None = None
+
+    def overrun(self, test: IndependenceTest) -> Overrun | None:
+        """Return the limit that is reached, if any."""
+        if self.max_tests is not None and int(test.tests[:, 0].sum()) >= self.max_tests:
+            return Overrun.TESTS
+        if self.stop_at is not None and self.clock() >= self.stop_at:
+            return Overrun.DEADLINE
+        return None
+
+    def go_on(self, test: IndependenceTest) -> bool:
+        """Whether no limit is reached."""
+        return self.overrun(test) is None
+
+    def allotment(self, test: IndependenceTest) -> int:
+        """Return how many tests may run before the next look at the limits."""
+        if self.max_tests is None:
+            return TESTS_PER_LOOK
+        return max(1, min(TESTS_PER_LOOK, self.max_tests - int(test.tests[:, 0].sum())))
+
+
+# RDSA tallies: how often a node has helped to separate a target from others.
+
+UNITS = 2520  # of one: 1 to 10 divide it, so 1/size is exact and sums do not depend on their order
+
+
+@dataclass(frozen=True, eq=False)
+class RdsaTally:
+    """Relative d-separating abilities, by target and node (paper, section III).
+
+    Parameters
+    ----------
+    names
+        Variables, sorted.
+    units
+        Tallies in units of 1/2520, shape [target, node].
+
+    Examples
+    --------
+    >>> tally = RdsaTally.zero(("a", "b"))
+    >>> tally.value("a", "b")
+    0.0
+    """
+
+    names: tuple[str, ...]
+    units: Ints
+
+    @classmethod
+    def zero(cls, names: Sequence[str]) -> RdsaTally:
+        """Return a tally in which nothing has happened."""
+        return cls(tuple(names), np.zeros((len(names), len(names)), np.int64))
+
+    def value(self, target: str, node: str) -> float:
+        """Return RDSA of ``node`` for ``target``."""
+        row, column = self.names.index(target), self.names.index(node)
+        return float(self.units[row, column]) / UNITS
+
+    def started_from(self, names: Sequence[str], decay: float) -> Ints:
+        """Return decayed units for a search over ``names``; a new variable starts at zero."""
+        units: Ints = np.floor(self.units * decay).astype(np.int64)
+        if tuple(names) == self.names:
+            return units
+        place = {name: i for i, name in enumerate(self.names)}
+        here = [i for i, name in enumerate(names) if name in place]
+        there = [place[name] for name in names if name in place]
+        started = np.zeros((len(names), len(names)), np.int64)
+        started[np.ix_(here, here)] = units[np.ix_(there, there)]
+        return started
+
+
+def make_subsets(n_nodes: int, max_size: int, room: int = 512) -> Subsets:
+    """Make an empty lister of subsets; ``room`` grows when a search needs more."""
+    return Subsets(
+        candidates=np.zeros(n_nodes, np.int64),
+        tallies=np.zeros(n_nodes, np.int64),
+        heap=np.zeros((room, 1 + max_size), np.int64),
+        place=np.zeros(4, np.int64),
+    )
+
+
+def with_more_room(subsets: Subsets) -> Subsets:
+    """Return the lister in the same state with twice the room in its heap."""
+    heap = np.zeros((2 * len(subsets.heap), subsets.heap.shape[1]), np.int64)
+    heap[: len(subsets.heap)] = subsets.heap
+    heap[-1] = subsets.heap[-1]  # the last row is where a listing keeps its present subset
+    return subsets._replace(heap=heap)
+
+
+# Which sets separate which pairs, and the search that finds them.
 
 BLOCK = 16  # sets of one question: few enough to list in vain, many enough to stay in the kernel
 
@@ -279,3 +395,33 @@ def pair_index(low: Ints, high: Ints) -> Ints:
 def _pair_index(x: int, y: int) -> int:
     low, high = min(x, y), max(x, y)
     return high * (high - 1) // 2 + low
+
+
+# PC: all pairs of one conditioning size before the next size.
+
+
+def pc_plan(max_size: int) -> SearchPlan:
+    """Plan the order-independent PC: an edge that goes still serves the sets of its size."""
+    return SearchPlan(by_node=False, stable=True, credit=(0,) * (max_size + 1))
+
+
+def original_pc_plan(max_size: int) -> SearchPlan:
+    """Plan the original PC: an edge that goes is gone at once; pairs in the order of names."""
+    return SearchPlan(by_node=False, stable=False, credit=(0,) * (max_size + 1))
+
+
+# FSBN, Fast Search of Bayesian Networks (paper, section IV).
+
+
+def fsbn_plan(max_size: int) -> SearchPlan:
+    """Plan LSPC node by node, each member of a separator gaining 1 (LSPC line 16, equation 2)."""
+    return SearchPlan(by_node=True, stable=False, credit=(0,) + (UNITS,) * max_size)
+
+
+# SSBN, Smart Search of Bayesian Networks (paper, section IV).
+
+
+def ssbn_plan(max_size: int) -> SearchPlan:
+    """Plan LSPC node by node, each member of a separator gaining 1/size (equation 4)."""
+    shares = tuple(UNITS // size for size in range(1, max_size + 1))
+    return SearchPlan(by_node=True, stable=False, credit=(0, *shares))

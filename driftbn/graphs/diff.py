@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from driftbn.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Dag, Edge, Pdag
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,7 @@ def stop_listening() -> None:
 @cache
 def _stamp(directory: Path) -> str:
     """Return a hash of every source that a kernel of a directory holds code of."""
-    own = Path(__file__)
-    paths = {own, *directory.glob("*.py"), *(own.parent / "_kernels").glob("*.py")}
+    paths = {*directory.glob("*.py"), *Path(__file__).parent.glob("*.py")}
     contents = [(path.name, sha256(path.read_bytes()).digest()) for path in sorted(paths)]
     return sha256(repr(contents).encode()).hexdigest()
 

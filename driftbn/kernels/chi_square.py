@@ -1,15 +1,12 @@
-"""Conditional independence tests on packed tables."""
+"""Conditional independence on packed tables: Pearson's chi-square, G, and what a test tells."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from driftbn._kernels.bits import count_three, count_two
-from driftbn._kernels.contingency import complete_stratum, count_by_rows, n_levels_met
-from driftbn._kernels.evidence import Evidence, Ints, Workspace
-from driftbn._kernels.statistic import table_statistic
-from driftbn._kernels.strata import (
+from driftbn.kernels.compiled import inlined, kernel, open_kernel
+from driftbn.kernels.counting import (
     BEGIN,
     COUNT,
     N_STRATA,
@@ -18,11 +15,101 @@ from driftbn._kernels.strata import (
     SLOT,
     SORTED,
     TARGET,
+    complete_stratum,
+    count_by_rows,
+    count_strata,
+    count_three,
+    count_two,
     find_split,
     make_next_stratum,
+    n_levels_met,
     number_rows,
+    same_stratum,
+    sort_rows_by,
 )
-from driftbn.compiled import inlined, kernel, open_kernel
+from driftbn.kernels.evidence import Evidence, Floats, Ints, Workspace
+
+
+@inlined
+def table_statistic(  # type: ignore[no-untyped-def]
+    cells: Ints, column: Floats, n_x: int, n_y: int, entropy: Floats
+):
+    """Return chi-square (or G, if ``entropy`` is given) and degrees of freedom of one table.
+
+    ``cells[i * n_y + j]`` counts level i against level j; empty rows and columns take no degree of
+    freedom. ``column`` is scratch.
+    """
+    if entropy.shape[0] > 0:
+        return _g_statistic(cells, n_x, n_y, entropy)
+    if n_x == 2 and n_y == 2:
+        return _fourfold_statistic(cells[0], cells[1], cells[2], cells[3])
+    total = 0
+    n_columns = 0
+    for j in range(n_y):
+        count = 0
+        for i in range(n_x):
+            count += cells[i * n_y + j]
+        total += count
+        column[j] = 1.0 / count if count > 0 else 0.0
+        n_columns += count > 0
+    n_used = 0
+    value = 0.0
+    for i in range(n_x):
+        count = 0
+        part = 0.0
+        for j in range(n_y):
+            n = cells[i * n_y + j]
+            count += n
+            part += np.float64(n * n) * column[j]
+        if count > 0:
+            n_used += 1
+            value += part / count
+    dof = (n_used - 1) * (n_columns - 1)
+    if dof <= 0:
+        return 0.0, 0
+    return total * (value - 1.0), dof
+
+
+@inlined
+def _fourfold_statistic(a: int, b: int, c: int, d: int):  # type: ignore[no-untyped-def]
+    """Return chi-square of two by two cells, which takes one division."""
+    margins = np.float64((a + b) * (c + d)) * np.float64((a + c) * (b + d))
+    if margins == 0.0:
+        return 0.0, 0
+    cross = np.float64(a * d - b * c)
+    return (a + b + c + d) * cross * cross / margins, 1
+
+
+@inlined
+def _g_statistic(  # type: ignore[no-untyped-def]
+    cells: Ints, n_x: int, n_y: int, entropy: Floats
+):
+    """Return G, twice the sum of n ln n over cells less margins plus total."""
+    total = 0
+    n_columns = 0
+    value = 0.0
+    for j in range(n_y):
+        count = 0
+        for i in range(n_x):
+            count += cells[i * n_y + j]
+            value += entropy[cells[i * n_y + j]]
+        total += count
+        value -= entropy[count]
+        n_columns += count > 0
+    n_used = 0
+    for i in range(n_x):
+        count = 0
+        for j in range(n_y):
+            count += cells[i * n_y + j]
+        value -= entropy[count]
+        n_used += count > 0
+    dof = (n_used - 1) * (n_columns - 1)
+    if dof <= 0:
+        return 0.0, 0
+    return 2.0 * (value + entropy[total]), dof
+
+
+# Conditional independence tests on packed tables.
 
 DEPENDENT = 0
 INDEPENDENT = 1
@@ -274,3 +361,95 @@ def remove_independent(
             if outcome != DEPENDENT:
                 adjacent[x, y] = False
                 adjacent[y, x] = False
+
+
+# The verdict of a set about a pair, which looks behind a test that cannot tell.
+
+CONNECTED, SEPARATED, MUTE = range(3)
+
+
+@open_kernel
+def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int:
+    """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it.
+
+    A set within whose strata the pair never varies together separates it, unless it determines one
+    end: then it may act on the other end directly or only through the end that it
+    determines. The first is taken to hold if every member still depends on the other end
+    once the determined end is known; otherwise the set says nothing.
+    """
+    size = len(members)
+    given = work.given
+    for i in range(size):
+        given[i] = members[i]
+    left, right, n_given = pair[0], pair[1], size
+    end = -1  # of the pair, the one whose determination is looked into
+    member = size
+    verdict = SEPARATED
+    while True:  # one place from which tests are run keeps the compiled code small
+        scale = 1.0 + evidence.excess[left] * evidence.excess[right]
+        outcome, _, dof = test_conditional(evidence, work, left, right, given[:n_given], scale)
+        work.tests[n_given, 0] += 1
+        if end < 0:
+            if outcome == DEPENDENT:
+                return CONNECTED
+            work.tests[size, 1] += outcome == UNDECIDED
+            if dof > 0 or size == 0:
+                return SEPARATED
+        elif outcome == DEPENDENT:
+            member += 1
+            if member == size:
+                return SEPARATED
+        else:
+            verdict = MUTE
+            member = size
+        if member == size:
+            end += 1
+            while end < 2 and not _is_determined(evidence, work, pair[end], members):
+                end += 1
+            if end == 2:
+                return verdict
+            member = 0
+            given[0] = pair[end]
+            right, n_given = pair[1 - end], 1
+        left = members[member]
+
+
+@inlined
+def _is_determined(evidence: Evidence, work: Workspace, x: int, members: Ints) -> bool:
+    """Whether x has one level only wherever the members have theirs."""
+    if len(members) == 1 and evidence.joint.shape[0] > 0:
+        for c in range(evidence.first[members[0]], evidence.first[members[0] + 1]):
+            if n_levels_met(evidence.joint[c], evidence.first[x], evidence.first[x + 1]) > 1:
+                return False
+        return True
+    n_strata = count_strata(evidence, members)
+    if n_strata <= work.histogram.shape[0]:
+        return _is_determined_by_table(evidence, work, x, members, n_strata)
+    sort_rows_by(evidence, work, members)
+    row = work.rows_a if len(members) % 2 == 0 else work.rows_b
+    level_of = evidence.codes[x]
+    for p in range(1, row.shape[0]):
+        if level_of[row[p]] != level_of[row[p - 1]] and same_stratum(
+            evidence, members, row[p - 1], row[p]
+        ):
+            return False
+    return True
+
+
+@inlined
+def _is_determined_by_table(
+    evidence: Evidence, work: Workspace, x: int, members: Ints, n_strata: int
+) -> bool:
+    """Look for a row whose stratum has shown another level of x before."""
+    shown = work.histogram
+    for s in range(n_strata):
+        shown[s] = -1
+    for r in range(evidence.codes.shape[1]):
+        stratum = 0
+        for z in members:
+            stratum = stratum * (evidence.first[z + 1] - evidence.first[z]) + evidence.codes[z, r]
+        if shown[stratum] < 0:
+            shown[stratum] = evidence.codes[x, r]
+        elif shown[stratum] != evidence.codes[x, r]:
+            return False
+    return True

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from driftbn.datasets.couplings import greedy_coupling
-from driftbn.datasets.edge_edits import by_child
-from driftbn.datasets.families import family_to_be
-from driftbn.datasets.inference import ancestors, descendants, separated
-from driftbn.datasets.information import information, normalised
-from driftbn.datasets.strength import EdgeStrength, edge_strength
+from driftbn.datasets.changes import (
+    EdgeStrength,
+    by_child,
+    edge_strength,
+    family_to_be,
+    greedy_coupling,
+    information,
+    normalised,
+)
 from driftbn.errors import ConfigError
-from driftbn.graph import Dag
-from driftbn.network import BayesianNetwork
+from driftbn.graphs.graph import Dag
+from driftbn.graphs.network import BayesianNetwork, ancestors, descendants, separated
 
 _STRONGEST_ADDED = 0.1  # where a strength class has no upper end, added edges stay below this
 _HEADROOM = 1.5  # a picked edge could be this much stronger: other picked edges may take some away

@@ -1,5 +1,6 @@
-r"""The Bayesian interchange format, as JavaBayes and the bnlearn repository write it.
+r"""Text forms of graphs and networks: BIF, DOT and JSON; text in, text out, no files.
 
+BIF is the interchange format of JavaBayes and the bnlearn repository.
 A name is written bare if it consists of ASCII letters, digits and ``_ . + - < > = %`` and is no
 keyword. Any other name stands in double quotes, in which a backslash, a quote, a line feed, a
 carriage return and a tab are written ``\\``, ``\"``, ``\n``, ``\r`` and ``\t``. In reading, a
@@ -9,16 +10,18 @@ white space, quotes, marks and the start of a comment.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from driftbn.errors import FormatError, GraphError
-from driftbn.network import MAX_CELLS, BayesianNetwork, FloatArray, checked_cpt
+from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.network import MAX_CELLS, BayesianNetwork, FloatArray, checked_cpt
 
 _KEYWORDS = frozenset(
     ("network", "variable", "probability", "property", "type", "discrete", "table", "default")
@@ -372,3 +375,169 @@ def _number(token: _Token) -> float:
     if not math.isfinite(number):
         raise token.unexpected("a number or ';'")
     return number
+
+
+# Graphviz DOT, for drawing.
+
+_DOT_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"})
+# Graphviz reads "&lt;" and the like in labels, so the sign itself must be written as one.
+_LABEL_ESCAPES = _DOT_ESCAPES | {ord("&"): "&amp;"}
+
+
+def write_dot(graph: Dag | Pdag) -> str:
+    r"""Write a graph in DOT: nodes, then arrows, then lines, each sorted by name.
+
+    Names are quoted; a backslash, a quote and a line break in a name are escaped, and such a node
+    gets a label of its own, because Graphviz would interpret the name.
+
+    Parameters
+    ----------
+    graph
+        What to write. Undirected edges have ``dir=none``.
+
+    Examples
+    --------
+    >>> print(write_dot(Pdag("abc", [("a", "b")], [("c", "b")])), end="")
+    digraph {
+      "a";
+      "b";
+      "c";
+      "a" -> "b";
+      "b" -> "c" [dir=none];
+    }
+    """
+    if isinstance(graph, Dag):
+        graph = graph.to_pdag()
+    lines = [_node_line(node) for node in graph.nodes]
+    lines += [f"  {_quoted(u)} -> {_quoted(v)};" for u, v in graph.directed_edges]
+    lines += [f"  {_quoted(u)} -> {_quoted(v)} [dir=none];" for u, v in graph.undirected_edges]
+    return "\n".join(("digraph {", *lines, "}")) + "\n"
+
+
+def _node_line(node: str) -> str:
+    label = node.translate(_LABEL_ESCAPES)
+    return f"  {_quoted(node)};" if label == node else f'  {_quoted(node)} [label="{label}"];'
+
+
+def _quoted(name: str) -> str:
+    return f'"{name.translate(_DOT_ESCAPES)}"'
+
+
+# Graphs as versioned JSON.
+
+FORMAT = "driftbn-graph"
+VERSION = 1
+
+
+def graph_to_dict(graph: Dag | Pdag) -> dict[str, object]:
+    """Return a graph as plain lists and strings, ready for JSON.
+
+    Examples
+    --------
+    >>> graph_to_dict(Pdag("ab", [], [("b", "a")]))["undirected"]
+    [['a', 'b']]
+    """
+    if isinstance(graph, Dag):
+        graph = graph.to_pdag()
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "nodes": list(graph.nodes),
+        "directed": [list(edge) for edge in graph.directed_edges],
+        "undirected": [list(edge) for edge in graph.undirected_edges],
+    }
+
+
+def graph_from_dict(data: object) -> Pdag:
+    """Read what `graph_to_dict` returned; keys it does not know are ignored.
+
+    Parameters
+    ----------
+    data
+        The decoded JSON.
+
+    Returns
+    -------
+    Pdag
+        Also if a `Dag` was written: ``Dag(graph.nodes, graph.directed_edges)`` gives it back.
+
+    Raises
+    ------
+    FormatError
+        If format, version or a field are not as expected, or the graph breaks a rule.
+
+    Examples
+    --------
+    >>> graph = Pdag("abc", [("a", "b")], [("b", "c")])
+    >>> graph_from_dict(graph_to_dict(graph)) == graph
+    True
+    """
+    if not isinstance(data, Mapping):
+        raise FormatError(f"a graph must be a JSON object, not {type(data).__name__}")
+    for key, expected in (("format", FORMAT), ("version", VERSION)):
+        found = data.get(key)
+        # True equals 1 in Python but is another value in JSON.
+        if found != expected or isinstance(found, bool):
+            raise FormatError(f"{key} is {found!r}; it must be {expected!r}")
+    try:
+        return Pdag(_names(data), _edges(data, "directed"), _edges(data, "undirected"))
+    except GraphError as error:
+        raise FormatError(f"the graph is not sound: {error}") from error
+
+
+def write_json(graph: Dag | Pdag) -> str:
+    """Write a graph as one line of JSON; equal graphs give equal text.
+
+    Examples
+    --------
+    >>> write_json(Dag("a"))
+    '{"format":"driftbn-graph","version":1,"nodes":["a"],"directed":[],"undirected":[]}'
+    """
+    return json.dumps(graph_to_dict(graph), separators=(",", ":"))
+
+
+def read_json(text: str) -> Pdag:
+    """Read what `write_json` wrote; see `graph_from_dict`.
+
+    Raises
+    ------
+    FormatError
+        If the text is not JSON or not a graph.
+
+    Examples
+    --------
+    >>> read_json(write_json(Dag("ab", [("a", "b")]))).directed_edges
+    (('a', 'b'),)
+    """
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FormatError(f"not JSON: {error}") from error
+    return graph_from_dict(data)
+
+
+def _field(data: Mapping[str, object], key: str) -> list[object]:
+    found = data.get(key)
+    if not isinstance(found, list):
+        raise FormatError(f"{key} must be a list, found {type(found).__name__}")
+    return found
+
+
+def _names(data: Mapping[str, object]) -> list[str]:
+    names = []
+    for name in _field(data, "nodes"):
+        if not isinstance(name, str):
+            raise FormatError(f"nodes must be strings, found {name!r}")
+        names.append(name)
+    return names
+
+
+def _edges(data: Mapping[str, object], key: str) -> list[Edge]:
+    edges = []
+    for edge in _field(data, key):
+        match edge:
+            case [str(source), str(target)]:
+                edges.append((source, target))
+            case _:
+                raise FormatError(f"{key} must hold pairs of names, found {edge!r}")
+    return edges

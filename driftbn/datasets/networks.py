@@ -1,14 +1,71 @@
-"""Random networks whose arcs can be seen in data."""
+"""Networks to draw from: the bundled ones and random ones."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
+from importlib import resources
 
 import numpy as np
 
 from driftbn.errors import ConfigError
-from driftbn.graph import Dag
-from driftbn.network import MAX_CELLS, BayesianNetwork, FloatArray
+from driftbn.graphs.files import read_bif
+from driftbn.graphs.graph import Dag
+from driftbn.graphs.network import MAX_CELLS, BayesianNetwork, FloatArray
+
+NAMES = ("alarm", "asia")
+"""What `load` knows."""
+
+
+@cache
+def load(name: str) -> BayesianNetwork:
+    """Return a bundled network by name.
+
+    Parameters
+    ----------
+    name
+        ``"asia"`` (8 nodes, Lauritzen and Spiegelhalter 1988) or ``"alarm"`` (37 nodes, Beinlich
+        and others 1989).
+
+    Raises
+    ------
+    ConfigError
+        If there is no such network.
+
+    Examples
+    --------
+    >>> load("asia")
+    <BayesianNetwork: 8 nodes, 8 arcs>
+    """
+    if name not in NAMES:
+        raise ConfigError("name", name, f"one of {', '.join(NAMES)}")
+    text = resources.files("driftbn.datasets").joinpath(f"{name}.bif").read_text("utf-8")
+    return read_bif(text)
+
+
+def asia() -> BayesianNetwork:
+    """Return the Asia network: 8 binary nodes, 8 arcs.
+
+    Examples
+    --------
+    >>> asia().dag.parents("dysp")
+    ('bronc', 'either')
+    """
+    return load("asia")
+
+
+def alarm() -> BayesianNetwork:
+    """Return the Alarm network: 37 nodes with 2 to 4 states, 46 arcs.
+
+    Examples
+    --------
+    >>> alarm()
+    <BayesianNetwork: 37 nodes, 46 arcs>
+    """
+    return load("alarm")
+
+
+# Random networks whose arcs can be seen in data.
 
 _ROOT_CONCENTRATION = 5.0  # roots with every state common: a parent that never varies shows nothing
 _CANDIDATES = 8  # draws per table, of which the one with the clearest arcs is kept

@@ -1,17 +1,16 @@
-"""Splitting the rows by a conditioning set, remembered per target.
-
-A split is first made into masks, a bit set for each stratum and target level, one stratum at a time
-and the largest first, because most tests are decided by a few strata. If they are not, a split too
-large for masks is numbered (stratum and target level of each row, for one histogram pass); one too
-large for that is made as sorted rows from the start.
-"""
+"""Counting rows: bit sets in machine words, tables of counts, and strata of the rows."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from driftbn._kernels.bits import intersect
-from driftbn._kernels.evidence import (
+import numpy as np
+import numpy.typing as npt
+from numba import config, types
+from numba.extending import intrinsic
+
+from driftbn.kernels.compiled import inlined, kernel
+from driftbn.kernels.evidence import (
     CODES_PER_SET,
     MASKS_PER_SET,
     N_ENTRIES,
@@ -19,7 +18,138 @@ from driftbn._kernels.evidence import (
     Ints,
     Workspace,
 )
-from driftbn.compiled import inlined
+
+Words = npt.NDArray[np.uint64]
+
+
+def _make_popcount() -> Any:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return lambda word: np.uint64(int(word).bit_count())
+
+    @intrinsic
+    def popcount(_context: Any, _word: Any) -> Any:
+        def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return types.uint64(types.uint64), build
+
+    return popcount
+
+
+_popcount = _make_popcount()
+
+
+@inlined
+def count_two(a: Words, b: Words) -> np.int64:
+    """Count the rows that are in both bit sets."""
+    total = np.uint64(0)
+    for w in range(a.shape[0]):
+        total += _popcount(a[w] & b[w])
+    return np.int64(total)
+
+
+@inlined
+def count_three(a: Words, b: Words, c: Words) -> np.int64:
+    """Count the rows that are in all three bit sets."""
+    total = np.uint64(0)
+    for w in range(a.shape[0]):
+        total += _popcount(a[w] & b[w] & c[w])
+    return np.int64(total)
+
+
+@inlined
+def intersect(a: Words, b: Words, out: Words) -> np.int64:
+    """Write the common rows of two bit sets to ``out`` and return how many they are."""
+    total = np.uint64(0)
+    for w in range(a.shape[0]):
+        both = a[w] & b[w]
+        out[w] = both
+        total += _popcount(both)
+    return np.int64(total)
+
+
+# Tables of counts: all pairs of levels at once, and what margins leave of a table.
+
+BLOCK_WORDS = 256  # of all level sets at once: 400 such blocks stay in a second-level cache
+
+
+@kernel
+def count_pairs(evidence: Evidence) -> None:
+    """Fill ``evidence.joint`` with the counts of every two levels of different variables."""
+    first, bits, joint = evidence.first, evidence.bits, evidence.joint
+    n_variables = first.shape[0] - 1
+    n_words = bits.shape[1]
+    for begin in range(0, n_words, BLOCK_WORDS):
+        end = min(begin + BLOCK_WORDS, n_words)
+        for x in range(n_variables):
+            for y in range(x + 1, n_variables):
+                for a in range(first[x], first[x + 1] - 1):
+                    for b in range(first[y], first[y + 1] - 1):
+                        joint[a, b] += count_two(bits[a, begin:end], bits[b, begin:end])
+    for x in range(n_variables):
+        for y in range(x + 1, n_variables):
+            _complete_pair(evidence, x, y)
+
+
+@inlined
+def _complete_pair(evidence: Evidence, x: int, y: int) -> None:
+    """Derive the last row and column of a pair's table from the totals, and mirror it."""
+    first, totals, joint = evidence.first, evidence.totals, evidence.joint
+    last_x = first[x + 1] - 1
+    last_y = first[y + 1] - 1
+    for a in range(first[x], last_x):
+        rest = totals[a]
+        for b in range(first[y], last_y):
+            rest -= joint[a, b]
+        joint[a, last_y] = rest
+    for b in range(first[y], last_y + 1):
+        rest = totals[b]
+        for a in range(first[x], last_x):
+            rest -= joint[a, b]
+            joint[b, a] = joint[a, b]
+        joint[last_x, b] = rest
+        joint[b, last_x] = rest
+
+
+@inlined
+def count_by_rows(
+    x: npt.NDArray[np.uint8], y: npt.NDArray[np.uint8], n_x: int, n_y: int, cells: Ints
+) -> None:
+    """Count the table of two columns row by row."""
+    cells[: n_x * n_y] = 0
+    for r in range(x.shape[0]):
+        cells[np.int64(x[r]) * n_y + y[r]] += 1
+
+
+@inlined
+def n_levels_met(counts: npt.NDArray[np.int32], begin: int, end: int) -> int:
+    """Count the levels that occur."""
+    met = 0
+    for level in range(begin, end):
+        met += counts[level] > 0
+    return met
+
+
+@inlined
+def complete_stratum(
+    cells: Ints, margin_x: npt.NDArray[np.int32], margin_y: npt.NDArray[np.int32]
+) -> None:
+    """Derive the last row and column of one stratum from its margins."""
+    n_x = margin_x.shape[0]
+    n_y = margin_y.shape[0]
+    for i in range(n_x - 1):
+        rest = np.int64(margin_x[i])
+        for j in range(n_y - 1):
+            rest -= cells[i * n_y + j]
+        cells[i * n_y + n_y - 1] = rest
+    for j in range(n_y):
+        rest = np.int64(margin_y[j])
+        for i in range(n_x - 1):
+            rest -= cells[i * n_y + j]
+        cells[(n_x - 1) * n_y + j] = rest
+
+
+# Splitting the rows by a conditioning set, remembered per target.
 
 # Places in entry_place: number of members; whether rows are sorted; first mask, room for masks,
 # masks made, next stratum to make; slot of codes or sorted rows; whether the codes are written.
@@ -233,6 +363,7 @@ def sort_rows_by(evidence: Evidence, work: Workspace, members: Ints) -> None:
 
 @inlined
 def same_stratum(evidence: Evidence, members: Ints, r: int, q: int) -> bool:
+    """Whether two rows agree in all members of a conditioning set."""
     for z in members:
         if evidence.codes[z, r] != evidence.codes[z, q]:
             return False

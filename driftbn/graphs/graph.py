@@ -15,6 +15,7 @@ from driftbn.errors import GraphError, UnknownVariableError
 if TYPE_CHECKING:
     import networkx as nx
 
+
 Edge = tuple[str, str]
 _T = TypeVar("_T")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.compiled import kernel
+from driftbn.kernels.compiled import kernel
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]

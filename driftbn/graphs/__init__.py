@@ -1,0 +1,1 @@
+"""Graphs and networks: values, what differs between two, and their text forms."""

@@ -1,0 +1,579 @@
+"""Bayesian networks as values: their tables, fitting them to data, and exact inference."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from driftbn.errors import (
+    ConfigError,
+    DataError,
+    GraphError,
+    MissingExtraError,
+    UnknownVariableError,
+    VariableMismatchError,
+)
+from driftbn.graphs.graph import Dag, Pdag
+
+FloatArray = npt.NDArray[np.float64]
+
+MAX_CELLS = 10_000_000
+"""Largest probability table that is read or fitted: 80 MB of float64."""
+
+ROW_SUM_TOLERANCE = 1e-6
+"""How far from 1 a row may sum, per state: six digits of 1/3 leave a row of three 1e-6 short."""
+
+# Rows this close to 1 are left alone, so that normalising twice is the same as once: text written
+# from a network reads back as the very same numbers.
+_ALREADY_NORMALISED = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BayesianNetwork:
+    """A discrete Bayesian network.
+
+    Two networks are equal if nodes, states, parents and tables are, all in the same order.
+
+    Parameters
+    ----------
+    nodes
+        Names of the variables; their order is kept.
+    states
+        For each node the names of its states.
+    parents
+        For each node the names of its parents; their order sets the order of the table's rows.
+    cpts
+        For each node the probabilities, ``[parent configurations, states]``. Configurations are
+        counted in mixed radix with the first parent as the most significant digit. Rows must sum
+        to 1 within 1e-6 per state and are normalised; the arrays are copied and made read-only.
+
+    Raises
+    ------
+    GraphError
+        If names stand twice, the fields differ in length, the parents form a cycle, or a table
+        has the wrong shape, negative or non-finite entries or rows that do not sum to 1.
+    UnknownVariableError
+        If a parent is not a node.
+
+    Examples
+    --------
+    >>> network = BayesianNetwork(
+    ...     nodes=["rain", "wet"],
+    ...     states=[["no", "yes"], ["no", "yes"]],
+    ...     parents=[[], ["rain"]],
+    ...     cpts=[[[0.8, 0.2]], [[0.9, 0.1], [0.2, 0.8]]],
+    ... )
+    >>> network
+    <BayesianNetwork: 2 nodes, 1 arcs>
+    >>> network.dag.edges
+    (('rain', 'wet'),)
+    >>> float(network.cpt("wet")[1, 0])
+    0.2
+    """
+
+    nodes: tuple[str, ...]
+    states: tuple[tuple[str, ...], ...]
+    parents: tuple[tuple[str, ...], ...]
+    cpts: tuple[FloatArray, ...]
+
+    def __init__(
+        self,
+        nodes: Iterable[str],
+        states: Iterable[Iterable[str]],
+        parents: Iterable[Iterable[str]],
+        cpts: Iterable[npt.ArrayLike],
+    ) -> None:
+        tables = tuple(cpts)
+        object.__setattr__(self, "nodes", tuple(nodes))
+        object.__setattr__(self, "states", tuple(tuple(names) for names in states))
+        object.__setattr__(self, "parents", tuple(tuple(names) for names in parents))
+        for field, values in (
+            ("states", self.states),
+            ("parents", self.parents),
+            ("cpts", tables),
+        ):
+            if len(values) != len(self.nodes):
+                raise GraphError(f"{field} has {len(values)} entries for {len(self.nodes)} nodes")
+        _ = self.dag  # refuses doubled nodes, unknown parents, loops and cycles
+        for node, names in zip(self.nodes, self.states, strict=True):
+            _check_states(node, names)
+        checked = (
+            checked_cpt(node, table, (self.n_configurations(node), len(names)))
+            for node, names, table in zip(self.nodes, self.states, tables, strict=True)
+        )
+        object.__setattr__(self, "cpts", tuple(checked))
+
+    @cached_property
+    def dag(self) -> Dag:
+        """The structure alone, with nodes sorted by name."""
+        arcs = (
+            (parent, node)
+            for node, parents in zip(self.nodes, self.parents, strict=True)
+            for parent in parents
+        )
+        return Dag(self.nodes, arcs)
+
+    @cached_property
+    def cards(self) -> tuple[int, ...]:
+        """Number of states of each node."""
+        return tuple(len(names) for names in self.states)
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {node: i for i, node in enumerate(self.nodes)}
+
+    def index(self, node: str) -> int:
+        """Return the position of ``node`` in ``nodes``."""
+        if node not in self._position:
+            raise UnknownVariableError(node, self.nodes)
+        return self._position[node]
+
+    def cpt(self, node: str) -> FloatArray:
+        """Return the table of ``node``, ``[parent configurations, states]``."""
+        return self.cpts[self.index(node)]
+
+    def n_configurations(self, node: str) -> int:
+        """Return how many combinations of states the parents of ``node`` have."""
+        return math.prod(self.cards[self.index(p)] for p in self.parents[self.index(node)])
+
+    def cpdag(self) -> Pdag:
+        """Return what data alone could tell of the structure; see `Dag.cpdag`."""
+        return self.dag.cpdag()
+
+    def to_networkx(self) -> nx.DiGraph:
+        """Return a networkx graph whose nodes have ``states``, ``parents`` and ``cpt``."""
+        graph = self.dag.to_networkx()
+        for i, node in enumerate(self.nodes):
+            graph.nodes[node].update(
+                states=self.states[i], parents=self.parents[i], cpt=self.cpts[i]
+            )
+        return graph
+
+    def to_pgmpy(self) -> Any:
+        """Return a pgmpy ``DiscreteBayesianNetwork``, ready for its inference classes.
+
+        Raises
+        ------
+        MissingExtraError
+            If pgmpy is not installed.
+        """
+        models = _imported("pgmpy.models", "BayesianNetwork.to_pgmpy", "pgmpy")
+        factors = _imported("pgmpy.factors.discrete", "BayesianNetwork.to_pgmpy", "pgmpy")
+        model = models.DiscreteBayesianNetwork()
+        model.add_nodes_from(self.nodes)
+        model.add_edges_from(self.dag.edges)
+        for node in self.nodes:
+            model.add_cpds(self._pgmpy_cpd(factors, node))
+        return model
+
+    def _pgmpy_cpd(self, factors: Any, node: str) -> Any:
+        i = self.index(node)
+        family = (node, *self.parents[i])
+        return factors.TabularCPD(
+            variable=node,
+            variable_card=self.cards[i],
+            values=self.cpts[i].T,
+            evidence=list(self.parents[i]),
+            evidence_card=[self.cards[self.index(parent)] for parent in self.parents[i]],
+            state_names={name: list(self.states[self.index(name)]) for name in family},
+        )
+
+    def to_pyagrum(self) -> Any:
+        """Return a pyAgrum ``BayesNet``, ready for its inference engines.
+
+        Raises
+        ------
+        MissingExtraError
+            If pyAgrum is not installed.
+        """
+        gum = _imported("pyagrum", "BayesianNetwork.to_pyagrum", "pyagrum")
+        model = gum.BayesNet()
+        for node, names in zip(self.nodes, self.states, strict=True):
+            model.add(gum.LabelizedVariable(node, node, list(names)))
+        for parent, child in self.dag.edges:
+            model.addArc(parent, child)
+        for i, node in enumerate(self.nodes):
+            family = (*self.parents[i], node)
+            shape = [self.cards[self.index(name)] for name in family]
+            # pyAgrum's arrays have the table's variables as axes in reverse order.
+            axes = [family.index(name) for name in reversed(model.cpt(node).names)]
+            table = self.cpts[i].reshape(shape).transpose(axes)
+            model.cpt(node)[:] = np.ascontiguousarray(table)
+        return model
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BayesianNetwork):
+            return NotImplemented
+        return (self.nodes, self.states, self.parents) == (
+            other.nodes,
+            other.states,
+            other.parents,
+        ) and all(np.array_equal(a, b) for a, b in zip(self.cpts, other.cpts, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((self.nodes, self.states, self.parents))
+
+    def __repr__(self) -> str:
+        return f"<BayesianNetwork: {len(self.nodes)} nodes, {len(self.dag.edges)} arcs>"
+
+
+def checked_cpt(node: str, table: npt.ArrayLike, shape: tuple[int, int]) -> FloatArray:
+    """Return a read-only, normalised copy of a probability table.
+
+    Raises
+    ------
+    GraphError
+        If the table has not this shape, or a row is not a distribution.
+
+    Examples
+    --------
+    >>> checked_cpt("a", [[0.5000001, 0.5]], (1, 2)).sum()
+    np.float64(1.0)
+    """
+    try:
+        cpt = np.array(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"the table of {node!r} is no array of numbers: {error}") from error
+    if cpt.shape != shape:
+        raise GraphError(f"the table of {node!r} has shape {cpt.shape}; it must be {shape}")
+    with np.errstate(invalid="ignore"):
+        sums = cpt.sum(axis=1)
+        off = ~(abs(sums - 1) <= ROW_SUM_TOLERANCE * shape[1])
+    bad = off | ~(np.isfinite(cpt) & (cpt >= 0)).all(axis=1)
+    if bad.any():
+        row = int(bad.argmax())
+        raise GraphError(
+            f"row {row} of the table of {node!r} is {_shown(cpt[row])}; it must be"
+            " non-negative and sum to 1"
+        )
+    loose = abs(sums - 1) > _ALREADY_NORMALISED
+    cpt[loose] /= sums[loose, np.newaxis]
+    cpt.setflags(write=False)
+    return cpt
+
+
+def _check_states(node: str, names: Sequence[str]) -> None:
+    if not names:
+        raise GraphError(f"node {node!r} has no states; it must have at least one")
+    if len(set(names)) != len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise GraphError(f"node {node!r} has the state {twice!r} twice")
+
+
+def _shown(row: FloatArray) -> str:
+    """Write a row for a message, shortened if it is long."""
+    shown = ", ".join(f"{value:g}" for value in row[:8])
+    return f"[{shown}{', ...' if len(row) > 8 else ''}] (sum {row.sum():g})"
+
+
+def _imported(module: str, feature: str, extra: str) -> Any:
+    """Import a package that is no dependency, when it is first asked for."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(feature, extra) from error
+
+
+# Fitting the probability tables of a known structure to data.
+
+
+class ParameterMethod(Enum):
+    """How counts become probabilities."""
+
+    MAXIMUM_LIKELIHOOD = "maximum_likelihood"
+    """Relative frequencies; a parent configuration without rows gets the uniform distribution."""
+
+    BDEU = "bdeu"
+    """Posterior mean under the BDeu prior: each cell of a table with ``q`` configurations and
+    ``r`` states starts from ``equivalent_sample_size / (q * r)`` (Heckerman, Geiger and
+    Chickering 1995)."""
+
+
+def fit_parameters(  # noqa: PLR0913 - the table alone takes three
+    dag: Dag,
+    codes: npt.NDArray[np.integer],
+    names: Sequence[str],
+    states: Sequence[Sequence[str]],
+    method: ParameterMethod = ParameterMethod.MAXIMUM_LIKELIHOOD,
+    equivalent_sample_size: float = 1.0,
+) -> BayesianNetwork:
+    """Fit probability tables to a structure.
+
+    Parameters
+    ----------
+    dag
+        The structure.
+    codes
+        State numbers, ``[variables, rows]``; they are only read.
+    names
+        The variable of each row of ``codes``; the same set as ``dag.nodes``, in any order.
+    states
+        The states of each variable, in the order of ``names``; those without rows too.
+    method
+        How counts become probabilities.
+    equivalent_sample_size
+        Weight of the prior in rows; used by ``ParameterMethod.BDEU`` only.
+
+    Returns
+    -------
+    BayesianNetwork
+        Nodes in the order of ``names``, parents sorted by name.
+
+    Raises
+    ------
+    VariableMismatchError
+        If ``names`` and ``dag.nodes`` differ.
+    DataError
+        If ``codes`` is not an integer matrix of that many variables, a code is not a state's
+        number, or a table would have more than ten million cells.
+    ConfigError
+        If ``equivalent_sample_size`` is not positive.
+
+    Examples
+    --------
+    >>> codes = np.array([[0, 0, 1, 1], [0, 1, 1, 1]], dtype=np.uint8)
+    >>> dag = Dag(["rain", "wet"], [("rain", "wet")])
+    >>> network = fit_parameters(dag, codes, ["rain", "wet"], [["no", "yes"]] * 2)
+    >>> network.cpt("wet").tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    check_sample_size(equivalent_sample_size)
+    if len(states) != len(names):
+        raise DataError(f"states of {len(states)} variables given for {len(names)} names")
+    cards = [len(listed) for listed in states]
+    check_codes(dag, codes, cards, names)
+    position = {name: i for i, name in enumerate(names)}
+    parents = [dag.parents(name) for name in names]
+    tables = []
+    for child in range(len(names)):
+        family = [*(position[parent] for parent in parents[child]), child]
+        counts = _family_counts(codes, family, cards, names[child])
+        if method is ParameterMethod.BDEU:
+            counts += equivalent_sample_size / counts.size
+        tables.append(_normalised(counts))
+    return BayesianNetwork(names, states, parents, tables)
+
+
+def check_sample_size(equivalent_sample_size: float) -> None:
+    """Refuse a prior weight that is not a positive number."""
+    if not (equivalent_sample_size > 0 and math.isfinite(equivalent_sample_size)):
+        raise ConfigError("equivalent_sample_size", equivalent_sample_size, "a positive number")
+
+
+def check_codes(
+    dag: Dag, codes: npt.NDArray[np.integer], cards: Sequence[int], names: Sequence[str]
+) -> None:
+    """Refuse codes that do not fit the variables of a graph.
+
+    Raises
+    ------
+    VariableMismatchError
+        If ``names`` and ``dag.nodes`` differ.
+    DataError
+        If ``codes`` is not an integer matrix ``[variables, rows]`` or a code is out of range.
+
+    Examples
+    --------
+    >>> check_codes(Dag("a"), np.array([[0, 2]]), [2], ["a"])
+    Traceback (most recent call last):
+        ...
+    driftbn.errors.DataError: column 'a', row 1: 2 is no state; there are 2
+    """
+    if tuple(sorted(names)) != dag.nodes:
+        raise VariableMismatchError(dag.nodes, names)
+    if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer):
+        raise DataError(f"codes must be a matrix of integers, not {codes.ndim}-D {codes.dtype}")
+    if not len(codes) == len(cards) == len(names):
+        raise DataError(
+            f"{len(codes)} rows of codes and {len(cards)} cards given for {len(names)} names"
+        )
+    for column, row, card in zip(names, codes, cards, strict=True):
+        outside = (row < 0) | (row >= card)
+        if outside.any():
+            at = int(outside.argmax())
+            value = int(row[at])
+            raise DataError(
+                f"{value} is no state; there are {card}", column=column, row=at, value=value
+            )
+
+
+def _family_counts(
+    codes: npt.NDArray[np.integer], family: Sequence[int], cards: Sequence[int], name: str
+) -> FloatArray:
+    """Count the cells ``[configurations, states]`` of a family, its child last."""
+    shape = [cards[i] for i in family]
+    n_cells = math.prod(shape)
+    if n_cells > MAX_CELLS:
+        raise DataError(
+            f"{len(family) - 1} parents make a table of {n_cells} cells; at most {MAX_CELLS} fit",
+            column=name,
+        )
+    cell = np.zeros(codes.shape[1], dtype=np.int64)
+    for i in family:
+        cell *= cards[i]
+        cell += codes[i]
+    counts = np.bincount(cell, minlength=n_cells).reshape(-1, shape[-1])
+    return counts.astype(np.float64)
+
+
+def _normalised(counts: FloatArray) -> FloatArray:
+    """Divide each row by its sum; a row without counts becomes uniform."""
+    sums = counts.sum(axis=1, keepdims=True)
+    table: FloatArray = np.full_like(counts, 1 / counts.shape[1])
+    np.divide(counts, sums, out=table, where=sums > 0)
+    return table
+
+
+# Exact joint distributions of a few variables, and the separations a graph implies.
+
+
+class _Factor(NamedTuple):
+    scope: tuple[str, ...]
+    values: FloatArray  # one axis per name of the scope
+
+
+def joint(network: BayesianNetwork, variables: Sequence[str]) -> FloatArray:
+    """Return the exact joint distribution of some variables.
+
+    Everything that is no ancestor of them is left out; the other variables are summed out one by
+    one, each time the one that leaves the smallest table (min-weight order), ties by name.
+
+    Parameters
+    ----------
+    network
+        Where the variables are.
+    variables
+        Their names, each once; none gives an array without axes that holds 1.
+
+    Returns
+    -------
+    numpy.ndarray
+        One axis per variable, in the order given.
+
+    Raises
+    ------
+    UnknownVariableError
+        If a name is not a node.
+    GraphError
+        If a name stands twice, or a table on the way would have more than ten million cells.
+
+    Examples
+    --------
+    >>> from driftbn.datasets import asia
+    >>> joint(asia(), ["lung", "smoke"]).round(3).tolist()
+    [[0.05, 0.005], [0.45, 0.495]]
+    """
+    if len(set(variables)) != len(variables):
+        raise GraphError(f"a variable stands twice among {tuple(variables)}")
+    card = dict(zip(network.nodes, network.cards, strict=True))
+    relevant = ancestors(network.dag, variables)
+    factors = [_factor(network, node) for node in network.nodes if node in relevant]
+    waiting = relevant - set(variables)
+    while waiting:
+        scopes = {node: _scope_around(node, factors) for node in sorted(waiting)}
+        node = min(scopes, key=lambda name: math.prod(card[other] for other in scopes[name]))
+        touching = [factor for factor in factors if node in factor.scope]
+        product = _product(touching, scopes[node], card)
+        kept = tuple(name for name in scopes[node] if name != node)
+        summed = _Factor(kept, product.sum(axis=scopes[node].index(node)))
+        factors = [factor for factor in factors if node not in factor.scope] + [summed]
+        waiting.remove(node)
+    return _product(factors, tuple(variables), card)
+
+
+def ancestors(dag: Dag, nodes: Iterable[str]) -> set[str]:
+    """Return the nodes and all their ancestors.
+
+    Examples
+    --------
+    >>> sorted(ancestors(Dag("abcd", [("a", "b"), ("b", "c")]), "b"))
+    ['a', 'b']
+    """
+    found: set[str] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            waiting.extend(dag.parents(node))
+            found.add(node)
+    return found
+
+
+def descendants(dag: Dag, node: str) -> set[str]:
+    """Return all descendants of a node, without itself.
+
+    Examples
+    --------
+    >>> sorted(descendants(Dag("abcd", [("a", "b"), ("b", "c")]), "a"))
+    ['b', 'c']
+    """
+    found: set[str] = set()
+    waiting = list(dag.children(node))
+    while waiting:
+        child = waiting.pop()
+        if child not in found:
+            waiting.extend(dag.children(child))
+            found.add(child)
+    return found
+
+
+def separated(dag: Dag, node: str, others: Iterable[str], given: Collection[str]) -> bool:
+    """Return whether ``node`` is d-separated from each of ``others`` by ``given``.
+
+    Others that are among ``given`` are separated from everything; ``node`` must not be.
+
+    Examples
+    --------
+    >>> collider = Dag("abc", [("a", "c"), ("b", "c")])
+    >>> separated(collider, "a", ["b"], []), separated(collider, "a", ["b"], ["c"])
+    (True, False)
+    """
+    targets = set(others) - set(given)
+    relevant = ancestors(dag, {node, *targets, *given})
+    neighbours: dict[str, set[str]] = {name: set() for name in relevant}
+    for name in relevant:
+        for a, b in combinations((name, *dag.parents(name)), 2):
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+    reached = {node}
+    waiting = [node]
+    while waiting:
+        new = neighbours[waiting.pop()] - reached - set(given)
+        reached |= new
+        waiting.extend(new)
+    return not targets & reached
+
+
+def _factor(network: BayesianNetwork, node: str) -> _Factor:
+    i = network.index(node)
+    scope = (*network.parents[i], node)
+    shape = [network.cards[network.index(name)] for name in scope]
+    return _Factor(scope, network.cpts[i].reshape(shape))
+
+
+def _scope_around(node: str, factors: list[_Factor]) -> tuple[str, ...]:
+    """Return all variables that share a factor with ``node``, itself among them, sorted."""
+    return tuple(sorted({name for f in factors if node in f.scope for name in f.scope}))
+
+
+def _product(factors: list[_Factor], scope: tuple[str, ...], card: dict[str, int]) -> FloatArray:
+    """Multiply factors into one array with the axes of ``scope``, which must hold all of theirs."""
+    shape = tuple(card[name] for name in scope)
+    if math.prod(shape) > MAX_CELLS:
+        raise GraphError(f"exact inference needs {math.prod(shape)} cells; at most {MAX_CELLS}")
+    product = np.ones(shape)
+    for factor in factors:
+        axes = sorted(range(len(factor.scope)), key=lambda a: scope.index(factor.scope[a]))
+        lengths = [card[name] if name in factor.scope else 1 for name in scope]
+        product *= factor.values.transpose(axes).reshape(lengths)
+    return product
