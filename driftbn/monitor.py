@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from driftbn.archive import pack, unpack
 from driftbn.calibration import CalibrationReport, calibrate
 from driftbn.config import Knowledge
 from driftbn.decision.decider import CountDecider
@@ -24,7 +23,7 @@ from driftbn.records import SchemaEvent
 from driftbn.report import Timings, WarmAudit, WindowReport
 from driftbn.schema import Schema
 from driftbn.schema_events import merged_events
-from driftbn.state import (
+from driftbn.snapshot import (
     KIND,
     VERSION,
     config_values,
@@ -32,11 +31,13 @@ from driftbn.state import (
     decider_values,
     event_values,
     learned_values,
+    pack,
     read_config,
     read_dag,
     read_decider,
     read_event,
     read_learned,
+    unpack,
 )
 from driftbn.window import Window, WindowBuffer
 from driftbn.window_config import WindowConfig, WindowMode

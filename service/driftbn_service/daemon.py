@@ -12,9 +12,8 @@ from driftbn.errors import DriftbnError
 from driftbn_service.assembly import Assembly
 from driftbn_service.decoding import warm_up as warm_up_decoding
 from driftbn_service.errors import UsageError
-from driftbn_service.notify import Notifier
+from driftbn_service.process import Notifier, Signals
 from driftbn_service.settings import Settings
-from driftbn_service.signals import Signals
 from driftbn_service.stream_parts import StreamState
 from driftbn_service.view import DaemonView
 from driftbn_service.warmup import warm_up_monitor

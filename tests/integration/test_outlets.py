@@ -397,8 +397,8 @@ def test_kafka_topic_may_hold_other_things(kafka_broker: KafkaService, unique: s
 def test_kafka_topic_is_searched_only_at_its_end(
     kafka_broker: KafkaService, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("driftbn_service.outlets.kafka_tail.LEAST_LOOK_BACK", 10)
-    monkeypatch.setattr("driftbn_service.outlets.kafka_tail.LOOK_BACK_MESSAGES", 10)
+    monkeypatch.setattr("driftbn_service.outlets.kafka.LEAST_LOOK_BACK", 10)
+    monkeypatch.setattr("driftbn_service.outlets.kafka.LOOK_BACK_MESSAGES", 10)
     kafka_broker.create_topic(unique)
     many = [make_event(i) for i in range(30)]
     kafka_broker.produce(unique, [event.to_json() for event in many])

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from driftbn_service.cloud_events import EventState, publication_of
-from driftbn_service.demo.scenes import WINDOW, Scene, make_scenes
+from driftbn_service.demo import WINDOW, Scene, make_scenes
 from driftbn_service.endpoint.app import make_app
 from driftbn_service.endpoint.server import EndpointServer
 from driftbn_service.endpoint.view import StreamInfo

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.archive import MAGIC, pack, unpack
 from driftbn.errors import FormatError
+from driftbn.snapshot import MAGIC, pack, unpack
 
 numbers = st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
 plain = st.none() | st.booleans() | numbers | st.text(max_size=5)

@@ -13,7 +13,7 @@ from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError, FormatError, KnowledgeError
 from driftbn.records import SchemaEvent, SchemaEventKind, infer_and_encode
-from driftbn.state import KIND, VERSION, event_values, learned_values, read_event, read_learned
+from driftbn.snapshot import KIND, VERSION, event_values, learned_values, read_event, read_learned
 
 NEW = SchemaEventKind.NEW_LEVEL
 ASIA = sample(asia(), 1200, 1)

@@ -19,7 +19,7 @@ from driftbn import (
 )
 from driftbn.errors import ConfigError
 from driftbn.records import infer_and_encode
-from driftbn.state import config_values, read_config
+from driftbn.snapshot import config_values, read_config
 
 SCHEMA = infer_and_encode(
     {"a": ["x", "y", "x", None] * 20, "n": [i / 7 for i in range(80)], "c": [True, False] * 40}

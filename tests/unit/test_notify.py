@@ -3,7 +3,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from driftbn_service.notify import Notifier
+from driftbn_service.process import Notifier
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import signal
 
-from driftbn_service.signals import Signals
+from driftbn_service.process import Signals
 
 
 def test_a_stop_is_counted_and_wakes_the_wait() -> None:

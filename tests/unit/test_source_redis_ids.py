@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from driftbn_service.sources.redis_ids import (
+from driftbn_service.sources.redis import (
     SEALED_AT,
     GivenIds,
     entry_id,

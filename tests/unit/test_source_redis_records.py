@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from driftbn_service.sources.redis_records import as_block, n_together
-from driftbn_service.sources.redis_stream import Entry
+from driftbn_service.sources.redis import Entry, as_block, n_together
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from driftbn_service.demo import demonstration
+from driftbn_service import demo
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,10 +33,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration and return the exit code: 0 if every drift was found."""
-    options = demonstration.Options(
+    options = demo.Options(
         stay=arguments.stay,
         port=arguments.port,
         state_dir=arguments.state_dir,
         pace=arguments.pace,
     )
-    return int(demonstration.run(options))
+    return int(demo.run(options))

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import os
+import sys
 from pathlib import Path
+from typing import Final
 
-from driftbn_service import running
+from driftbn_service.daemon import Daemon
+from driftbn_service.logs import configure_logging
+from driftbn_service.settings import Settings, load_settings, remarks
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may keep others from running Python where there is one stream: a tenth of the
+usual, so that reading, which needs little of it, does not stand in line behind learning."""
+MAX_SWITCH_SECONDS: Final = 0.005
+"""The same where there are many streams. All threads that wait for their turn wake this often to
+ask for it: at 0.0005 s the threads of 500 streams that start do little else for a minute."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,4 +52,29 @@ def run(arguments: argparse.Namespace) -> int:
     ConfigError
         If the settings are not allowed.
     """
-    return running.run(arguments.config, arguments.reset)
+    path = arguments.config
+    settings = _load(path)
+    configure_logging(settings.log, sys.stderr)
+    for remark in remarks(settings):
+        logger.warning("%s", remark)
+    daemon = Daemon(settings, reload=lambda: _load(path))
+    daemon.reset(arguments.reset)
+    return daemon.run()
+
+
+def switch_seconds(n_streams: int) -> float:
+    """Return how long a thread may keep others from running Python.
+
+    Examples
+    --------
+    >>> switch_seconds(1), switch_seconds(500)
+    (0.0005, 0.005)
+    """
+    return min(max(1, n_streams) * SWITCH_SECONDS, MAX_SWITCH_SECONDS)
+
+
+def _load(path: Path) -> Settings:
+    """Read the settings, and let threads take turns as suits their number."""
+    settings = load_settings(path, os.environ)
+    sys.setswitchinterval(switch_seconds(len(settings.monitors)))
+    return settings

@@ -1,15 +1,398 @@
-"""All files of a source: found, found again under other names, and gone."""
+"""The files that a path means: found, known again under another name, followed, and gone."""
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import logging
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Final
 
-from driftbn_service.sources.paths import Found, find_inode
-from driftbn_service.sources.tracked import TrackedFile
+from driftbn.errors import DriftbnError, FormatError
+from driftbn_service.sources.lines import START, Mark
+from driftbn_service.sources.readers import FileReader, Part, open_reader
+from driftbn_service.tables import GZIP_MAGIC, SUFFIXES, TableFormat, suffix_and_codec
+
+PRINT_BYTES: Final = 256
+"""Bytes at each end by which a file is told from another with the same inode."""
+
+
+class Trouble(Enum):
+    """Why a path cannot be read."""
+
+    ABSENT = auto()
+    """Nothing is there, as yet or any more."""
+    DENIED = auto()
+    """The operating system does not let us see what is there."""
+    WRONG = auto()
+    """What is there is no file to read."""
+
+
+class PathError(DriftbnError):
+    """A path means nothing that can be read.
+
+    Attributes
+    ----------
+    path, problem
+        The path, and what is wrong with it.
+    trouble
+        The same for a program.
+    """
+
+    def __init__(self, path: str, problem: str, trouble: Trouble) -> None:
+        self.path = path
+        self.problem = problem
+        self.trouble = trouble
+        super().__init__(f"{path}: {problem}")
+
+
+class PathKind(Enum):
+    """What a path means."""
+
+    FILE = auto()
+    """One file."""
+    DIRECTORY = auto()
+    """All files in it whose extension tells a format; neither hidden ones nor directories."""
+    GLOB = auto()
+    """All files that match; ``**`` stands for any directories."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that is there.
+
+    Parameters
+    ----------
+    path
+        Where.
+    device, inode
+        What it is known by.
+    size, changed_ns
+        Its bytes, and when it was last written.
+    """
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> Found:
+        """Return what the operating system says of a file."""
+        return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def kind_of(path: str) -> PathKind:
+    """Return what a path means; a file that is there is meant even if its name is a pattern."""
+    if os.path.isdir(path):
+        return PathKind.DIRECTORY
+    if glob.has_magic(path) and not os.path.lexists(path):
+        return PathKind.GLOB
+    return PathKind.FILE
+
+
+def find_files(path: str) -> tuple[Found, ...]:
+    """Return the files that a path means, sorted by name.
+
+    Raises
+    ------
+    PathError
+        If there are none, or the file cannot be one.
+    """
+    kind = kind_of(path)
+    if kind is PathKind.FILE:
+        return (_one_file(path),)
+    try:
+        names = _names(path) if kind is PathKind.DIRECTORY else glob.glob(path, recursive=True)
+    except OSError as error:
+        problem = f"{_why(error)}; let this user list the directory"
+        raise PathError(path, problem, Trouble.DENIED) from error
+    found = [file for name in sorted(names) if (file := _regular(name)) is not None]
+    if not found:
+        known = ", ".join(sorted(SUFFIXES))
+        problem = (
+            f"there is no file in the directory with one of the extensions {known}; for others "
+            "give a glob and source.format"
+            if kind is PathKind.DIRECTORY
+            else "no file matches"
+        )
+        raise PathError(path, problem, Trouble.ABSENT)
+    return tuple(found)
+
+
+def find_inode(directory: str, device: int, inode: int) -> str | None:
+    """Return the name under which a file is in a directory; ``None`` if it is not."""
+    try:
+        with os.scandir(directory or ".") as entries:
+            names = sorted(entry.path for entry in entries if entry.inode() == inode)
+    except OSError:  # then it is not to be found there
+        return None
+    for name in names:
+        found = _regular(name)
+        if found is not None and found.device == device:
+            return name
+    return None
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What the part of a file that was read begins and ends with.
+
+    It tells whether a file is still the one that was read, though it has grown: an inode is soon
+    used again for another file, and a file may be emptied and written anew.
+
+    Parameters
+    ----------
+    n_bytes
+        The length of that part.
+    digest
+        A checksum of its first and last ``PRINT_BYTES`` bytes.
+    """
+
+    n_bytes: int = 0
+    digest: str = ""
+
+    @classmethod
+    def of(cls, descriptor: int, n_bytes: int) -> Fingerprint:
+        """Return that of the first bytes of an open file."""
+        n_end = min(n_bytes, PRINT_BYTES)
+        ends = os.pread(descriptor, n_end, 0) + os.pread(descriptor, n_end, n_bytes - n_end)
+        return cls(n_bytes, hashlib.blake2b(ends, digest_size=16).hexdigest())
+
+    def is_of(self, descriptor: int) -> bool:
+        """Say whether an open file begins with this."""
+        return self.n_bytes == 0 or Fingerprint.of(descriptor, self.n_bytes) == self
+
+
+NOTHING_READ: Final = Fingerprint()
+
+
+def _one_file(path: str) -> Found:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        problem = "there is no such file; give a file, a directory or a glob"
+        raise PathError(path, problem, Trouble.ABSENT) from error
+    except OSError as error:
+        raise PathError(path, f"{_why(error)}; let this user read it", Trouble.DENIED) from error
+    if not stat.S_ISREG(status.st_mode):
+        problem = 'it is no regular file; pipe it into the command with source.kind = "stdin"'
+        raise PathError(path, problem, Trouble.WRONG)
+    return Found.of(path, status)
+
+
+def _names(directory: str) -> list[str]:
+    with os.scandir(directory) as entries:
+        names = [entry.path for entry in entries if not entry.name.startswith(".")]
+    return [name for name in names if suffix_and_codec(name, b"")[0] in SUFFIXES]
+
+
+def _regular(path: str) -> Found | None:
+    try:
+        status = os.stat(path)
+    except OSError:  # gone since it was listed, or a link to nowhere
+        return None
+    return Found.of(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+# A file known by what it is, not by its name, and how far it was read.
+
+
+@dataclass(eq=False)
+class TrackedFile:
+    """A file and how far it was read.
+
+    Parameters
+    ----------
+    path
+        The name it was first found under; files are read in the order of these.
+    device, inode, fingerprint
+        What it is known by.
+    mark
+        Up to where it was read.
+    done_size
+        How large it was when it was read to its end, if it is done: if it has another size, it
+        is not.
+    """
+
+    path: str
+    device: int
+    inode: int
+    fingerprint: Fingerprint = NOTHING_READ
+    mark: Mark = START
+    done_size: int | None = None
+
+    at: str | None = None
+    """Where it is now; ``None`` if it has no name that is known."""
+    is_left: bool = False
+    """Whether it is not among the files to read any more: renamed, replaced or deleted."""
+    size: int = 0
+    changed_ns: int = 0
+    settled: tuple[int, int] | None = None
+    """Size and time of change when it was last read to its end."""
+    left_at: float = 0.0
+    """When it was left, or had grown since."""
+    told: str | None = None
+    """The problem that was last told of it."""
+    descriptor: int = -1
+    reader: FileReader | None = field(default=None, repr=False)
+    _stored: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def done(self) -> bool:
+        """Whether it will not be read any more."""
+        return self.done_size is not None
+
+    @property
+    def n_raw(self) -> int:
+        """How many bytes of the file were read."""
+        return self.fingerprint.n_bytes
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether there is something to open, and it is not done."""
+        return not self.done and (self.at is not None or self.descriptor >= 0)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Size and time of change as last seen."""
+        return self.size, self.changed_ns
+
+    @property
+    def n_left(self) -> int:
+        """How many bytes of it are not read yet."""
+        return 0 if self.done else max(0, self.size - self.n_raw)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known without another read that nothing is left of what was seen."""
+        is_exact = self.reader is not None and self.reader.is_exact
+        return is_exact and self.n_left == 0
+
+    def stored(self) -> Mapping[str, Any]:
+        """Return what a position has of it, as plain values."""
+        if self._stored is None:
+            self._stored = {
+                "path": self.path,
+                "device": self.device,
+                "inode": self.inode,
+                "raw": self.fingerprint.n_bytes,
+                "fingerprint": self.fingerprint.digest,
+                "offset": self.mark.n_bytes,
+                "lines": self.mark.n_lines,
+                "done_size": self.done_size,
+            }
+        return self._stored
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> TrackedFile:
+        """Return the file that ``stored`` was made of."""
+        return cls(
+            stored["path"],
+            stored["device"],
+            stored["inode"],
+            Fingerprint(stored["raw"], stored["fingerprint"]),
+            Mark(stored["offset"], stored["lines"]),
+            stored["done_size"],
+        )
+
+    def see(self, found: Found) -> None:
+        """Take note of where it is and how large."""
+        self.at, self.is_left = found.path, False
+        self.size, self.changed_ns = found.size, found.changed_ns
+        if self.done and self.done_size != found.size:
+            self.done_size, self._stored = None, None
+
+    def move(self, device: int) -> None:
+        """Take note that its device has another number now."""
+        self.device, self._stored = device, None
+
+    def look(self) -> bool:
+        """Take note of how large it is, of one that is open; say whether it has grown."""
+        status = os.fstat(self.descriptor)
+        has_grown = status.st_size > self.size
+        self.size, self.changed_ns = status.st_size, status.st_mtime_ns
+        return has_grown
+
+    def read(self, kind: TableFormat | None, max_record_bytes: int, *, ended: bool) -> Part | None:
+        """Return what comes next; ``None`` if no more is there.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened or read.
+        FormatError
+            If it is damaged, breaks off or is something else.
+        """
+        self.open()
+        if self.reader is None:
+            form = self._form(kind)
+            self.reader = open_reader(self.descriptor, form, max_record_bytes, self.mark)
+        part = self.reader.read(ended=ended)
+        if part is not None:
+            self.mark = part.mark
+            self.fingerprint = Fingerprint.of(self.descriptor, self.reader.n_raw)
+            self._stored = None
+        return part
+
+    def finish(self) -> None:
+        """Read it no more."""
+        self.done_size, self._stored = self.size, None
+        self.close()
+
+    def rewind(self) -> None:
+        """Let go of what reads it, and keep it open; the next read begins at its mark."""
+        self.reader = None
+
+    def open(self) -> None:
+        """Open it if it is not.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened, or is not there any more.
+        """
+        if self.descriptor >= 0:
+            return
+        if self.at is None:
+            raise FileNotFoundError(f"{self.path} is not there any more")
+        descriptor = os.open(self.at, os.O_RDONLY | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != (self.device, self.inode):
+            os.close(descriptor)
+            raise FileNotFoundError(f"{self.at} is another file now")
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close it; it can be opened again."""
+        self.reader = None
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _form(self, kind: TableFormat | None) -> tuple[TableFormat, str | None]:
+        start = os.pread(self.descriptor, len(GZIP_MAGIC), 0)
+        suffix, codec = suffix_and_codec(self.path, start)
+        kind = kind or SUFFIXES.get(suffix)
+        if kind is None:
+            allowed = ", ".join(member.value for member in TableFormat)
+            raise FormatError(
+                f"the extension {suffix!r} tells no format; set source.format to one of {allowed}"
+            )
+        return kind, codec
+
+
+# All files of a source: found, found again under other names, and gone.
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 

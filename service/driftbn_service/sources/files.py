@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Final
 from driftbn.errors import FormatError
 from driftbn_service.settings.sources import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.catalog import Catalog
+from driftbn_service.sources.catalog import (
+    Catalog,
+    PathError,
+    PathKind,
+    TrackedFile,
+    Trouble,
+    find_files,
+    kind_of,
+)
 from driftbn_service.sources.lines import START
-from driftbn_service.sources.paths import PathError, PathKind, Trouble, find_files, kind_of
 from driftbn_service.sources.readers import IncompleteError, Part, TableReader
-from driftbn_service.sources.tracked import TrackedFile
 
 if TYPE_CHECKING:
     from driftbn_service.journal import Journal

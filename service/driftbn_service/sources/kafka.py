@@ -14,18 +14,148 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from driftbn_service.settings import KafkaSourceSettings, Partitions
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.kafka_client import client_options, is_incremental
-from driftbn_service.sources.kafka_commits import GroupOffsets
-from driftbn_service.sources.kafka_lane import LaneMessages
-from driftbn_service.sources.kafka_lanes import Lanes, offsets_of
-from driftbn_service.sources.kafka_sight import Sight
-from driftbn_service.sources.kafka_topic import Topic, reason_of
+from driftbn_service.sources.kafka_lanes import (
+    LaneMessages,
+    Lanes,
+    Topic,
+    client_options,
+    is_incremental,
+    offsets_of,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from driftbn_service.journal import Journal
     from driftbn_service.settings import StreamSettings
 
+
 logger = logging.getLogger(f"driftbn.{__name__}")
+
+
+class Sight:
+    """What is known of the brokers and the topic.
+
+    ``ready`` may be read by any thread.
+
+    Parameters
+    ----------
+    settings
+        Of the source.
+    """
+
+    def __init__(self, settings: KafkaSourceSettings) -> None:
+        self.ready = False
+        self.problem: str | None = None
+        self._name = f"topic {settings.topic}"
+        self._brokers = ", ".join(settings.brokers)
+        self._was_ready = False
+        self._is_dark = False
+        self._refusal: str | None = None
+        self._hint = "no connection"
+
+    def lost(self, reason: str) -> None:
+        """Take note that no broker answers; the client tries on by itself."""
+        if not self._is_dark:
+            logger.warning(
+                "%s: no answer from %s: %s; trying on", self._name, self._brokers, reason
+            )
+        self._is_dark, self.ready = True, False
+
+    def found(self) -> None:
+        """Take note that brokers answer and the topic is there."""
+        if self._is_dark:
+            logger.info("%s: the brokers answer again", self._name)
+        self._is_dark, self.problem, self._refusal = False, None, None
+        self.ready = self._was_ready = True
+
+    def missing(self, problem: str) -> None:
+        """Take note that brokers answer, but somebody must do something about the topic."""
+        self._is_dark, self.problem, self.ready = False, problem, False
+
+    def on_error(self, error: KafkaError) -> None:
+        """Take note of a problem that is not one of a single partition; the client calls it."""
+        if error.code() == KafkaError._AUTHENTICATION:
+            self._refusal = error.str()
+            self.lost(error.str())
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.lost(self._hint)
+        else:
+            self._hint = error.str()
+
+    def check(self) -> None:
+        """Pass over what may go away by itself.
+
+        Raises
+        ------
+        SourceError
+            If the topic is missing, or the login is refused, which is fatal unless it worked once.
+        """
+        if self._refusal is not None and not self._was_ready:
+            problem = f"{self._brokers} refuses the login: {self._refusal}"
+            raise SourceError(self._name, problem, fatal=True)
+        if self.problem is not None:
+            raise SourceError(self._name, self.problem)
+
+
+# Offsets that a consumer group is told of: for tools that watch it, not for our own restart.
+
+
+class GroupOffsets:
+    """What the group should know and what it knows.
+
+    Parameters
+    ----------
+    topic, group
+        The topic and the consumer group.
+    """
+
+    def __init__(self, topic: str, group: str) -> None:
+        self.topic = topic
+        self.group = group
+        self._released: dict[int, int] = {}
+        self._committed: dict[int, int] = {}
+
+    @property
+    def pending(self) -> list[TopicPartition]:
+        """What the group does not know yet."""
+        return [
+            TopicPartition(self.topic, partition, offset)
+            for partition, offset in sorted(self._released.items())
+            if self._committed.get(partition) != offset
+        ]
+
+    def release(self, offsets: dict[int, int], consumer: Consumer) -> None:
+        """Tell the group, without waiting; what fails goes with the next."""
+        self._released.update(offsets)
+        pending = self.pending
+        if not pending:
+            return
+        try:
+            consumer.commit(offsets=pending, asynchronous=True)
+        except KafkaException as error:
+            logger.warning("topic %s: offsets are not committed: %s", self.topic, error)
+
+    def forget(self, partition: int) -> None:
+        """Leave a partition to another member."""
+        self._released.pop(partition, None)
+        self._committed.pop(partition, None)
+
+    def on_commit(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        """Take note of how a commit went; the client calls it."""
+        for place in places:
+            problem = error or place.error
+            if problem is None:
+                self._committed[place.partition] = place.offset
+            else:
+                logger.warning(
+                    "topic %s[%d]: group %s does not take offset %d: %s; told again with the next"
+                    " checkpoint, which does not depend on it",
+                    self.topic, place.partition, self.group, place.offset, problem.str(),
+                )  # fmt: skip
+
+
+# The source itself.
+
 
 BATCH_MESSAGES: Final = 4096
 CHECK_SECONDS: Final = 60.0

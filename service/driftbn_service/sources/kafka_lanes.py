@@ -1,14 +1,318 @@
-"""The lanes of a topic that are ours at the moment."""
+"""A topic of Kafka and the lanes of it that are ours: client settings, offsets, messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from driftbn_service.settings import KafkaSourceSettings
-from driftbn_service.sources.base import LaneListener, Position, SourceError
-from driftbn_service.sources.kafka_lane import LaneMessages
+from driftbn_service.settings import KafkaSourceSettings, Start
+from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
+from driftbn_service.sources.messages import Lines
+from driftbn_service.tables import TableFormat
+
+_CRITICAL: Final = 2  # as syslog counts levels
+
+
+def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
+    """Return the settings of the consumer, without callbacks.
+
+    Examples
+    --------
+    >>> settings = KafkaSourceSettings(
+    ...     brokers=["one:9092", "two:9092"], topic="orders", options={"client.id": "desk"}
+    ... )
+    >>> options = client_options(settings)
+    >>> options["bootstrap.servers"], options["client.id"], options["enable.auto.commit"]
+    ('one:9092,two:9092', 'desk', False)
+    """
+    return {
+        "client.id": "driftbn",
+        "isolation.level": "read_committed",
+        "queued.max.messages.kbytes": 32 * 1024,
+        # Failing connections come as errors too, and are logged once; the client would log each.
+        "log_level": _CRITICAL,
+        **_login(settings),
+        **_strategy(settings),
+        **settings.options,
+        "bootstrap.servers": ",".join(settings.brokers),
+        "group.id": settings.group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        # An offset that is gone must be told, not passed over.
+        "auto.offset.reset": "error",
+    }
+
+
+def is_incremental(settings: KafkaSourceSettings) -> bool:
+    """Whether a rebalance moves single partitions and leaves the others alone."""
+    options = {**_strategy(settings), **settings.options}
+    strategy = options.get("partition.assignment.strategy", "")
+    return options.get("group.protocol") == "consumer" or "cooperative" in strategy
+
+
+def _strategy(settings: KafkaSourceSettings) -> dict[str, str]:
+    # With the newer protocol the broker assigns, and the client refuses the setting.
+    if settings.options.get("group.protocol") == "consumer":
+        return {}
+    return {"partition.assignment.strategy": "cooperative-sticky"}
+
+
+def _login(settings: KafkaSourceSettings) -> dict[str, str]:
+    if settings.username is None and settings.password is None:
+        return {}
+    password = "" if settings.password is None else settings.password.get_secret_value()
+    mechanism = {} if "sasl.mechanisms" in settings.options else {"sasl.mechanism": "PLAIN"}
+    return {
+        **mechanism,
+        # A password must not go over the wire in the clear unless the user says so.
+        "security.protocol": "sasl_ssl",
+        "sasl.username": settings.username or "",
+        "sasl.password": password,
+    }
+
+
+# What a topic of Kafka says about itself: its partitions, and where each begins and ends.
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+ANSWER_SECONDS: Final = 2.0
+"""How long a broker may take to answer a question; short, since reading waits for it."""
+
+_REFUSED: Final = frozenset(
+    {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+)
+
+
+class Topic:
+    """A topic, asked through a consumer.
+
+    Parameters
+    ----------
+    settings
+        Of the source.
+    consumer
+        A consumer of its group.
+    """
+
+    def __init__(self, settings: KafkaSourceSettings, consumer: Consumer) -> None:
+        self.name = f"topic {settings.topic}"
+        self._settings = settings
+        self._consumer = consumer
+
+    def partitions(self) -> list[int]:
+        """Return the numbers of the partitions.
+
+        Raises
+        ------
+        SourceError
+            If there is no such topic, or it may not be read.
+        KafkaException
+            If no broker answers.
+        """
+        settings = self._settings
+        found = self._consumer.list_topics(settings.topic, timeout=ANSWER_SECONDS)
+        topic = found.topics[settings.topic]
+        if topic.error is None:
+            return sorted(topic.partitions)
+        self.check(topic.error)
+        if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            brokers = ", ".join(settings.brokers)
+            problem = f"there is no such topic at {brokers}: create it, or mend the setting 'topic'"
+            raise SourceError(self.name, problem)
+        raise KafkaException(topic.error)
+
+    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return where to begin partitions that have no checkpoint.
+
+        That is where the group stands, else the beginning or end, as the settings say.
+
+        Raises
+        ------
+        KafkaException
+            If the brokers do not answer.
+        """
+        asked = [TopicPartition(self._settings.topic, partition) for partition in partitions]
+        offsets: dict[int, int] = {}
+        at_end = []
+        for place in self._consumer.committed(asked, timeout=ANSWER_SECONDS):
+            if place.error is not None:
+                raise KafkaException(place.error)
+            if place.offset < 0:
+                first, end = self.bounds(place.partition)
+                place.offset = first if self._settings.start is Start.EARLIEST else end
+                at_end.append(place)
+            offsets[place.partition] = place.offset
+        if at_end and self._settings.start is Start.LATEST:
+            # Otherwise a restart before the first checkpoint would pass over what came since.
+            self._consumer.commit(offsets=at_end, asynchronous=False)
+        return offsets
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Return the offset of the oldest message and that of the next to come.
+
+        Raises
+        ------
+        KafkaException
+            If the brokers do not answer.
+        """
+        place = TopicPartition(self._settings.topic, partition)
+        found = self._consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS)
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return found
+
+    def n_behind(self, offsets: dict[int, int]) -> int | None:
+        """Return how many messages wait, by what the last answers said; nobody is asked."""
+        n_behind = 0
+        for partition, offset in offsets.items():
+            place = TopicPartition(self._settings.topic, partition)
+            try:
+                bounds = self._consumer.get_watermark_offsets(place, cached=True)
+            except KafkaException:
+                return None  # a partition that is not known yet
+            if bounds is None or bounds[1] < 0:
+                return None
+            n_behind += max(0, bounds[1] - offset)
+        return n_behind
+
+    def after_gap(self, partition: int, expected: int) -> int:
+        """Say loudly that an offset is gone; return the one to go on at.
+
+        Raises
+        ------
+        KafkaException
+            If the brokers do not answer.
+        """
+        first, end = self.bounds(partition)
+        where = f"{self.name}[{partition}]"
+        if expected < first:
+            logger.error(
+                "%s: %d records are lost: the broker deleted offsets %d to %d before they were"
+                " read; going on at %d. Let the topic keep its records for longer.",
+                where, first - expected, expected, first - 1, first,
+            )  # fmt: skip
+        elif expected > end:
+            logger.error(
+                "%s: offset %d was to come, but the topic ends at %d: it was made anew or has lost"
+                " records; going on at its beginning, %d",
+                where, expected, end, first,
+            )  # fmt: skip
+        else:
+            return expected
+        return first
+
+    def check(self, error: KafkaError) -> None:
+        """Pass over what may go away by itself.
+
+        Raises
+        ------
+        SourceError
+            If it does not.
+        """
+        if error.code() in _REFUSED:
+            problem = f"reading is not allowed: {error.str()}; give the user the rights to it"
+            raise SourceError(self.name, problem, fatal=True)
+        if error.fatal():
+            raise SourceError(self.name, f"the client has failed: {error.str()}", fatal=True)
+
+
+def reason_of(error: KafkaException) -> str:
+    """Return what went wrong in words."""
+    cause = error.args[0] if error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause)
+
+
+# Messages of Kafka joined to chunks, each with the offsets after it.
+
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""A chunk is cut when it has grown to this; the queue behind counts in such pieces."""
+
+
+class LaneMessages:
+    """The messages of one lane that are not yet in a chunk, and the offsets after them.
+
+    Parameters
+    ----------
+    topic, lane
+        The topic, and the lane of the stream.
+    kind
+        How the value of a message is written.
+    offsets
+        Where to go on in each partition of the lane; kept up to date.
+    """
+
+    def __init__(self, topic: str, lane: str, kind: TableFormat, offsets: dict[int, int]) -> None:
+        self.topic = topic
+        self.lane = lane
+        self.kind = kind
+        self.offsets = offsets
+        self._reset()
+
+    def _reset(self) -> None:
+        self._values: list[bytes] = []
+        self._places: list[tuple[int, int]] = []
+        self._n_bytes = 0
+
+    def add(self, message: Message) -> bool:
+        """Take a message, unless it is one that was seen before.
+
+        Returns
+        -------
+        bool
+            Whether a chunk should now be cut.
+        """
+        partition, offset = message.partition(), message.offset()
+        if partition is None or offset is None or offset < self.offsets[partition]:
+            return False
+        self.offsets[partition] = offset + 1
+        value = message.value() or b""
+        joined = self.kind is TableFormat.NDJSON
+        if value or joined:
+            self._values.append(value)
+            self._places.append((partition, offset))
+            self._n_bytes += len(value)
+        return self._n_bytes >= CHUNK_BYTES or (bool(value) and not joined)
+
+    def cut(self, n_behind: Callable[[dict[int, int]], int | None]) -> Chunk | None:
+        """Return what was taken as a chunk; ``None`` if there is nothing.
+
+        Parameters
+        ----------
+        n_behind
+            Says how many messages wait behind offsets.
+        """
+        if not self._values:
+            return None
+        values, places = self._values, self._places
+        self._reset()
+
+        def describe(message: int) -> str:
+            partition, offset = places[message]
+            return f"topic {self.topic}[{partition}] offset {offset}"
+
+        data, place = values[0], lambda record, byte: describe(0)
+        if self.kind is TableFormat.NDJSON:
+            lines = Lines(values)
+            data, place = lines.data, lines.place(describe)
+        return Chunk(
+            lane=self.lane,
+            data=data,
+            kind=self.kind,
+            position=self.position(),
+            place=place,
+            n_behind=n_behind(self.offsets),
+        )
+
+    def position(self) -> Position:
+        """Return where to go on after all that was taken."""
+        offsets = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
+        return {"topic": self.topic, "offsets": offsets}
+
+
+# The lanes of a topic that are ours at the moment.
 
 
 class Lanes:

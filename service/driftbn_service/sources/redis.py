@@ -1,23 +1,455 @@
-"""Records from a stream of Redis."""
+"""Records from a stream of Redis, read as a consumer of a group."""
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
+import numpy as np
 import redis
+from numpy.typing import NDArray
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from driftbn_service.settings import RedisSourceSettings, Start
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.redis_ids import GivenIds, entry_id, ids_since
-from driftbn_service.sources.redis_records import as_block, n_together
-from driftbn_service.sources.redis_stream import Entry, StreamClient, code_of
+from driftbn_service.sources.messages import Lines
+from driftbn_service.tables import TableFormat
 
 if TYPE_CHECKING:
     from driftbn_service.journal import Journal
     from driftbn_service.settings import StreamSettings
+
+
+ANSWER_SECONDS: Final = 10.0
+"""How long the server may take to answer."""
+# To the server the very highest one means new entries.
+_HIGH_ID: Final = b"%d-%d" % (2**64 - 1, 2**64 - 2)
+_COMMANDS: Final = ("XREADGROUP", "XCLAIM", "XRANGE", "XPENDING", "XINFO CONSUMERS", "XINFO GROUPS")
+
+
+class Entry(NamedTuple):
+    """An entry: its id, and field, value, field, value; ``None`` if it was deleted."""
+
+    id: bytes
+    fields: list[bytes] | None
+
+
+class StreamClient:
+    """A stream as one consumer of a group sees it.
+
+    Nothing is tried again by itself: a read whose answer is lost has still been done, and what it
+    gave must be looked for among the pending entries.
+
+    Parameters
+    ----------
+    settings
+        Which server, stream, group and consumer.
+    """
+
+    def __init__(self, settings: RedisSourceSettings) -> None:
+        self._settings = settings
+        self._key = settings.stream
+        password = settings.password and settings.password.get_secret_value()
+        # The address has the last word where it holds a password too.
+        self._client = redis.Redis.from_url(
+            settings.url,
+            **({"password": password} if password else {}),
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_connect_timeout=ANSWER_SECONDS,
+            socket_timeout=2 * ANSWER_SECONDS,
+            client_name=f"driftbn-{settings.consumer}",
+        )
+        for command in _COMMANDS:
+            # Dictionaries for thousands of entries would only be taken apart again.
+            self._client.set_response_callback(command, _as_it_is)
+
+    @property
+    def server(self) -> str:
+        """The address without a password."""
+        parts = urlsplit(self._settings.url)
+        return parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2]
+
+    def last_id(self) -> bytes | None:
+        """Return the id of the newest entry there ever was; ``None`` if there is no stream."""
+        if not self._client.exists(self._key):
+            return None
+        info = self._do("XINFO STREAM", self._key)
+        found: bytes = _text_keys(info)["last-generated-id"]
+        return found if isinstance(found, bytes) else str(found).encode()
+
+    def create_group(self, after: str) -> bool:
+        """Create stream and group where they are not there; say whether the group is new."""
+        try:
+            self._do("XGROUP CREATE", self._key, self._settings.group, after, "MKSTREAM")
+        except redis.ResponseError as error:
+            if code_of(error) != "BUSYGROUP":
+                raise
+            return False
+        return True
+
+    def read_new(self, count: int, wait_seconds: float) -> list[Entry]:
+        """Return entries that no consumer of the group has had."""
+        milliseconds = int(1000 * min(wait_seconds, ANSWER_SECONDS))
+        block = ("BLOCK", milliseconds) if milliseconds > 0 else ()
+        return self._read(count, ">", block)
+
+    def read_pending(self, count: int, after: bytes) -> list[Entry]:
+        """Return entries that this consumer had and has not acknowledged."""
+        return self._read(count, after, ())
+
+    def sign_of_life(self) -> None:
+        """Show the group that this consumer is alive.
+
+        To wait for new entries is no sign before Redis 7.2; to ask for own ones always is.
+        """
+        self.read_pending(1, _HIGH_ID)
+
+    def acknowledge(self, ids: Sequence[bytes]) -> None:
+        """Have the group forget entries."""
+        if ids:
+            self._do("XACK", self._key, self._settings.group, *ids)
+
+    def idle_consumers(self) -> list[bytes]:
+        """Return others that have pending entries and have not been heard of for long."""
+        found = []
+        for info in self._do("XINFO CONSUMERS", self._key, self._settings.group):
+            fields = _text_keys(info)
+            is_other = fields["name"] != self._settings.consumer.encode()
+            if is_other and fields["pending"] and fields["idle"] >= self._idle_milliseconds:
+                found.append(fields["name"])
+        return sorted(found)
+
+    def pending_of(self, consumer: bytes, count: int) -> list[bytes]:
+        """Return ids of the oldest pending entries of a consumer."""
+        group = self._settings.group
+        found = self._do("XPENDING", self._key, group, "-", "+", count, consumer)
+        return [item[0] for item in found]
+
+    def claim(self, ids: Sequence[bytes]) -> list[Entry]:
+        """Take pending entries over; those that another one was quicker to take are left out."""
+        group, consumer = self._settings.group, self._settings.consumer
+        found = self._do("XCLAIM", self._key, group, consumer, self._idle_milliseconds, *ids)
+        return [Entry(*item) for item in found if item is not None and item[0] is not None]
+
+    def gone(self, ids: Iterable[bytes]) -> list[bytes]:
+        """Return those ids that have no entry any more."""
+        return [text for text in ids if not self._do("XRANGE", self._key, text, text)]
+
+    def n_behind(self) -> int | None:
+        """Return how many entries the group has not had; ``None`` if the server cannot tell."""
+        for info in self._do("XINFO GROUPS", self._key):
+            fields = _text_keys(info)
+            if fields["name"] == self._settings.group.encode():
+                lag: int | None = fields.get("lag")
+                return lag
+        return None
+
+    def disconnect(self) -> None:
+        """Let go of the connection; the next command makes a new one."""
+        self._client.connection_pool.disconnect()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._client.close()
+
+    @property
+    def _idle_milliseconds(self) -> int:
+        return int(1000 * self._settings.claim_idle_seconds)
+
+    def _read(self, count: int, after: str | bytes, block: tuple[Any, ...]) -> list[Entry]:
+        group, consumer = self._settings.group, self._settings.consumer
+        words = ("GROUP", group, consumer, "COUNT", count, *block, "STREAMS", self._key, after)
+        found = self._do("XREADGROUP", *words)
+        return [Entry(*item) for item in found[0][1]] if found else []
+
+    def _do(self, *words: Any) -> Any:
+        return self._client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+def code_of(error: redis.ResponseError) -> str:
+    """Return the first word of an error, which is its code in the protocol of Redis."""
+    return str(error).partition(" ")[0]
+
+
+def _as_it_is(answer: Any, **options: Any) -> Any:
+    return answer
+
+
+def _text_keys(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, dict):
+        return {_text(name): value for name, value in answer.items()}
+    return {_text(name): value for name, value in zip(answer[0::2], answer[1::2], strict=True)}
+
+
+def _text(name: bytes | str) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+# Ids of stream entries that were given out and not yet acknowledged, held compactly.
+
+SEALED_AT: Final = 256
+"""Ids are packed when there are so many: a packet of fewer would be larger than the ids."""
+
+EntryId: TypeAlias = tuple[int, int]
+"""Milliseconds and number, as Redis orders entries."""
+
+
+def entry_id(text: bytes | str) -> EntryId:
+    """Return an id for comparison.
+
+    Examples
+    --------
+    >>> entry_id(b"1700000000000-10") > entry_id("1700000000000-9")
+    True
+    """
+    time, _, number = (text.decode() if isinstance(text, bytes) else text).partition("-")
+    return int(time), int(number or 0)
+
+
+def pack(ids: Sequence[bytes]) -> str:
+    """Return ids as text: their steps are small, so that they compress well.
+
+    Examples
+    --------
+    >>> ids = [b"1700000000000-%d" % number for number in range(1000)]
+    >>> unpack(pack(ids)) == ids, len(pack(ids)) < 1000
+    (True, True)
+    """
+    start = np.zeros((2, 1), "<u8")
+    steps = np.diff(_parts(ids), prepend=start)
+    return base64.b64encode(zlib.compress(steps.tobytes(), 1)).decode()
+
+
+def unpack(text: str) -> list[bytes]:
+    """Return the ids that ``pack`` was given."""
+    parts = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u8").reshape(2, -1)
+    times, numbers = np.cumsum(parts, axis=1, dtype="<u8").tolist()
+    return [b"%d-%d" % pair for pair in zip(times, numbers, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Packet:
+    """Packed ids, the range of their times, and how many were given out up to their end."""
+
+    text: str
+    first: int
+    last: int
+    n_given: int
+
+
+class GivenIds:
+    """Ids in the order in which entries were given out.
+
+    Parameters
+    ----------
+    saved
+        What ``save`` returned; ``None`` to begin with nothing.
+
+    Examples
+    --------
+    >>> given = GivenIds()
+    >>> given.add([b"1-0", b"2-0"])
+    >>> again = GivenIds(given.save())
+    >>> again.among([b"2-0", b"3-0"])
+    {b'2-0'}
+    """
+
+    def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
+        self._packets: list[_Packet] = []
+        self._tail: list[bytes] = []
+        self.n_given = 0
+        self.newest: EntryId = (0, 0)
+        if saved is not None:
+            self.n_given = saved["n_given"] - sum(map(len, ids_in(saved)))
+            for ids in ids_in(saved):
+                self.add(ids)
+
+    def add(self, ids: Sequence[bytes]) -> None:
+        """Take note that entries are given out, each time in the order of their ids."""
+        if ids:
+            self.newest = max(self.newest, entry_id(ids[-1]))
+        self._tail.extend(ids)
+        self.n_given += len(ids)
+        if len(self._tail) >= SEALED_AT:
+            text, (first, last) = pack(self._tail), _range(self._tail)
+            self._packets.append(_Packet(text, first, last, self.n_given))
+            self._tail = []
+
+    def save(self) -> dict[str, Any]:
+        """Return all of it as plain values; cheap, it is called for every chunk."""
+        return {
+            "n_given": self.n_given,
+            "packed": [packet.text for packet in self._packets],
+            "ids": [text.decode() for text in self._tail],
+        }
+
+    def among(self, ids: Sequence[bytes]) -> set[bytes]:
+        """Return those of ``ids`` that were given out; looks only at packets of their range."""
+        if not ids:
+            return set()
+        first, last = _range(ids)
+        found = set(self._tail)
+        for packet in self._packets:
+            if packet.first <= last and packet.last >= first:
+                found.update(unpack(packet.text))
+        return found.intersection(ids)
+
+    def drop(self, n_given: int) -> None:
+        """Forget ids that were acknowledged: whole packets of the first ``n_given``."""
+        self._packets = [packet for packet in self._packets if packet.n_given > n_given]
+        n_left = self.n_given - max(n_given, self.n_given - len(self._tail))
+        self._tail = self._tail[len(self._tail) - max(0, n_left) :]
+
+    def drop_after(self, last: EntryId) -> None:
+        """Forget ids behind ``last``: those entries are not there any more."""
+        ids = [text for part in ids_in(self.save()) for text in part if entry_id(text) <= last]
+        self.n_given -= sum(map(len, ids_in(self.save())))
+        self._packets, self._tail, self.newest = [], [], (0, 0)
+        self.add(ids)
+
+
+def ids_in(saved: Mapping[str, Any]) -> Iterator[list[bytes]]:
+    """Return the ids of what ``GivenIds.save`` returned, in parts."""
+    packed: Iterable[str] = saved["packed"]
+    yield from map(unpack, packed)
+    if saved["ids"]:
+        yield [text.encode() for text in saved["ids"]]
+
+
+def ids_since(n_given: int, saved: Mapping[str, Any]) -> Iterator[list[bytes]]:
+    """Return the ids of what ``GivenIds.save`` returned, without the first ``n_given`` ever.
+
+    Examples
+    --------
+    >>> given = GivenIds()
+    >>> given.add([b"1-0", b"2-0", b"3-0"])
+    >>> list(ids_since(2, given.save()))
+    [[b'3-0']]
+    """
+    parts = list(ids_in(saved))
+    n_before = saved["n_given"] - sum(map(len, parts))
+    for part in parts:
+        fresh = part[max(0, n_given - n_before) :]
+        if fresh:
+            yield fresh
+        n_before += len(part)
+
+
+def _parts(ids: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Return times and numbers of ids, a row each."""
+    return np.array(b"-".join(ids).split(b"-")).astype("<u8").reshape(-1, 2).T
+
+
+def _range(ids: Sequence[bytes]) -> tuple[int, int]:
+    times = _parts(ids)[0]
+    return int(times.min()), int(times.max())
+
+
+# Entries of a Redis stream as bytes that can be decoded.
+
+MAX_EMPTY: Final = 20
+"""A table may have so many times as many cells as values."""
+
+
+class Block(NamedTuple):
+    """Records as bytes, how they are written, and where a record stands."""
+
+    data: bytes
+    kind: TableFormat
+    place: Callable[[int, int], str]
+
+
+def n_together(payload: str | None, entries: Sequence[Entry]) -> int:
+    """Return how many of the first entries go well into one block.
+
+    Entries with ever other fields would make a table of mostly nothing.
+    """
+    n_entries = len(entries)
+    while payload is None and n_entries > 1:
+        rows = [entry.fields or [] for entry in entries[:n_entries]]
+        n_values = sum(map(len, rows)) // 2
+        if len(_names(rows)) * n_entries <= MAX_EMPTY * n_values:
+            break
+        n_entries //= 2
+    return n_entries
+
+
+def as_block(stream: str, payload: str | None, entries: Sequence[Entry]) -> Block:
+    r"""Return entries as bytes.
+
+    Parameters
+    ----------
+    stream
+        Its name, for places.
+    payload
+        The field that holds a record as JSON. ``None`` if the fields are the record: they become
+        CSV, since their values are text of which types must be read.
+    entries
+        None of them deleted.
+
+    Examples
+    --------
+    >>> entries = [Entry(b"1-0", [b"a", b"1"]), Entry(b"2-0", [b"a", b"2", b"b", b"x"])]
+    >>> block = as_block("orders", None, entries)
+    >>> block.data
+    b'"a","b"\n"1",\n"2","x"\n'
+    >>> block.place(1, 0)
+    'stream orders entry 2-0'
+    """
+
+    def describe(number: int) -> str:
+        return f"stream {stream} entry {entries[number].id.decode()}"
+
+    if payload is None:
+        data = _csv([entry.fields or [] for entry in entries])
+        return Block(data, TableFormat.CSV, lambda record, byte: describe(record))
+    name = payload.encode()
+    lines = Lines([_payload(entry.fields or [], name) for entry in entries])
+    return Block(lines.data, TableFormat.NDJSON, lines.place(describe))
+
+
+def _payload(fields: list[bytes], name: bytes) -> bytes:
+    if fields[0] == name:
+        return fields[1]
+    for place in range(2, len(fields), 2):
+        if fields[place] == name:
+            return fields[place + 1]
+    # Text is no record either: it is set aside where the others are read, and says why.
+    return json.dumps(f"the entry has no field {name.decode()!r}").encode()
+
+
+def _csv(rows: list[list[bytes]]) -> bytes:
+    names = _names(rows)
+    # One bad name must not cost the whole block.
+    header = b",".join(_quoted(name.decode(errors="backslashreplace").encode()) for name in names)
+    lines = [header]
+    for row in rows:
+        if len(row) == 2 * len(names) and row[0::2] == names:
+            lines.append(b",".join(map(_quoted, row[1::2])))
+        else:
+            values = dict(zip(row[0::2], map(_quoted, row[1::2]), strict=True))
+            lines.append(b",".join(values.get(name, b"") for name in names))
+    return b"\n".join(lines) + b"\n"
+
+
+def _names(rows: list[list[bytes]]) -> list[bytes]:
+    return list(dict.fromkeys(name for row in rows for name in row[0::2]))
+
+
+def _quoted(value: bytes) -> bytes:
+    return b'"%s"' % value.replace(b'"', b'""')
+
+
+# The source itself.
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 

@@ -1,13 +1,21 @@
-"""Parts of a monitor as plain values and arrays, and back."""
+"""Plain values and arrays as bytes: a JSON header and an npz, with a version and a checksum.
+
+Nothing is ever executed from such bytes: there is no pickle in them, and none is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from driftbn.config import Knowledge, LearnerConfig
 from driftbn.decision.decider import CountDecider
@@ -16,6 +24,7 @@ from driftbn.decision.levels import LevelMap
 from driftbn.decision.plan import TestPlan, plan_of
 from driftbn.decision.regime import Regime, RegimeParts
 from driftbn.decision.settings import DecisionConfig
+from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, StructureLearner
 from driftbn.learning.search import RdsaTally, SeparatorMap
@@ -23,6 +32,111 @@ from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.schema import Schema, SchemaConfig
 from driftbn.window_config import WindowConfig
+
+MAGIC: Final = b"driftbn-state\n"
+_ARRAY: Final = "__array__"
+_LENGTH_BYTES: Final = 8
+
+
+def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
+    """Return plain values and arrays, nested in any way, as bytes; the same ones every time.
+
+    Parameters
+    ----------
+    kind, version
+        What the values are; ``unpack`` asks for the same.
+    values
+        Dicts with text keys, lists, tuples (read back as lists), text, numbers, booleans,
+        ``None`` and arrays.
+
+    Examples
+    --------
+    >>> data = pack("example", 1, {"x": np.arange(3), "y": [1, None]})
+    >>> unpack("example", 1, data)
+    {'x': array([0, 1, 2]), 'y': [1, None]}
+    """
+    arrays: list[npt.NDArray[Any]] = []
+    tree = _without_arrays(values, arrays)
+    buffer = io.BytesIO()
+    np.savez(buffer, **{f"a{i}": array for i, array in enumerate(arrays)})  # type: ignore[arg-type]
+    payload = buffer.getvalue()
+    header = {
+        "kind": kind,
+        "version": version,
+        "sha256": hashlib.sha256(payload).hexdigest(),
+        "values": tree,
+    }
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    digest = hashlib.sha256(text).digest()
+    return b"".join((MAGIC, len(text).to_bytes(_LENGTH_BYTES, "big"), digest, text, payload))
+
+
+def unpack(kind: str, version: int, data: bytes) -> dict[str, Any]:
+    """Return the values that ``pack`` was given.
+
+    Raises
+    ------
+    FormatError
+        If the bytes are something else, of another kind or version, or damaged.
+    """
+    text, payload = _split(data)
+    header = json.loads(text)
+    for name, expected in (("kind", kind), ("version", version)):
+        if header.get(name) != expected:
+            found = header.get(name)
+            raise FormatError(f"state of {name} {found!r} cannot be read: it must be {expected!r}")
+    if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
+        raise FormatError("the state is damaged: its arrays do not have the stored checksum")
+    try:
+        with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise FormatError(f"the arrays of the state cannot be read: {error}") from error
+    values = _with_arrays(header["values"], arrays)
+    if not isinstance(values, dict):
+        raise FormatError("the state must be a table of values")
+    return values
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    start = len(MAGIC)
+    if not data.startswith(MAGIC):
+        raise FormatError(f"no state of driftbn: it must begin with {MAGIC!r}")
+    length = int.from_bytes(data[start : start + _LENGTH_BYTES], "big")
+    at = start + _LENGTH_BYTES + hashlib.sha256().digest_size
+    digest, text = data[start + _LENGTH_BYTES : at], data[at : at + length]
+    if len(text) != length or hashlib.sha256(text).digest() != digest:
+        raise FormatError("the state is damaged: its header is cut off or changed")
+    return text, data[at + length :]
+
+
+def _without_arrays(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise FormatError(f"an array of {value.dtype} cannot be stored")
+        arrays.append(value)
+        return {_ARRAY: len(arrays) - 1}
+    if isinstance(value, Mapping):
+        return {str(key): _without_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return value
+    return [_without_arrays(item, arrays) for item in value]
+
+
+def _with_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return [_with_arrays(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {_ARRAY}:
+        name = f"a{value[_ARRAY]}"
+        if name not in arrays:
+            raise FormatError(f"the state lacks the array {name!r}")
+        return arrays[name]
+    return {key: _with_arrays(item, arrays) for key, item in value.items()}
+
+
+# Parts of a monitor as plain values and arrays, and back.
 
 KIND: Final = "monitor"
 VERSION: Final = 2

@@ -1,23 +1,154 @@
-"""The demonstration: stream, daemon, and what each says of the other."""
+"""The demonstration: records of a monitored patient that change at known places, and a daemon."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import tempfile
+import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from driftbn import datasets
+from driftbn.graphs.network import BayesianNetwork
 from driftbn_service.daemon import TICK_SECONDS, Daemon
-from driftbn_service.demo.producer import Producer
-from driftbn_service.demo.scenes import WINDOW, Scene, make_scenes
 from driftbn_service.logs import configure_logging
+from driftbn_service.process import Signals
 from driftbn_service.settings import LogLevel, LogSettings, Settings
-from driftbn_service.signals import Signals
 from driftbn_service.store import EpisodeRow
+
+WINDOW: Final = 2000
+_FIRST: Final = 8
+"""Windows before the first change: a reference has to grow first."""
+_EACH: Final = 6
+"""Windows of every other scene: a drift is seen in the first and has ended after the fourth."""
+_SEED: Final = 7
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Windows that follow the same network.
+
+    Parameters
+    ----------
+    change
+        What is different from the scene before, in words; "" for the first.
+    network
+        What the records follow.
+    n_windows
+        How long.
+    """
+
+    change: str
+    network: BayesianNetwork
+    n_windows: int = _EACH
+
+    @property
+    def n_records(self) -> int:
+        """The number of records of the scene."""
+        return self.n_windows * WINDOW
+
+
+def make_scenes() -> tuple[Scene, ...]:
+    """Return the scenes of the demonstration in their order."""
+    rng = np.random.default_rng(_SEED)
+    usual = datasets.alarm()
+    without = datasets.remove_edge(usual, "MINVOLSET", "VENTMACH").network
+    joined = datasets.add_edge(usual, "KINKEDTUBE", "BP", 0.06, rng).network
+    other = datasets.change_table(joined, "HRBP", 0.05, rng).network
+    return (
+        Scene("", usual, _FIRST),
+        Scene("VENTMACH no longer depends on MINVOLSET", without),
+        Scene("VENTMACH depends on MINVOLSET again", usual),
+        Scene("BP now depends on KINKEDTUBE", joined),
+        Scene("HRBP follows the same fields by another rule", other),
+    )
+
+
+def lines_of(network: BayesianNetwork, n_records: int, seed: int) -> bytes:
+    """Return records as NDJSON.
+
+    Examples
+    --------
+    >>> line = lines_of(datasets.asia(), 1, seed=1)
+    >>> sorted(json.loads(line))
+    ['asia', 'bronc', 'dysp', 'either', 'lung', 'smoke', 'tub', 'xray']
+    """
+    records = datasets.sample(network, n_records, seed).to_dict("records")
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def windows_of(scenes: tuple[Scene, ...], first_seed: int = 1000) -> Iterator[bytes]:
+    """Iterate over the windows of scenes as NDJSON, each with a seed of its own."""
+    seed = first_seed
+    for scene in scenes:
+        for _ in range(scene.n_windows):
+            yield lines_of(scene.network, WINDOW, seed)
+            seed += 1
+
+
+# Writes the stream of the demonstration to a file, as a program that logs its events would.
+
+STAY_PACE: Final = 3.0
+"""Seconds a window once the planned scenes are over: slow enough to watch."""
+
+
+class Producer:
+    """A thread that appends windows to a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    scenes
+        What to write.
+    pace
+        Seconds a window; 0 for as fast as possible.
+    stay
+        Whether to repeat the scenes for ever, each time with other records.
+    """
+
+    def __init__(self, path: Path, scenes: tuple[Scene, ...], pace: float, stay: bool) -> None:
+        self.path = path
+        self.scenes = scenes
+        self.pace = pace
+        self.stay = stay
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="demo stream", daemon=True)
+
+    def start(self) -> None:
+        """Start writing."""
+        self.path.touch()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop writing and wait until it has."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        with self.path.open("ab", buffering=0) as file:
+            for window, pace in self._windows():
+                file.write(window)
+                if self._stopping.wait(pace):
+                    return
+
+    def _windows(self) -> Iterator[tuple[bytes, float]]:
+        for window in windows_of(self.scenes):
+            yield window, self.pace
+        for n_round in itertools.count(1) if self.stay else ():
+            for window in windows_of(self.scenes, first_seed=1000 + 1000 * n_round):
+                yield window, self.pace or STAY_PACE
+
+
+# The demonstration: stream, daemon, and what each says of the other.
 
 STREAM: Final = "demo"
 _MAX_EPISODES: Final = 100

@@ -1,1 +1,0 @@
-"""A stream with drifts at known places, watched by the real daemon."""
