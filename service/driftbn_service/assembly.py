@@ -205,7 +205,7 @@ class Assembly:
         return in_time
 
     def _start_outlet(self, settings: OutletSettings) -> _Outlet:
-        self.metrics.add_sink(settings.name)
+        self.metrics.add_outlet(settings.name)
         deliverer = Deliverer(make_outlet(settings), self.store, self._lanes, self.metrics)
         deliverer.start()
         return _Outlet(settings, deliverer)

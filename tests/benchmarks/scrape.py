@@ -55,7 +55,7 @@ class MeasuredService(FakeService):
         self._windows = drifting_publications()
         self._n_steps = 0
         for outlet in ("log", "alerts"):
-            self.metrics.add_sink(outlet)
+            self.metrics.add_outlet(outlet)
         for name in self.names:
             self.metrics.add_stream(name, "files")
 

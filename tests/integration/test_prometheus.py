@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from driftbn_service.metrics.streams import MAX_PARTITIONS
-from driftbn_service.metrics.window_gauges import MAX_EDGES, MAX_VARIABLES
+from driftbn_service.metrics import MAX_EDGES, MAX_PARTITIONS, MAX_VARIABLES
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 
 from tests.services.daemon import DaemonService

@@ -13,11 +13,15 @@ from typing import Any
 
 import pytest
 from driftbn_service.events import Publication
-from driftbn_service.metrics import Metrics
-from driftbn_service.metrics.blocks import MAX_NAME_LENGTH, label_of
-from driftbn_service.metrics.catalogue import FAMILIES
-from driftbn_service.metrics.streams import MAX_PARTITIONS
-from driftbn_service.metrics.window_gauges import MAX_EDGES, MAX_VARIABLES
+from driftbn_service.metrics import (
+    FAMILIES,
+    MAX_EDGES,
+    MAX_NAME_LENGTH,
+    MAX_PARTITIONS,
+    MAX_VARIABLES,
+    Metrics,
+    label_of,
+)
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
@@ -65,7 +69,7 @@ FROM_DATA = {"driftbn_variable_missing_ratio", "driftbn_edge_change_score"}
 
 def make_metrics() -> Metrics:
     metrics = Metrics(clock=lambda: NOW)
-    metrics.add_sink("hook")
+    metrics.add_outlet("hook")
     metrics.add_stream("orders", "http")
     return metrics
 
@@ -361,7 +365,7 @@ def test_a_stream_that_is_dropped_leaves_nothing(
 
 
 def test_an_outlet_that_comes_later_has_its_series_at_once(metrics: Metrics) -> None:
-    metrics.add_sink("pager")
+    metrics.add_outlet("pager")
     assert value(metrics, "notify_total", sink="pager", outcome="failed") == 0.0
 
 

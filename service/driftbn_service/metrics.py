@@ -1,0 +1,793 @@
+"""What Prometheus is told: the one place that counts for it.
+
+A stream has all of its series from the start, and each family keeps its text until one of its
+series changes: a scrape of hundreds of streams joins texts and writes only what is new.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+from time import time
+from typing import Any, Final, Literal
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar, Sample
+
+import driftbn
+from driftbn.decision.outcome import ChangeType, DriftKind, DriftLevel
+from driftbn.decision.outcome import Family as FamilyOfTests
+from driftbn.schema import ExclusionReason
+from driftbn_service.decoding import RejectReason
+from driftbn_service.events import Publication
+
+Labels = tuple[str, ...]
+Values = Mapping[Labels, float]
+
+OTHER: Final = "other"
+"""What stands for all names that have no series of their own."""
+REASONS: Final = (*(reason.value for reason in RejectReason), OTHER)
+ORDERS: Final = ("0", "1", "2", "3", "4+")
+"""How many fields a test conditions on."""
+STATES: Final = ("starting", "running", "waiting", "drained", "failed", "stopped")
+PHASES: Final = ("learn", "decide")
+BUCKETS: Final = (0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+SENT: Final = ("sent", "failed")
+
+MAX_PARTITIONS: Final = 64
+"""Partitions of a stream that have a series; the others are added up."""
+MAX_EDGES: Final = 10
+"""Changed edges of a stream that have a series, the surest first."""
+MAX_VARIABLES: Final = 50
+"""Fields of a stream whose share of missing values has a series, the largest first."""
+MAX_NAMED_EPISODES: Final = 100
+"""Open episodes of a stream whose edges are kept; each key may have one."""
+MAX_NAME_LENGTH: Final = 80
+"""Characters of a name from the data in a label; what is longer is cut."""
+_SMALLEST_P: Final = 1e-300
+_UNNAMED: Final = DriftKind.ASSOCIATION.value
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+# --- The families ---
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Series of one name.
+
+    Parameters
+    ----------
+    kind
+        ``counter``, ``gauge`` or ``histogram``, as the exposition format has it.
+    name
+        Without ``driftbn_`` in front and ``_total`` behind.
+    text
+        What it says, for operators.
+    labels
+        Names of the labels after ``monitor``, which all have.
+
+    Examples
+    --------
+    >>> Family("counter", "records", "Records.").sample_name
+    'driftbn_records_total'
+    """
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    text: str
+    labels: Labels = ()
+
+    @property
+    def full_name(self) -> str:
+        """The name of the family, as OpenMetrics has it."""
+        return f"driftbn_{self.name}"
+
+    @property
+    def sample_name(self) -> str:
+        """The name that stands in queries."""
+        return f"{self.full_name}_total" if self.kind == "counter" else self.full_name
+
+
+def _counter(name: str, text: str, *labels: str) -> Family:
+    return Family("counter", name, text, labels)
+
+
+def _gauge(name: str, text: str, *labels: str) -> Family:
+    return Family("gauge", name, text, labels)
+
+
+# What happens
+RECORDS: Final = _counter("records", "Records by what became of them.", "source", "outcome")
+REJECTED: Final = _counter("records_rejected", "Records set aside, by reason.", "reason")
+WINDOWS: Final = _counter("windows", "Windows by what they were called.", "outcome")
+CI_TESTS: Final = _counter(
+    "ci_tests", "Independence tests of the search, by size of the set.", "order", "result"
+)
+ALERTS: Final = _counter("alerts", "Episodes that began, by kind.", "kind")
+SCHEMA_CHANGES: Final = _counter(
+    "schema_changes", "Windows in which fields or values were new or absent."
+)
+DEGRADED: Final = _counter("windows_degraded", "Windows whose search was stopped by a limit.")
+SHADOW_WINDOWS: Final = _counter(
+    "shadow_windows", "Windows permuted, so that nothing can have changed, and judged."
+)
+SHADOW_ALARMS: Final = _counter("shadow_alarms", "Permuted windows that raised an alarm.")
+NOTIFY: Final = _counter("notify", "Events by what became of them.", "sink", "outcome")
+CHECKPOINT_FAILURES: Final = _counter("checkpoint_failures", "Commits that could not be written.")
+RELEARN: Final = Family(
+    "histogram", "relearn_duration_seconds", "Time spent on one window.", ("phase", "start")
+)
+
+# What the stream does now
+BUFFER: Final = _gauge("buffer_records", "Records that wait for their window to fill.")
+LAG: Final = _gauge("source_lag_records", "What waits in the source, about.", "source", "partition")
+CHECKPOINT_TIME: Final = _gauge("checkpoint_timestamp_seconds", "Time of the last commit.")
+CHECKPOINT_DURATION: Final = _gauge(
+    "checkpoint_duration_seconds", "Time that the last commit took."
+)
+PUBLISHED_TIME: Final = _gauge(
+    "window_published_timestamp_seconds", "Time at which the last window was published."
+)
+STREAM_STATE: Final = _gauge("stream_state", "1 for what the stream does, else 0.", "state")
+MONITORS: Final = _gauge("monitors", "Monitors of a stream, by where they are.", "place")
+FAILED_MONITORS: Final = _gauge(
+    "monitors_failed", "Monitors that take no more records because something in them is broken."
+)
+BUILD_INFO: Final = _gauge("build_info", "1; the version is a label.", "version")
+
+# What the last window says
+HAMMING: Final = _gauge(
+    "structural_hamming_distance",
+    "Edges that differ from the window before, as learned.",
+    "part",
+    "reference",
+)
+CONFIRMED: Final = _gauge("confirmed_hamming_distance", "Changed edges that a test has confirmed.")
+P_VALUE: Final = _gauge(
+    "drift_p_value", "Smallest p-value of a family of tests, corrected for all tests.", "family"
+)
+THRESHOLD: Final = _gauge(
+    "drift_threshold", "P-value below which a window raises an alarm.", "family"
+)
+EDGES_CHANGED: Final = _gauge(
+    "edges_changed", "Confirmed changes of edges, by what happened.", "change"
+)
+GRAPH_EDGES: Final = _gauge("graph_edges", "Edges of the graph of the last window.", "kind")
+GRAPH_NODES: Final = _gauge("graph_nodes", "Fields in the graph of the last window.")
+STATE: Final = _gauge(
+    "state", "1 for what the last window was called, or if the stream has failed, else 0.", "state"
+)
+EPISODES_OPEN: Final = _gauge(
+    "episodes_open", "Episodes that have begun and not ended, by kind.", "kind"
+)
+UNDECIDED: Final = _gauge(
+    "undecided_pairs", "Pairs of fields with too few records to tell a change."
+)
+EFFECT: Final = _gauge("drift_effect_nats", "Size of the change found, in nats per record.")
+DISAGREEMENT: Final = _gauge(
+    "warm_cold_disagreement_edges",
+    "Edges by which the last cold search differed from the warm-started one.",
+)
+EXCLUDED: Final = _gauge("variables_excluded", "Fields left out of the graph, by reason.", "reason")
+MISSING_RATIO: Final = _gauge(
+    "variable_missing_ratio", "Share of missing values, fields with the largest only.", "variable"
+)
+EDGE_SCORE: Final = _gauge(
+    "edge_change_score",
+    "-log10 of the p-value of an edge that changed in an open episode, the surest ten only.",
+    "from",
+    "to",
+    "change",
+)
+TRUNCATED: Final = _gauge(
+    "series_truncated", "Series left out because there are too many, by metric.", "metric"
+)
+WINDOW_END: Final = _gauge(
+    "window_end_timestamp_seconds", "Event time at which the last window ended."
+)
+
+FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Family))
+"""All of them, in the order in which they are shown."""
+
+
+# --- The series of one family and one stream ---
+
+
+class Series:
+    r"""Series of one family and one stream; any thread may read and change them.
+
+    Parameters
+    ----------
+    family
+        Which metric.
+    monitor
+        The name of the stream.
+    start
+        What is there from the start, by the values of the labels.
+    stale
+        Where to note that the text of the family has changed.
+
+    Examples
+    --------
+    >>> series = Series(REJECTED, "orders", {("not_json",): 0.0}, set())
+    >>> series.add(("not_json",), 2)
+    >>> series.text(rich=False)
+    b'driftbn_records_rejected_total{monitor="orders",reason="not_json"} 2.0\n'
+    """
+
+    def __init__(self, family: Family, monitor: str, start: Values, stale: set[Family]) -> None:
+        self._family = family
+        self._monitor = monitor
+        self._stale = stale
+        self._lock = threading.Lock()
+        self._values = dict(start)
+        self._exemplars: dict[Labels, Exemplar] = {}
+        self._beginnings: dict[Labels, str] = {}
+        self._text: tuple[bytes, bytes] | None = None
+
+    def add(self, labels: Labels, amount: float = 1.0, exemplar: Exemplar | None = None) -> None:
+        """Count."""
+        with self._lock:
+            self._add(labels, amount, exemplar)
+            self._changed()
+
+    def replace(self, values: Values) -> None:
+        """Have these series and no others."""
+        with self._lock:
+            if values == self._values:
+                return
+            self._values = dict(values)
+            if len(self._beginnings) > len(values):
+                self._beginnings.clear()  # names of fields that are gone
+            self._changed()
+
+    def observe(self, labels: Labels, value: float, exemplar: Exemplar) -> None:
+        """Count a value in its buckets; the first that it fits shows it as an example."""
+        ends = [_number(limit) for limit in BUCKETS if value <= limit] + ["+Inf"]
+        with self._lock:
+            for end in ends:
+                self._add((*labels, end, "_bucket"), 1.0, exemplar if end is ends[0] else None)
+            self._add((*labels, "_count"), 1.0)
+            self._add((*labels, "_sum"), value)
+            self._changed()
+
+    def samples(self) -> list[Sample]:
+        """Return the samples as prometheus_client has them."""
+        with self._lock:
+            return [
+                Sample(*self._named(labels), value, None, self._exemplars.get(labels))
+                for labels, value in self._values.items()
+            ]
+
+    def text(self, *, rich: bool) -> bytes:
+        """Return the lines, with exemplars where the format has them."""
+        text = self._text
+        if text is None:
+            with self._lock:
+                text = self._text = self._written()
+        return text[rich]
+
+    def _add(self, labels: Labels, amount: float, exemplar: Exemplar | None = None) -> None:
+        self._values[labels] = self._values.get(labels, 0.0) + amount
+        if exemplar is not None:
+            self._exemplars[labels] = exemplar
+
+    def _changed(self) -> None:
+        self._text = None
+        self._stale.add(self._family)
+
+    def _written(self) -> tuple[bytes, bytes]:
+        begin = self._beginnings.get
+        lines = [
+            f"{begin(labels) or self._beginning(labels)}{_number(value)}\n"
+            for labels, value in self._values.items()
+        ]
+        plain = "".join(lines).encode()
+        if not self._exemplars:
+            return plain, plain
+        for place, labels in enumerate(self._values):
+            if exemplar := self._exemplars.get(labels):
+                lines[place] = f"{lines[place][:-1]}{_exemplar_text(exemplar)}\n"
+        return plain, "".join(lines).encode()
+
+    def _beginning(self, labels: Labels) -> str:
+        """Return a line up to its value; kept, because only values change all the time."""
+        name, named = self._named(labels)
+        begin = self._beginnings[labels] = f"{name}{_labels_text(named)} "
+        return begin
+
+    def _named(self, labels: Labels) -> tuple[str, dict[str, str]]:
+        """Return the name of a sample and its labels; a histogram's have the suffix behind."""
+        name, names = self._family.sample_name, ("monitor", *self._family.labels)
+        if self._family.kind == "histogram":
+            name, labels = name + labels[-1], labels[:-1]
+            names = (*names, "le")[: 1 + len(labels)]
+        return name, dict(zip(names, (self._monitor, *labels), strict=True))
+
+
+def label_of(name: str) -> str:
+    r"""Return a name from the data as a label: not too long, on one line, and in UTF-8.
+
+    Examples
+    --------
+    >>> label_of("delay"), label_of("a\nb"), len(label_of("x" * 1000))
+    ('delay', 'a?b', 80)
+    """
+    if len(name) > MAX_NAME_LENGTH:
+        name = f"{name[: MAX_NAME_LENGTH - 1]}…"
+    # Half a character, which JSON may hold and UTF-8 has not, cannot be printed either.
+    return name if name.isprintable() else "".join(c if c.isprintable() else "?" for c in name)
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    pairs = (f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
+    return f"{{{','.join(pairs)}}}"
+
+
+def _exemplar_text(exemplar: Exemplar) -> str:
+    text = f" # {_labels_text(exemplar.labels)} {_number(exemplar.value)}"
+    return text if exemplar.timestamp is None else f"{text} {float(exemplar.timestamp)!r}"
+
+
+# --- One stream ---
+
+
+class Stream:
+    """The series of one stream, and what its gauges are made of.
+
+    Parameters
+    ----------
+    name, source
+        The stream, and the kind of its source.
+    outlets
+        Their names.
+    stale
+        As for ``Series``.
+    """
+
+    def __init__(
+        self, name: str, source: str, outlets: Collection[str], stale: set[Family]
+    ) -> None:
+        self.source = source
+        self.report: Mapping[str, Any] | None = None  # the last window, of whatever key
+        self.kinds: dict[str, str] = {}  # of open episodes, by key
+        self.edges: dict[str, tuple[Mapping[str, Any], ...]] = {}  # of open episodes, the surest
+        self.n_edges: dict[str, int] = {}
+        self.disagreement = math.nan
+        self.failed = False
+        self._lags = {"0": 0}
+        self.series = {
+            family: Series(family, name, start, stale)
+            for family, start in _starts(source, outlets).items()
+        }
+        self.show()
+
+    def set(self, family: Family, value: float) -> None:
+        """Set a gauge without further labels."""
+        self.series[family].replace({(): float(value)})
+
+    def set_state(self, state: str) -> None:
+        """Note what the stream does."""
+        self.series[STREAM_STATE].replace({(known,): float(known == state) for known in STATES})
+        self.failed = state == "failed"
+        self.show()
+
+    def set_lag(self, lane: str, n_records: int) -> None:
+        """Note how much waits in a part of the source."""
+        self._lags[lane or "0"] = n_records
+        ranked = sorted(self._lags.items(), key=lambda item: (len(item[0]), item[0]))
+        values: dict[Labels, float] = {
+            (self.source, name): float(n) for name, n in ranked[:MAX_PARTITIONS]
+        }
+        if rest := ranked[MAX_PARTITIONS:]:
+            values[self.source, OTHER] = float(sum(n for _, n in rest))
+        self.series[LAG].replace(values)
+
+    def recall(self, report: Mapping[str, Any] | None, kinds: Mapping[str, str]) -> None:
+        """Take in what was known before a restart: the last window, and what is open."""
+        self.report = report
+        self.kinds.update(kinds)
+        if report is not None and len(kinds) == 1 and report["decision"]["episode"] is not None:
+            (key,) = kinds
+            self._keep_edges(key, report["decision"]["edges"])
+        self.show()
+
+    def window(self, publication: Publication, now: float) -> None:
+        """Take in a window that was published at a time."""
+        self._note(publication.key, publication.report)
+        self._count(publication, now)
+        self.set(PUBLISHED_TIME, now)
+        self.show()
+
+    def show(self) -> None:
+        """Set the gauges, and write all texts here, so that a scrape finds them ready."""
+        for family, values in _GAUGES.items():
+            self.series[family].replace(values(self))
+        for series in self.series.values():
+            series.text(rich=False)
+
+    def _note(self, key: str, report: Mapping[str, Any]) -> None:
+        self.report = report
+        if report["audit"] is not None:
+            self.disagreement = report["audit"]["disagreement"]
+        decision = report["decision"]
+        if decision["episode"] is None or decision["episode_event"] == "ended":
+            self._close(key)
+            return
+        if decision["episode_event"] == "started":
+            self._close(key)  # an episode may end without a word when another begins
+        self.kinds[key] = decision["kind"] or self.kinds.get(key, _UNNAMED)
+        self._keep_edges(key, decision["edges"])
+
+    def _keep_edges(self, key: str, edges: list[Mapping[str, Any]]) -> None:
+        if edges and (key in self.edges or len(self.edges) < MAX_NAMED_EPISODES):
+            self.edges[key] = tuple(heapq.nsmallest(MAX_EDGES, edges, key=_rank))
+            self.n_edges[key] = len(edges)
+
+    def _close(self, key: str) -> None:
+        for of_key in (self.kinds, self.edges, self.n_edges):
+            of_key.pop(key, None)
+
+    def _count(self, publication: Publication, now: float) -> None:
+        report, series = publication.report, self.series
+        decision, cost, about = report["decision"], report["cost"], {"window": str(report["index"])}
+        series[WINDOWS].add((decision["level"],))
+        if decision["episode_event"] == "started":
+            exemplar = Exemplar({**about, "episode": str(decision["episode"])}, 1.0, now)
+            series[ALERTS].add((decision["kind"] or _UNNAMED,), 1.0, exemplar)
+        series[SCHEMA_CHANGES].add((), float(bool(report["events"])))
+        series[DEGRADED].add((), float(bool(report["degraded"])))
+        if report["shadow"] is not None:
+            series[SHADOW_WINDOWS].add(())
+            series[SHADOW_ALARMS].add((), float(report["shadow"]["alarm"]))
+        self._count_tests(cost["tests"], cost["undecided"])
+        for phase in PHASES:
+            seconds = publication.timings.get(phase, 0.0)
+            start = "warm" if cost["warm"] else "cold"
+            series[RELEARN].observe((phase, start), seconds, Exemplar(about, seconds, now))
+
+    def _count_tests(self, tests: list[int], undecided: list[int]) -> None:
+        for order, n_tests in enumerate(tests):
+            shown = ORDERS[min(order, len(ORDERS) - 1)]
+            n_undecided = undecided[order] if order < len(undecided) else 0
+            self.series[CI_TESTS].add((shown, "undecided"), n_undecided)
+            self.series[CI_TESTS].add((shown, "decided"), n_tests - n_undecided)
+
+
+def _starts(source: str, outlets: Iterable[str]) -> dict[Family, dict[Labels, float]]:
+    """Return the series that a stream has from the start."""
+    ends = [(_number(limit), "_bucket") for limit in BUCKETS]
+    rows = [*ends, ("+Inf", "_bucket"), ("_count",), ("_sum",)]
+    starts = product(PHASES, ("warm", "cold"))
+    words: dict[Family, Iterable[Labels]] = {
+        RECORDS: product((source,), ("taken", "rejected", "failed")),
+        REJECTED: product(REASONS),
+        WINDOWS: product(_words(DriftLevel)),
+        ALERTS: product(_words(DriftKind)),
+        CI_TESTS: product(ORDERS, ("decided", "undecided")),
+        NOTIFY: product(outlets, SENT),
+        STREAM_STATE: product(STATES),
+        MONITORS: product(("memory", "disk")),
+        LAG: [(source, "0")],
+        RELEARN: [(*start, *row) for start in starts for row in rows],
+    }
+    found = {family: dict.fromkeys(words.get(family, [()]), 0.0) for family in FAMILIES}
+    found[STREAM_STATE]["starting",] = 1.0
+    found[BUILD_INFO] = {(driftbn.__version__,): 1.0}
+    return found
+
+
+# --- What the gauges show of the last window and of open episodes ---
+
+
+def _missing(stream: Stream) -> Values:
+    found = _listed(stream, "missing")
+    by_share = heapq.nsmallest(MAX_VARIABLES, found, lambda m: (-(m["share"] or 0.0), m["name"]))
+    return _first(((label_of(item["name"]),), _value(item["share"])) for item in by_share)
+
+
+def _edge_scores(stream: Stream) -> Values:
+    edges = (edge for found in stream.edges.values() for edge in found)
+    return _first(
+        (
+            (label_of(edge["source"]), label_of(edge["target"]), edge["change"]),
+            -math.log10(_p(edge)),
+        )
+        for edge in heapq.nsmallest(MAX_EDGES, edges, key=_rank)
+    )
+
+
+def _truncated(stream: Stream) -> Values:
+    n_edges, n_missing = sum(stream.n_edges.values()), len(_listed(stream, "missing"))
+    return {
+        (EDGE_SCORE.name,): float(max(0, n_edges - MAX_EDGES)),
+        (MISSING_RATIO.name,): float(max(0, n_missing - MAX_VARIABLES)),
+    }
+
+
+def _states(stream: Stream) -> Values:
+    level = "learning" if stream.report is None else stream.report["decision"]["level"]
+    return _tally((*_words(DriftLevel), "failed"), ["failed" if stream.failed else level])
+
+
+def _p_values(stream: Stream) -> Values:
+    families = _listed(stream, "decision", "families")
+    found = {item["family"]: item["p_value"] for item in families}
+    return {(family,): _value(found.get(family)) for family in _words(FamilyOfTests)}
+
+
+def _graph_edges(stream: Stream) -> Values:
+    directed = [edge["directed"] for edge in _listed(stream, "graph", "edges")]
+    return {("directed",): directed.count(True), ("undirected",): directed.count(False)}
+
+
+_GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
+    HAMMING: lambda stream: {
+        ("dag", "previous"): _at(stream, "diff", "hamming"),
+        ("skeleton", "previous"): _at(stream, "diff", "skeleton"),
+        ("class", "previous"): _at(stream, "class_diff", "hamming"),
+    },
+    CONFIRMED: lambda stream: {(): _at(stream, "decision", "confirmed_hamming")},
+    P_VALUE: _p_values,
+    # One for all: p-values are corrected for all tests of all families.
+    THRESHOLD: lambda stream: dict.fromkeys(
+        product(_words(FamilyOfTests)), _at(stream, "decision", "alpha")
+    ),
+    EDGES_CHANGED: lambda stream: _tally(
+        _words(ChangeType), [edge["change"] for edge in _listed(stream, "decision", "edges")]
+    ),
+    GRAPH_EDGES: _graph_edges,
+    GRAPH_NODES: lambda stream: {(): len(_listed(stream, "graph", "nodes"))},
+    STATE: _states,
+    EPISODES_OPEN: lambda stream: _tally(_words(DriftKind), list(stream.kinds.values())),
+    UNDECIDED: lambda stream: {(): _at(stream, "decision", "n_undecided")},
+    EFFECT: lambda stream: {(): _at(stream, "decision", "effect")},
+    DISAGREEMENT: lambda stream: {(): stream.disagreement},
+    EXCLUDED: lambda stream: _tally(
+        _words(ExclusionReason), [item["reason"] for item in _listed(stream, "excluded")]
+    ),
+    MISSING_RATIO: _missing,
+    EDGE_SCORE: _edge_scores,
+    TRUNCATED: _truncated,
+    WINDOW_END: lambda stream: {(): _at(stream, "end")},
+}
+
+
+def _words(of: type[Enum]) -> list[str]:
+    return [member.value for member in of]
+
+
+def _tally(words: Iterable[str], found: list[str]) -> Values:
+    return {(word,): float(found.count(word)) for word in words}
+
+
+def _first(pairs: Iterable[tuple[Labels, float]]) -> Values:
+    """Return the first value of each series: long names may look the same once cut."""
+    values: dict[Labels, float] = {}
+    for labels, value in pairs:
+        values.setdefault(labels, value)
+    return values
+
+
+def _at(stream: Stream, *path: str) -> float:
+    """Return a number of the last window; NaN where there is none."""
+    return _value(_found(stream, path))
+
+
+def _listed(stream: Stream, *path: str) -> list[Any]:
+    """Return a list of the last window; empty where there is none."""
+    return _found(stream, path) or []
+
+
+def _found(stream: Stream, path: Iterable[str]) -> Any:
+    value: Any = stream.report
+    for name in path:
+        value = None if value is None else value[name]
+    return value
+
+
+def _value(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _rank(edge: Mapping[str, Any]) -> tuple[float, str, str]:
+    return _p(edge), edge["source"], edge["target"]
+
+
+def _p(edge: Mapping[str, Any]) -> float:
+    return max(edge["p_value"] or 0.0, _SMALLEST_P)
+
+
+# --- All streams ---
+
+
+class Metrics(Collector):
+    """Counts what streams and outlets do; all may be called by any thread.
+
+    Every series of a stream is there from ``add_stream`` on, and gone after ``drop_stream``; what
+    is told of a stream that is not there is dropped. Labels are names from the settings and fixed
+    words; only the two families that name fields of a stream take words from the data, and both
+    are bounded.
+
+    Parameters
+    ----------
+    registry
+        Where the metrics are registered; one of its own if not given.
+    clock
+        Returns seconds since the epoch.
+
+    Examples
+    --------
+    >>> metrics = Metrics()
+    >>> metrics.add_stream("orders", "files")
+    >>> metrics.records("orders", "taken", 5)
+    >>> metrics.registry.get_sample_value(
+    ...     "driftbn_records_total", {"monitor": "orders", "source": "files", "outcome": "taken"}
+    ... )
+    5.0
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, clock: Callable[[], float] = time
+    ) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._clock = clock
+        self._streams: dict[str, Stream] = {}  # by name; replaced, never changed
+        self._outlets: dict[str, None] = {}
+        self._process = ProcessCollector(registry=None)
+        self._scraping = threading.Lock()
+        self._stale: set[Family] = set()
+        self._texts: dict[tuple[Family, bool], bytes] = {}
+        self.registry.register(self)
+
+    # Streams and outlets come and go.
+
+    def add_outlet(self, outlet: str) -> None:
+        """Have the series of an outlet."""
+        self._outlets[outlet] = None
+        for stream, outcome in product(self._streams.values(), SENT):
+            stream.series[NOTIFY].add((outlet, outcome), 0.0)
+
+    def add_stream(self, stream: str, source: str) -> None:
+        """Have all series of a stream, at zero."""
+        found = Stream(stream, source, self._outlets, self._stale)
+        self._use({**self._streams, stream: found})
+
+    def drop_stream(self, stream: str) -> None:
+        """Let all series of a stream vanish."""
+        self._use({name: found for name, found in self._streams.items() if name != stream})
+
+    def recall(
+        self, stream: str, report: Mapping[str, Any] | None, kinds: Mapping[str, str]
+    ) -> None:
+        """Show what was known before a restart.
+
+        Parameters
+        ----------
+        stream
+            Its name.
+        report
+            Its last window.
+        kinds
+            Kinds of the episodes that are open, by key.
+        """
+        if found := self._streams.get(stream):
+            found.recall(report, kinds)
+
+    # What streams and outlets tell.
+
+    def records(self, stream: str, outcome: str, n_records: int) -> None:
+        """Count records by what became of them: taken, rejected, failed."""
+        if found := self._streams.get(stream):
+            found.series[RECORDS].add((found.source, outcome), n_records)
+
+    def rejected(self, stream: str, reason: str, n_records: int) -> None:
+        """Count rejected records by reason."""
+        if found := self._streams.get(stream):
+            found.series[REJECTED].add((reason if reason in REASONS else OTHER,), n_records)
+
+    def window(self, publication: Publication) -> None:
+        """Note a window that was published for the first time in this run."""
+        if found := self._streams.get(publication.monitor):
+            found.window(publication, self._clock())
+
+    def buffered(self, stream: str, n_records: int) -> None:
+        """Note how many records wait for their window to fill."""
+        if found := self._streams.get(stream):
+            found.set(BUFFER, n_records)
+
+    def behind(self, stream: str, lane: str, n_records: int) -> None:
+        """Note how much waits in the source."""
+        if found := self._streams.get(stream):
+            found.set_lag(lane, n_records)
+
+    def monitors(self, stream: str, n_monitors: int, n_resident: int, n_failed: int) -> None:
+        """Note how many monitors a stream has, are in memory, and have failed."""
+        if found := self._streams.get(stream):
+            places: Values = {
+                ("memory",): float(n_resident),
+                ("disk",): float(n_monitors - n_resident),
+            }
+            found.series[MONITORS].replace(places)
+            found.set(FAILED_MONITORS, n_failed)
+
+    def state(self, stream: str, state: str) -> None:
+        """Note what a stream is doing."""
+        if found := self._streams.get(stream):
+            found.set_state(state)
+
+    def committed(self, stream: str, seconds: float) -> None:
+        """Note a commit and how long it took."""
+        if found := self._streams.get(stream):
+            found.set(CHECKPOINT_TIME, self._clock())
+            found.set(CHECKPOINT_DURATION, seconds)
+
+    def commit_failed(self, stream: str) -> None:
+        """Count a commit that could not be written."""
+        if found := self._streams.get(stream):
+            found.series[CHECKPOINT_FAILURES].add(())
+
+    def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
+        """Count events by what became of them: sent, failed."""
+        if found := self._streams.get(monitor):
+            found.series[NOTIFY].add((outlet, outcome), n_events)
+
+    # What a scraper reads.
+
+    def describe(self) -> Iterable[Metric]:
+        """Return the families without samples, as a registry asks for."""
+        return [Metric(family.full_name, family.text, family.kind) for family in FAMILIES]
+
+    def collect(self) -> Iterator[Metric]:
+        """Iterate over the families with their samples of now."""
+        streams = self._streams.values()
+        for family, metric in zip(FAMILIES, self.describe(), strict=True):
+            samples = (stream.series[family].samples() for stream in streams)
+            metric.samples = [sample for found in samples for sample in found]
+            yield metric
+
+    def text(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics in the form that a scraper accepts, and its content type.
+
+        Behind the series of the streams stand those of the process: memory, processor time, files.
+        """
+        encoder, content_type = choose_encoder(accept)
+        # The names of all metrics are plain, so no kind of escaping that may be asked for matters.
+        rich = content_type.startswith("application/openmetrics")
+        with self._scraping:
+            texts = [self._text_of(family, rich=rich) for family in FAMILIES]
+        return b"".join((*texts, encoder(self._process))), content_type
+
+    def _use(self, streams: dict[str, Stream]) -> None:
+        """Have these streams, by name; whoever iterates goes on with the old ones."""
+        self._streams = dict(sorted(streams.items()))
+        self._stale.update(FAMILIES)
+
+    def _text_of(self, family: Family, *, rich: bool) -> bytes:
+        """Return a family of all streams as text, kept until one of its series changes."""
+        if family in self._stale:
+            self._stale.discard(family)  # first: what changes from here on is seen next time
+            self._texts.pop((family, True), None)
+            self._texts.pop((family, False), None)
+        text = self._texts.get((family, rich))
+        if text is None:
+            name = family.full_name if rich else family.sample_name
+            head = f"# HELP {name} {family.text}\n# TYPE {name} {family.kind}\n".encode()
+            streams = self._streams.values()
+            lines = (stream.series[family].text(rich=rich) for stream in streams)
+            text = self._texts[family, rich] = b"".join((head, *lines))
+        return text
