@@ -14,12 +14,12 @@ import pytest
 import yaml
 from driftbn_service.metrics import FAMILIES
 from driftbn_service.settings import load_settings
+from generator.__main__ import FOLDER, built
+from generator.parts import API_TYPE, FLEET, HEALTH, STREAM
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from tests.dashboards.build import FOLDER, built
-from tests.dashboards.parts import API_TYPE, FLEET, HEALTH, STREAM
 from tests.services.process import wait_for
 
 CONFIGS = FOLDER.parents[1]

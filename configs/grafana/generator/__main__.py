@@ -1,4 +1,4 @@
-"""Writes the dashboards: ``python -m tests.dashboards.build``."""
+"""Writes the dashboards: ``python -m generator`` in configs/grafana."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from tests.dashboards.fleet import make_fleet
-from tests.dashboards.health import make_health
-from tests.dashboards.stream import make_stream
+from generator.fleet import make_fleet
+from generator.health import make_health
+from generator.stream import make_stream
 
-FOLDER = Path(__file__).parents[2] / "configs" / "grafana" / "dashboards"
+FOLDER = Path(__file__).parents[1] / "dashboards"
 
 
 def built() -> dict[str, str]:

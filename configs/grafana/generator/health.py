@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
-from tests.dashboards.parts import (
+from generator.parts import (
     GREEN,
     HEALTH,
     ORANGE,

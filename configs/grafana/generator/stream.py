@@ -10,7 +10,7 @@ from grafana_foundation_sdk.cog.runtime import UnknownDataquery
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 
-from tests.dashboards.parts import (
+from generator.parts import (
     API,
     BLUE,
     GREEN,

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders.statetimeline import Panel as StateTimeline
 from grafana_foundation_sdk.models import common
 from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 
-from tests.dashboards.parts import (
+from generator.parts import (
     FLEET,
     GREEN,
     ORANGE,

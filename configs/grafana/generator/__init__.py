@@ -1,0 +1,1 @@
+"""Grafana dashboards as code; ``python -m generator`` in configs/grafana writes them."""

@@ -1,1 +1,0 @@
-"""Grafana dashboards as code; ``python -m tests.dashboards.build`` writes configs/grafana."""
