@@ -1,8 +1,8 @@
 """driftbn watches event streams and says when the relations between their fields change."""
 
-from driftbn.calibration import CalibrationReport
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, Statistic, WarmStart
-from driftbn.decision.outcome import (
+from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,
@@ -11,7 +11,7 @@ from driftbn.decision.outcome import (
     EdgeChange,
     NodeChange,
 )
-from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import (
     ConfigError,
     DataError,

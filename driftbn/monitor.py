@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from driftbn.calibration import CalibrationReport, calibrate
 from driftbn.config import Knowledge
-from driftbn.decision.decider import CountDecider
-from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.shadow import gets_unit
+from driftbn.drift.decider import CountDecider
+from driftbn.drift.reference import WindowEvidence, learn_rows
+from driftbn.drift.trust import CalibrationReport, gets_unit
 from driftbn.errors import ConfigError
 from driftbn.graphs.diff import StructureDiff, compare
 from driftbn.graphs.graph import Dag, Pdag
@@ -194,7 +193,7 @@ class DriftMonitor:
             If ``wanted`` is not above 0.
         """
         names = () if self.schema is None else self.schema.names
-        return calibrate(self._decider, names, self.config.decision.level, wanted)
+        return self._decider.calibration(names, wanted)
 
     def snapshot(self) -> bytes:
         """Return all that the monitor knows; equal monitors give equal bytes."""

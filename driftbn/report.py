@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from driftbn.decision.outcome import DriftDecision
+from driftbn.drift.outcome import DriftDecision
 from driftbn.explain.documents import report_to_dict
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.html import report_to_html

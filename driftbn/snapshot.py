@@ -18,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.config import Knowledge, LearnerConfig
-from driftbn.decision.decider import CountDecider
-from driftbn.decision.episodes import Episodes
-from driftbn.decision.levels import LevelMap
-from driftbn.decision.plan import TestPlan, plan_of
-from driftbn.decision.regime import Regime, RegimeParts
 from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.decider import CountDecider
+from driftbn.drift.episodes import Episodes
+from driftbn.drift.plan import LevelMap, TestPlan, plan_of
+from driftbn.drift.reference import Regime, RegimeParts
 from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, StructureLearner

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from driftbn.decision.evidence import WindowEvidence
-from driftbn.decision.shadow import Shadow
+from driftbn.drift.reference import WindowEvidence
+from driftbn.drift.trust import Shadow
 from driftbn.graphs.graph import Dag
 from driftbn.records import SchemaEvent
 from driftbn.report import ShadowLook

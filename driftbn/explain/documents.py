@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from driftbn.decision.outcome import Association, DriftDecision, EdgeChange, NodeChange
+from driftbn.drift.outcome import Association, DriftDecision, EdgeChange, NodeChange
 from driftbn.graphs.diff import StructureDiff
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
@@ -33,7 +33,7 @@ def report_to_dict(report: WindowReport, *, timings: bool = False) -> dict[str, 
 
     Examples
     --------
-    >>> from driftbn.decision.outcome import DriftDecision, DriftLevel
+    >>> from driftbn.drift.outcome import DriftDecision, DriftLevel
     >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.report import WindowReport
     >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()
@@ -87,7 +87,7 @@ def decision_to_dict(decision: DriftDecision) -> dict[str, object]:
 
     Examples
     --------
-    >>> from driftbn.decision.outcome import DriftLevel
+    >>> from driftbn.drift.outcome import DriftLevel
     >>> decision_to_dict(DriftDecision(DriftLevel.STABLE, alpha=0.01))["level"]
     'stable'
     """

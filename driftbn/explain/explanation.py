@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftbn.decision.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
+from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
 from driftbn.explain.sentences import (
     advice_of,
     caveat_sentences,

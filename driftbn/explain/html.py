@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from driftbn.decision.outcome import Association, EdgeChange
+from driftbn.drift.outcome import Association, EdgeChange
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of
 from driftbn.explain.sentences import event_sentence
@@ -80,7 +80,7 @@ def report_to_html(report: WindowReport) -> str:
 
     Examples
     --------
-    >>> from driftbn.decision.outcome import DriftDecision, DriftLevel
+    >>> from driftbn.drift.outcome import DriftDecision, DriftLevel
     >>> from driftbn.graphs.diff import StructureDiff
     >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.learning import SearchCost

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
-from driftbn.decision.outcome import DriftDecision, EpisodeEvent
+from driftbn.drift.outcome import DriftDecision, EpisodeEvent
 from driftbn.explain.documents import (
     edge_change_to_dict,
     event_to_dict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel
+from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel
 from driftbn.explain.sentences import event_sentence, summary_of
 from driftbn.explain.words import counted, joined, listed, quoted, shortened
 from driftbn.learning.search import Overrun
@@ -62,7 +62,7 @@ def summary(decision: DriftDecision) -> str:
 
     Examples
     --------
-    >>> from driftbn.decision.outcome import NodeChange
+    >>> from driftbn.drift.outcome import NodeChange
     >>> change = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
     >>> rule = DriftDecision(
     ...     DriftLevel.DRIFT, 0.01, kind=DriftKind.MECHANISM, node_changes=(change,)

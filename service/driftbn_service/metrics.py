@@ -22,8 +22,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar, Sample
 
 import driftbn
-from driftbn.decision.outcome import ChangeType, DriftKind, DriftLevel
-from driftbn.decision.outcome import Family as FamilyOfTests
+from driftbn.drift.outcome import ChangeType, DriftKind, DriftLevel
+from driftbn.drift.outcome import Family as FamilyOfTests
 from driftbn.schema import ExclusionReason
 from driftbn_service.decoding import RejectReason
 from driftbn_service.events import Publication

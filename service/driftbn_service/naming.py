@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from driftbn.decision.outcome import DriftLevel
+from driftbn.drift.outcome import DriftLevel
 from driftbn_service.store import EpisodeRow, Store, WindowRow
 
 _MAX_WINDOWS: Final = 1000  # of an episode that are looked at, the newest ones

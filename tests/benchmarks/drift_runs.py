@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from driftbn.decision.outcome import DriftDecision, DriftLevel
+from driftbn.drift.outcome import DriftDecision, DriftLevel
 from tests.benchmarks.drift_scenarios import WINDOW_ROWS, Codes, columns, make_scenario, windows
 from tests.benchmarks.drift_scores import Naming, Overlap, StreamScore, score_stream
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from driftbn.datasets import Change, ChangeKind
-from driftbn.decision.outcome import ChangeType, DriftDecision, DriftKind, DriftLevel
+from driftbn.drift.outcome import ChangeType, DriftDecision, DriftKind, DriftLevel
+from driftbn.drift.trust import wilson_interval
 from driftbn.graphs.graph import Edge
-from driftbn.intervals import wilson_interval
 from tests.benchmarks.drift_scenarios import Scenario
 
 Decisions = Sequence[tuple[int, DriftDecision]]

@@ -28,7 +28,7 @@ from driftbn_service.settings import (
 )
 from driftbn_service.store import Store
 
-from driftbn.decision.outcome import EpisodeEvent
+from driftbn.drift.outcome import EpisodeEvent
 from tests.outlet_parts import Receiver, make_event, receiver
 from tests.services.alertmanager import AlertmanagerService
 from tests.services.kafka import PASSWORD, USER, KafkaService

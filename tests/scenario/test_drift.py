@@ -31,7 +31,7 @@ from driftbn.datasets import (
     reverse_edge,
     sample,
 )
-from driftbn.decision.outcome import EpisodeEvent
+from driftbn.drift.outcome import EpisodeEvent
 from tests.drift_streams import Abrupt, DriftStream, Gradual, Recurring, Repeats, Sessions
 
 ROWS = 2000

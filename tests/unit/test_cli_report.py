@@ -25,7 +25,7 @@ from driftbn_service.store import Store, StoreError
 
 from driftbn.datasets import asia, random_dag, remove_edge
 from driftbn.datasets.sampling import labelled
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

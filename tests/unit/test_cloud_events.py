@@ -13,7 +13,7 @@ from driftbn_service.cloud_events import EventState, event_id, publication_of, r
 from driftbn_service.event_state import MAX_DIFFERENCES, MAX_LEVELS
 from driftbn_service.events import Event, EventType, Publication, fingerprint_of
 
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

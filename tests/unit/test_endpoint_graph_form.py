@@ -8,7 +8,7 @@ import pytest
 from driftbn_service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
 from driftbn_service.endpoint.node_graph import edge_rows, node_rows
 
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

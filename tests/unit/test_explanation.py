@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

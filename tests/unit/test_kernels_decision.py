@@ -10,16 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from driftbn.decision.levels import LevelMap
+from driftbn.drift.plan import LevelMap
 from driftbn.kernels import deviance
-from driftbn.kernels.tables import (
-    MASK_COUNTS_MAX,
-    MASKS_MAX,
-    Coded,
-    Splits,
-    Tables,
-    count_tables,
-)
+from driftbn.kernels.tables import MASK_COUNTS_MAX, MASKS_MAX, Coded, Splits, Tables, count_tables
 from driftbn.learning import ChiSquareTest, independence
 from tests import reference_decision as reference
 

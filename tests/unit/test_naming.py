@@ -10,7 +10,7 @@ from driftbn_service.naming import naming_window
 from driftbn_service.reports.story import Request, story_of
 from driftbn_service.settings import EndpointSettings
 
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

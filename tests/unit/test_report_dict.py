@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from driftbn.datasets import random_dag
-from driftbn.decision.outcome import (
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

@@ -20,7 +20,7 @@ from driftbn_service.cloud_events import EventState, publication_of
 from driftbn_service.events import Publication
 from driftbn_service.store import DamagedRowError, Store, StoreError, database
 
-from driftbn.decision.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
+from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
 from driftbn.graphs.diff import StructureDiff
 from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost

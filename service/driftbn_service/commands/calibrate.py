@@ -7,8 +7,8 @@ import json
 import math
 from typing import Any
 
-from driftbn.calibration import CalibrationReport
 from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError
 from driftbn.explain.words import printable
 from driftbn.monitor import DriftMonitor

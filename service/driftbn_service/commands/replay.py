@@ -6,8 +6,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from driftbn.decision.outcome import DriftLevel
 from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.outcome import DriftLevel
 from driftbn.explain.html import html_of
 from driftbn.monitor import DriftMonitor
 from driftbn.monitor_config import MonitorConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-from driftbn.decision.outcome import ChangeType
+from driftbn.drift.outcome import ChangeType
 from driftbn_service.endpoint.changed_graph import EdgeStatus
 
 Schema: TypeAlias = dict[str, Any]

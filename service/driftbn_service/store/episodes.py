@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from driftbn.decision.outcome import EpisodeEvent
+from driftbn.drift.outcome import EpisodeEvent
 from driftbn_service.events import Publication
 from driftbn_service.store.documents import as_json
 from driftbn_service.store.errors import RowDamage

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from driftbn.decision.episodes import QUIET_WINDOWS, Episodes
-from driftbn.decision.outcome import (
+from driftbn.drift.episodes import QUIET_WINDOWS, Episodes
+from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,

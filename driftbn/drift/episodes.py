@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from driftbn.decision.outcome import DriftDecision, EpisodeEvent
+from driftbn.drift.outcome import DriftDecision, EpisodeEvent
 
 QUIET_WINDOWS = 4  # without drift, after which an episode has ended
 SURELY_THE_SAME = 2  # with fewer quiet windows before it, an alarm is of the same change

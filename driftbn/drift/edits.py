@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from driftbn.decision.association import Tie, measure_tie
-from driftbn.decision.cells import trimmed
-from driftbn.decision.families import FamilyScores, Parents, reaches
-from driftbn.decision.outcome import ChangeType
+from driftbn.drift.outcome import Association, ChangeType
+from driftbn.drift.plan import joint_codes, n_configurations, trimmed
+from driftbn.graphs.graph import Edge
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
@@ -336,3 +336,204 @@ class EditSearch:
         self._after[source] -= {target}
         self._certain[target] |= {source}
         self._certain[source] -= {target}
+
+
+# How well a field is explained by its parents in some windows.
+
+Parents = dict[int, frozenset[int]]
+
+UNSEEN = 0.5  # added to each count of an earlier table
+
+
+class FamilyScores:
+    """Scores of fields with their parents on the rows of some windows, each computed once.
+
+    A family scores by its log likelihood less what chance alone adds to it, half a nat for each
+    parameter. What a parameter more costs beyond that (BIC) would decide between the directions of
+    an edge by the sizes of the two tables. Where earlier windows tell how a field follows these
+    parents, and it still does, the table known from there counts.
+
+    Parameters
+    ----------
+    windows
+        The rows.
+    cards
+        Levels of each variable.
+    earlier
+        Earlier windows whose tables may still hold.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Codes],
+        cards: Ints,
+        earlier: Sequence[Codes] = (),
+    ) -> None:
+        self._windows = windows
+        self._cards = cards
+        self._earlier = earlier
+        self._scores: dict[tuple[int, frozenset[int]], float] = {}
+
+    def score(self, v: int, parents: frozenset[int]) -> float:
+        """Return how well a family explains the rows, in nats."""
+        key = v, parents
+        if key not in self._scores:
+            members = sorted(parents)
+            score = self._own(v, members)
+            if self._earlier:
+                score = max(score, self._unchanged(v, members))
+            self._scores[key] = score
+        return self._scores[key]
+
+    def gain_of_adding(self, parents: Parents, source: int, target: int) -> float:
+        """Return what an edge more would gain."""
+        of_target = parents[target]
+        return self.score(target, of_target | {source}) - self.score(target, of_target)
+
+    def gain_of_turning(self, parents: Parents, source: int, target: int) -> float:
+        """Return what turning an edge would gain over leaving it and over taking it out."""
+        out = self.score(target, parents[target] - {source})
+        taken = out - self.score(target, parents[target])
+        turned = self.gain_of_adding(parents, target, source) + taken
+        return turned - max(0.0, taken)
+
+    def departure(self, v: int, parents: frozenset[int]) -> float:
+        """Return how much better a table of its own explains a field than the earlier one."""
+        members = sorted(parents)
+        return max(0.0, self._own(v, members) - self._unchanged(v, members))
+
+    def _own(self, v: int, members: list[int]) -> float:
+        (table,) = self._tables(v, members, [self._windows])
+        rows = table.sum(axis=1)
+        n_levels = int(np.count_nonzero(table.sum(axis=0)))
+        n_parameters = int(np.count_nonzero(rows)) * max(n_levels - 1, 0)
+        likelihood = _sum_n_log_n(table) - _sum_n_log_n(rows)
+        return likelihood - 0.5 * n_parameters
+
+    def _unchanged(self, v: int, members: list[int]) -> float:
+        now, before = self._tables(v, members, [self._windows, self._earlier])
+        shares = before + UNSEEN
+        shares /= shares.sum(axis=1, keepdims=True)
+        return float(np.sum(now * np.log(shares)))
+
+    def _tables(
+        self, v: int, members: list[int], groups: Sequence[Sequence[Codes]]
+    ) -> list[Floats]:
+        """Return counts ``[configurations, levels]`` of each group, of the same configurations."""
+        family = [*members, v]
+        rows = np.concatenate([window[family] for group in groups for window in group], axis=1)
+        code = joint_codes(rows, self._cards[members], range(len(members)))
+        room, card = n_configurations(self._cards, members), int(self._cards[v])
+        if room > 4 * len(code):
+            seen, code = np.unique(code, return_inverse=True)
+            room = len(seen)
+        ends = np.cumsum([sum(window.shape[1] for window in group) for group in groups])
+        return [
+            np.bincount(cells, minlength=room * card).reshape(room, card).astype(np.float64)
+            for cells in np.split(code * card + rows[-1], ends[:-1])
+        ]
+
+
+def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
+    """Return the parents of each node by their places."""
+    place = {name: i for i, name in enumerate(nodes)}
+    found: Parents = {v: frozenset() for v in range(len(nodes))}
+    for source, target in edges:
+        found[place[target]] |= {place[source]}
+    return found
+
+
+def reaches(parents: Parents, start: int, end: int) -> bool:
+    """Return whether there is a directed way from ``start`` to ``end``."""
+    waiting, seen = [end], {end}
+    while waiting:
+        here = waiting.pop()
+        if here == start:
+            return True
+        more = parents[here] - seen
+        seen |= more
+        waiting.extend(more)
+    return False
+
+
+def _sum_n_log_n(counts: Floats) -> float:
+    return float(np.sum(counts * np.log(np.maximum(counts, 1.0))))
+
+
+# How strongly two fields go together, measured on counts or on rows.
+
+CONFIDENCE = 1.96  # standard errors on each side of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Two fields given others, in some rows.
+
+    Parameters
+    ----------
+    raw
+        Conditional mutual information of the counts, in nats.
+    spread
+        Variance of what one row adds to it.
+    dof
+        Degrees of freedom.
+    n_rows
+        Number of rows.
+    """
+
+    raw: float
+    spread: float
+    dof: float
+    n_rows: float
+
+    @property
+    def nats(self) -> float:
+        """The information less what independent fields would show; not below 0."""
+        return max(0.0, self.raw - self.dof / (2.0 * max(self.n_rows, 1.0)))
+
+    def p_value(self, effect: float = 1.0) -> float:
+        """Return the p-value of independence, with a design effect taken out."""
+        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+
+        if self.dof < 1.0:
+            return 1.0
+        return float(chdtrc(self.dof, max(0.0, 2.0 * self.n_rows * self.raw / effect)))
+
+    @property
+    def association(self) -> Association:
+        """The information with its interval."""
+        if self.n_rows == 0:
+            return Association(0.0, 0.0, float("inf"))
+        variance = max(self.spread, 0.0) / self.n_rows + self.dof / (2.0 * self.n_rows**2)
+        margin = CONFIDENCE * float(np.sqrt(variance))
+        return Association(self.nats, max(0.0, self.nats - margin), self.nats + margin)
+
+
+def tie_of(table: npt.NDArray[np.int32] | Ints) -> Tie:
+    """Return the tie in a table of counts ``[strata, x, y]``."""
+    counts = table.astype(np.float64)
+    n = float(counts.sum())
+    if n == 0.0:
+        return Tie(0.0, 0.0, 0.0, 0.0)
+    strata = counts.sum((1, 2), keepdims=True)
+    rows, columns = counts.sum(2, keepdims=True), counts.sum(1, keepdims=True)
+    ratio = np.ones_like(counts)
+    np.divide(counts * strata, rows * columns, out=ratio, where=counts > 0)
+    logs = np.log(ratio)
+    raw = float(np.sum(counts * logs)) / n
+    spread = float(np.sum(counts * logs**2)) / n - raw**2
+    met = [np.maximum((margin > 0).sum((1, 2)) - 1, 0) for margin in (rows, columns)]
+    return Tie(raw, spread, float(np.sum(met[0] * met[1])), n)
+
+
+def measure_tie(
+    windows: Sequence[Codes], cards: Ints, pair: tuple[int, int], given: Sequence[int]
+) -> Tie:
+    """Return the tie of a pair in the rows of some windows, given other fields."""
+    n_x, n_y = int(cards[pair[0]]), int(cards[pair[1]])
+    n_strata = n_configurations(cards, given)
+    counts = np.zeros(n_strata * n_x * n_y, np.int64)
+    for codes in windows:
+        cells = joint_codes(codes, cards, (*given, *pair))
+        counts += np.bincount(cells, minlength=len(counts))
+    return tie_of(counts.reshape(n_strata, n_x, n_y))

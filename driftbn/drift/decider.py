@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from driftbn.decision.comparison import Comparison
-from driftbn.decision.episodes import Episodes
-from driftbn.decision.evidence import WindowEvidence
-from driftbn.decision.group import Group
-from driftbn.decision.naming import Naming, name_changes
-from driftbn.decision.outcome import (
+from driftbn.config import check_number
+from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.comparison import Comparison, Group
+from driftbn.drift.episodes import Episodes
+from driftbn.drift.naming import Naming, name_changes
+from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
     DriftDecision,
     DriftLevel,
@@ -22,10 +23,14 @@ from driftbn.decision.outcome import (
     FamilyResult,
     UndecidedPair,
 )
-from driftbn.decision.power import undecided_pairs, visible_pairs
-from driftbn.decision.regime import Regime
-from driftbn.decision.settings import DecisionConfig
-from driftbn.decision.shadow import Shadow
+from driftbn.drift.reference import Regime, WindowEvidence
+from driftbn.drift.trust import (
+    CalibrationReport,
+    Shadow,
+    VisibleChange,
+    undecided_pairs,
+    visible_pairs,
+)
 from driftbn.kernels.evidence import Floats
 from driftbn.learning import StructureLearner
 
@@ -132,6 +137,37 @@ class CountDecider:
             self._archive(self.regime)
         self.regime = self.left = None
         self.episodes.close()
+
+    def calibration(self, names: Sequence[str], wanted: float) -> CalibrationReport:
+        """Say how far the decider can be trusted on what it has seen.
+
+        Parameters
+        ----------
+        names
+            Of the fields, in their order.
+        wanted
+            The change that should be seen, in nats.
+
+        Raises
+        ------
+        ConfigError
+            If ``wanted`` is not above 0.
+        """
+        check_number("wanted", wanted, "a number of nats above 0", 0.0, math.inf, open_ends=True)
+        windows = [] if self.regime is None else self.regime.windows
+        return CalibrationReport(
+            window_rows=windows[-1].shape[1] if windows else 0,
+            reference_windows=len(windows),
+            alpha=self.config.level,
+            design_effects=tuple(zip(names, self.effects.tolist(), strict=False)),
+            shadow_windows=self.shadow.n_windows,
+            shadow_alarms=self.shadow.n_alarms,
+            visible=tuple(
+                VisibleChange(pair.source, pair.target, pair.visible_change)
+                for pair in self.visible()
+            ),
+            wanted=wanted,
+        )
 
     def visible(self) -> list[UndecidedPair]:
         """Return for every pair the smallest change that one window shows, the worst first."""

@@ -10,20 +10,14 @@ from scipy.stats import chi2, gamma
 
 from driftbn.datasets import asia, random_dag
 from driftbn.datasets.sampling import sample_codes
-from driftbn.decision.comparison import (
-    Comparison,
-    chi_square_p,
-    deviance_p_values,
-)
-from driftbn.decision.group import Group
-from driftbn.decision.levels import LevelMap
-from driftbn.decision.plan import TestPlan as Plan
-from driftbn.decision.plan import make_plan
-from driftbn.decision.states import merge_states
+from driftbn.drift.comparison import Comparison, Group, chi_square_p, deviance_p_values
+from driftbn.drift.dispersion import merge_states
+from driftbn.drift.plan import LevelMap, make_plan
+from driftbn.drift.plan import TestPlan as Plan
 from driftbn.graphs.graph import Dag
 from driftbn.learning import ChiSquareTest
 from tests import reference_decision as reference
-from tests.unit.test_decision_states import naive_check
+from tests.unit.drift.test_dispersion import naive_check
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 
 from driftbn.datasets import asia, change_table, remove_edge
 from driftbn.datasets.sampling import sample_codes
-from driftbn.decision.decider import MAX_CORRECTED, CountDecider, smallest
-from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.outcome import DriftDecision, DriftLevel, EpisodeEvent, Family
 from driftbn.decision.settings import DecisionConfig
+from driftbn.drift.decider import MAX_CORRECTED, CountDecider, smallest
+from driftbn.drift.outcome import (
+    Association,
+    ChangeType,
+    DriftDecision,
+    DriftLevel,
+    EdgeChange,
+    EpisodeEvent,
+    Family,
+    NodeChange,
+)
+from driftbn.drift.reference import WindowEvidence, learn_rows
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
 
@@ -295,3 +304,26 @@ def test_design_effects_are_those_of_the_window() -> None:
     codes = np.repeat(window(BEFORE, 1, 300).codes, 5, axis=1)
     told = decider.decide(0, learn_rows(LEARNER, codes, NAMES))
     assert told.design_effect == decider.effects.max() > 2.0
+
+
+NONE = Association(0.0, 0.0, 0.1)
+CHANGE = EdgeChange("smoke", "lung", ChangeType.REVERSED, 0.001, NONE, NONE)
+
+
+def test_the_pair_of_a_change_is_in_the_order_of_names() -> None:
+    assert CHANGE.pair == ("lung", "smoke")
+
+
+@pytest.mark.parametrize("level", DriftLevel)
+def test_only_a_drift_raises_an_alarm(level: DriftLevel) -> None:
+    decision = DriftDecision(level, alpha=0.01)
+    assert decision.drift == (level is DriftLevel.DRIFT)
+    assert decision.settling == (level is DriftLevel.SETTLING)
+
+
+def test_a_decision_counts_confirmed_edges_and_names_its_fields() -> None:
+    nodes = (NodeChange("xray", ("either",), 0.002, 0.1), NodeChange("dysp", (), 0.01, 0.05))
+    decision = DriftDecision(DriftLevel.DRIFT, 0.01, edges=(CHANGE, CHANGE), node_changes=nodes)
+    assert decision.confirmed_hamming == 2
+    assert decision.nodes == ("xray", "dysp")
+    assert DriftDecision(DriftLevel.STABLE, 0.01).confirmed_hamming == 0

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from driftbn.decision.blocks import BlockSums, CombinedSums
-from driftbn.decision.comparison import Comparison
-from driftbn.decision.evidence import WindowEvidence, learn_rows
-from driftbn.decision.families import Parents, parents_of
-from driftbn.decision.group import Group
-from driftbn.decision.levels import LevelMap
-from driftbn.decision.plan import TestPlan, make_plan, with_cards
 from driftbn.decision.settings import DecisionConfig
-from driftbn.graphs.graph import Dag
+from driftbn.drift.comparison import Comparison, Group
+from driftbn.drift.dispersion import BlockSums, CombinedSums, design_effects
+from driftbn.drift.edits import Parents, parents_of
+from driftbn.drift.plan import LevelMap, TestPlan, make_plan, with_cards
+from driftbn.encoding.duplicates import find_duplicates
+from driftbn.graphs.graph import Dag, Pdag
+from driftbn.kernels.evidence import Floats
 from driftbn.kernels.tables import Counts
 from driftbn.learning import LearnedStructure, StructureLearner
-from driftbn.learning.independence import Codes
+from driftbn.learning.independence import ChiSquareTest, Codes
 
 RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
 
@@ -260,3 +259,77 @@ class Regime:
 def _tail(config: DecisionConfig) -> int:
     """Return how many of the newest windows are kept: the last one always, to say what it shows."""
     return max(max(config.scales) - 1, 1)
+
+
+# A window as it is judged: its rows packed, its graph learned, its dependence measured.
+
+
+@dataclass(frozen=True, eq=False)
+class WindowEvidence:
+    """A window as it is judged.
+
+    Parameters
+    ----------
+    codes
+        Rows, ``[variables, rows]``, variables sorted by name.
+    test
+        The packed test on them.
+    learned
+        What was learned.
+    effects
+        Design effect of each variable.
+    twins
+        For each variable that says the same as an earlier one, that one.
+    """
+
+    codes: Codes
+    test: ChiSquareTest
+    learned: LearnedStructure
+    effects: Floats
+    twins: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Variables, sorted."""
+        return self.test.names
+
+
+def learn_rows(
+    learner: StructureLearner,
+    codes: Codes,
+    names: Sequence[str],
+    previous: LearnedStructure | None = None,
+    *,
+    dependent_rows: bool = True,
+) -> WindowEvidence:
+    """Learn the graph of some rows, with dependence between neighbouring rows taken out.
+
+    A variable that says the same as an earlier one has no part in the search: it hangs on that one
+    by an edge without direction, and nothing else can be said of it.
+    """
+    config = learner.config
+    test = ChiSquareTest(codes, names, config.alpha, config.statistic)
+    effects = design_effects(test) if dependent_rows else np.ones(len(names))
+    twins = find_duplicates(codes)
+    if not twins:
+        _discount(test, effects)
+        return WindowEvidence(codes, test, learner.learn_from(test, previous), effects)
+    single = [v for v in range(len(names)) if v not in twins]
+    kept = [names[v] for v in single]
+    of_single = ChiSquareTest(codes[single], kept, config.alpha, config.statistic)
+    _discount(of_single, effects[single])
+    learned = learner.learn_from(of_single, previous, [names[v] for v in twins])
+    graph = Pdag(
+        names,
+        learned.graph.directed_edges,
+        (
+            *learned.graph.undirected_edges,
+            *((names[first], names[copy]) for copy, first in twins.items()),
+        ),
+    )
+    return WindowEvidence(codes, test, replace(learned, graph=graph), effects, twins)
+
+
+def _discount(test: ChiSquareTest, effects: Floats) -> None:
+    if np.any(effects > 1.0):
+        test.discount(dict(zip(test.names, effects.tolist(), strict=True)))

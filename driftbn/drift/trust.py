@@ -1,0 +1,316 @@
+"""What a window of this size can show at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from driftbn.drift.comparison import Comparison, Group
+from driftbn.drift.outcome import UndecidedPair
+from driftbn.drift.reference import Regime
+from driftbn.kernels.evidence import Floats
+from driftbn.learning.independence import Codes, critical_values
+
+POWERLESS = 0.1  # nats: a test that cannot see even this says nothing
+MAX_UNDECIDED = 50
+_NINE_OF_TEN = 1.2816  # standard deviations
+
+
+def visible_statistic(dof: Floats, level: float) -> Floats:
+    """Return by how much a statistic must be shifted to be seen in nine of ten cases.
+
+    With ``k = (d - 1) / 2``, the root of a shifted chi-square less k has a standard deviation of
+    about 1 around the root of its shift plus k; from the critical value to there, it is 1.28.
+    The shift is right to 0.3 % from 1 to 200 degrees of freedom.
+
+    Examples
+    --------
+    >>> visible_statistic(np.array([1.0]), 0.05).round(1)
+    array([10.5])
+    """
+    largest = int(dof.max(initial=1.0))
+    critical = critical_values(level, 1 << max(largest, 1).bit_length())[
+        np.maximum(dof, 1.0).astype(np.int64)
+    ]
+    k = (np.maximum(dof, 1.0) - 1.0) / 2.0
+    shift: Floats = (np.sqrt(np.maximum(critical - k, 0.0)) + _NINE_OF_TEN) ** 2 - k
+    return np.where(dof >= 1.0, shift, np.inf)
+
+
+def visible_changes(comparison: Comparison, level: float) -> Floats:
+    """Return for each tie the smallest change, in nats, that its test shows in nine of ten cases.
+
+    Parameters
+    ----------
+    comparison
+        Two groups of windows.
+    level
+        Level of each single test.
+    """
+    n_a, n_b = comparison.a.n_rows, comparison.b.n_rows
+    shift = visible_statistic(comparison.tie_statistics[1], level)
+    return shift * (n_a + n_b) / (2.0 * n_a * n_b)
+
+
+def visible_pairs(
+    comparison: Comparison, level: float, above: float = 0.0, n_most: int | None = None
+) -> tuple[list[UndecidedPair], int]:
+    """Return pairs with the smallest change that a test of them shows, and how many there are.
+
+    Parameters
+    ----------
+    comparison
+        Two groups of windows.
+    level
+        Level of each single test.
+    above
+        Only pairs with a larger change than this, in nats.
+    n_most
+        How many are returned at most, the worst first; ``None`` for all.
+    """
+    plan = comparison.plan
+    nats = visible_changes(comparison, level)
+    ends = np.stack([plan.tables.source[plan.n_nodes :], plan.tables.child[plan.n_nodes :]])
+    low, high = ends.min(axis=0).astype(np.int64), ends.max(axis=0).astype(np.int64)
+    best = np.full((plan.n_nodes, plan.n_nodes), -1.0)
+    best[low, high] = np.inf
+    np.minimum.at(best, (low, high), nats)
+    rows, columns = np.nonzero(best > above)
+    values = best[rows, columns]
+    pairs = [
+        UndecidedPair(plan.names[rows[i]], plan.names[columns[i]], float(values[i]))
+        for i in np.lexsort((columns, rows, -values))[:n_most].tolist()
+    ]
+    return pairs, len(values)
+
+
+def undecided_pairs(comparison: Comparison, level: float) -> tuple[tuple[UndecidedPair, ...], int]:
+    """Return the pairs that no test can decide on, the worst first, and how many there are."""
+    pairs, n_pairs = visible_pairs(comparison, level, POWERLESS, MAX_UNDECIDED)
+    return tuple(pairs), n_pairs
+
+
+# The false-alarm rate as it is: the decision on windows in which nothing can have changed.
+
+BLOCK_ROWS = 256  # neighbours that stay together
+MIN_WINDOWS = 4  # in the reference
+
+
+def gets_unit(index: int, share: float) -> bool:
+    """Return whether a share of each window, summed up, comes to one more whole with this one.
+
+    Examples
+    --------
+    >>> [index for index in range(8) if gets_unit(index, 0.25)]
+    [3, 7]
+    """
+    return int((index + 1) * share) > int(index * share)
+
+
+@dataclass
+class Shadow:
+    """Counts the false alarms on windows dealt out anew.
+
+    Parameters
+    ----------
+    share
+        Share of the windows looked at.
+    n_windows, n_alarms
+        Windows looked at so far, and those called drift.
+    """
+
+    share: float
+    n_windows: int = 0
+    n_alarms: int = 0
+
+    def is_due(self, index: int, regime: Regime) -> bool:
+        """Whether this window is looked at."""
+        return gets_unit(index, self.share) and len(regime.windows) >= MIN_WINDOWS
+
+    def look(
+        self, index: int, regime: Regime, group: Group, is_drift: Callable[[Comparison, int], bool]
+    ) -> None:
+        """Deal out the rows, judge them, and count.
+
+        Parameters
+        ----------
+        index
+            Number of the window; it decides how the rows are dealt out.
+        regime
+            Gives the rows of the reference, and the tests.
+        group
+            The present window.
+        is_drift
+            Says whether a comparison at a scale is called drift.
+        """
+        codes = [*regime.windows, *group.windows]
+        pool = regime.pool.counts + group.counts
+        n_rows = group.n_rows
+        dealt = _dealt(codes, np.random.default_rng([index, len(codes)]))
+        self.n_windows += 1
+        counts, n_counted = np.zeros_like(pool), 0
+        for scale in regime.config.scales:
+            n_taken = scale * n_rows
+            if n_taken + n_rows > dealt.shape[1]:
+                break
+            counts = counts + regime.plan.count_rows(dealt[:, n_counted:n_taken])
+            n_counted = n_taken
+            taken, left = dealt[:, :n_taken], dealt[:, n_taken:]
+            newer = Group(regime.plan, counts, [np.ascontiguousarray(taken)], group.effects)
+            older = Group(regime.plan, pool - counts, [np.ascontiguousarray(left)])
+            discount = regime.config.dependent_rows
+            if is_drift(Comparison(older, newer, discount=discount), scale):
+                self.n_alarms += 1
+                break
+
+
+def _dealt(windows: list[Codes], rng: np.random.Generator) -> Codes:
+    """Return all rows, blocks in random order."""
+    whole = np.concatenate(windows, axis=1)
+    n_blocks = -(-whole.shape[1] // BLOCK_ROWS)
+    starts = (rng.permutation(n_blocks) * BLOCK_ROWS).tolist()
+    return np.concatenate([whole[:, start : start + BLOCK_ROWS] for start in starts], axis=1)
+
+
+# Intervals of shares.
+
+_CONFIDENCE = 1.959964  # standard deviations on each side of 95 %
+
+
+def wilson_interval(n_hits: int, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share by Wilson's rule; all of 0 to 1 where nothing is known.
+
+    Examples
+    --------
+    >>> [round(limit, 3) for limit in wilson_interval(1, 100)]
+    [0.002, 0.054]
+    """
+    if n == 0:
+        return 0.0, 1.0
+    z2 = _CONFIDENCE**2
+    share = n_hits / n
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    margin = _CONFIDENCE * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return max(0.0, centre - margin), min(1.0, centre + margin)
+
+
+# How far a monitor can be trusted on its stream.
+
+LARGE_EFFECT = 20.0  # above, there are too few independent rows in a window of usual size
+
+
+@dataclass(frozen=True)
+class VisibleChange:
+    """The smallest change of one pair of fields that a window shows in nine of ten cases.
+
+    Parameters
+    ----------
+    source, target
+        The fields, smaller name first.
+    nats
+        The change; infinite if no test is possible.
+    """
+
+    source: str
+    target: str
+    nats: float
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """How far a monitor can be trusted on its stream.
+
+    Parameters
+    ----------
+    window_rows
+        Rows of a window.
+    reference_windows
+        Windows in the reference.
+    alpha
+        Share of stationary windows that may be called drift.
+    design_effects
+        By field, how much more its counts vary than those of independent rows, in the last window.
+    shadow_windows, shadow_alarms
+        Windows dealt out anew, so that nothing can have changed, and those called drift.
+    visible
+        For every pair of fields the smallest change that one window shows, worst first.
+    wanted
+        The change that should be seen, in nats.
+    """
+
+    window_rows: int
+    reference_windows: int
+    alpha: float
+    design_effects: tuple[tuple[str, float], ...]
+    shadow_windows: int
+    shadow_alarms: int
+    visible: tuple[VisibleChange, ...]
+    wanted: float
+
+    @property
+    def largest_design_effect(self) -> float:
+        """The largest design effect of any field."""
+        return max((effect for _, effect in self.design_effects), default=1.0)
+
+    @property
+    def false_alarm_rate(self) -> float | None:
+        """Share of the shadow windows called drift; ``None`` before the first."""
+        return self.shadow_alarms / self.shadow_windows if self.shadow_windows else None
+
+    @property
+    def false_alarm_interval(self) -> tuple[float, float]:
+        """95 % interval of that share."""
+        return wilson_interval(self.shadow_alarms, self.shadow_windows)
+
+    def visible_to(self, share: float) -> float:
+        """Return the change that is seen in this share of the pairs.
+
+        Examples
+        --------
+        >>> pairs = tuple(VisibleChange("a", str(i), i / 100) for i in range(4, 0, -1))
+        >>> CalibrationReport(500, 8, 0.01, (), 0, 0, pairs, 0.01).visible_to(0.5)
+        0.02
+        """
+        rising = sorted(change.nats for change in self.visible)
+        if not rising:
+            return math.inf
+        return rising[max(0, math.ceil(share * len(rising)) - 1)]
+
+    def recommended_rows(self, share: float = 0.9) -> int | None:
+        """Return the rows of a window that shows the wanted change in this share of the pairs.
+
+        What is visible falls as one over the rows, with the same number of windows in the
+        reference. ``None`` if no window does.
+        """
+        now = self.visible_to(share)
+        if not math.isfinite(now):
+            return None
+        return max(1, math.ceil(self.window_rows * now / self.wanted))
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to change, in plain words; empty if nothing."""
+        found = []
+        if self.largest_design_effect > LARGE_EFFECT:
+            effect = self.largest_design_effect
+            found.append(
+                f"Neighbouring records repeat each other up to {effect:.0f} times; "
+                "use larger windows."
+            )
+        if self.shadow_windows and self.false_alarm_interval[0] > self.alpha:
+            found.append(
+                f"False alarms come more often than the {self.alpha:g} asked for; "
+                "lower alpha or use larger windows."
+            )
+        rows = self.recommended_rows() if self.visible else self.window_rows
+        if rows is None:
+            found.append("Some pairs of fields cannot be tested at any window size.")
+        elif rows > self.window_rows:
+            found.append(
+                f"To see a change of {self.wanted:g} nats in nine of ten pairs, "
+                f"use windows of {rows} records."
+            )
+        return tuple(found)
