@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
+from driftbn.codec import Codec, StandIn
 from driftbn.drift.outcome import DriftDecision
-from driftbn.explain.documents import report_to_dict
+from driftbn.errors import FormatError
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.html import report_to_html
 from driftbn.graphs.diff import StructureDiff
@@ -13,6 +16,31 @@ from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
 from driftbn.learning.search import Overrun
 from driftbn.records import SchemaEvent
+
+FORMAT: Final = "driftbn.report"
+VERSION: Final = 1
+"""Of the document; a new field that has a default needs no new version."""
+
+
+class Excluded(NamedTuple):
+    """A column without part in the graph."""
+
+    name: str
+    reason: str
+
+
+class Twin(NamedTuple):
+    """A field that always says the same as another one."""
+
+    name: str
+    same_as: str
+
+
+class MissingShare(NamedTuple):
+    """A field with missing values, and their share of its rows."""
+
+    name: str
+    share: float
 
 
 @dataclass(frozen=True)
@@ -126,12 +154,12 @@ class WindowReport:
     end: float | None = None
     conflicts: tuple[Edge, ...] = field(default=(), repr=False)
     events: tuple[SchemaEvent, ...] = ()
-    excluded: tuple[tuple[str, str], ...] = ()
-    twins: tuple[tuple[str, str], ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+    twins: tuple[Twin, ...] = ()
     overrun: Overrun | None = None
     audit: WarmAudit | None = None
     shadow: ShadowLook | None = None
-    missing: tuple[tuple[str, float], ...] = ()
+    missing: tuple[MissingShare, ...] = ()
     target: str | None = None
     blanket: tuple[str, ...] = ()
 
@@ -147,13 +175,110 @@ class WindowReport:
     def to_dict(self, *, timings: bool = False) -> dict[str, object]:
         """Return everything as plain dicts and lists, ready for JSON.
 
+        Keys always come in the same order, and a number that is not finite is ``None``, so equal
+        reports give equal JSON.
+
         Parameters
         ----------
         timings
-            Whether to add how long things took; without, equal reports give equal dicts.
+            Whether to add how long things took, which differs from run to run.
+
+        Examples
+        --------
+        >>> from driftbn.drift.outcome import DriftLevel
+        >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()
+        >>> decision = DriftDecision(DriftLevel.LEARNING, alpha=0.01)
+        >>> cost = SearchCost((1,))
+        >>> report = WindowReport(0, 9, 0, 8, dag.cpdag(), dag, same, same, decision, cost)
+        >>> report.to_dict()["dag"]
+        {'nodes': ['a', 'b'], 'edges': [{'source': 'a', 'target': 'b', 'directed': True}]}
+        >>> WindowReport.from_dict(report.to_dict()) == report
+        True
         """
-        return report_to_dict(self, timings=timings)
+        found = REPORTS.encode(self, uncompared=timings)
+        return {"format": FORMAT, "version": VERSION, **found}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> WindowReport:
+        """Return the report that ``to_dict`` was called on.
+
+        A document of an earlier version may lack fields, which then have their defaults.
+
+        Raises
+        ------
+        FormatError
+            If it is no report, is of a later version, or a part of it is not allowed.
+        """
+        found = document.get("format"), document.get("version")
+        if found[0] != FORMAT or found[1] not in range(1, VERSION + 1):
+            raise FormatError(
+                f"a report of format {found[0]!r}, version {found[1]!r}; this driftbn reads"
+                f" {FORMAT!r}, version {VERSION} and earlier"
+            )
+        return REPORTS.decode(cls, document)
 
     def to_html(self) -> str:
         """Return a page with words, picture and tables, as one file that needs nothing else."""
         return report_to_html(self)
+
+
+# --- The document, where it departs from the fields ---
+
+
+class EdgeEnds(NamedTuple):
+    """An edge in a document."""
+
+    source: str
+    target: str
+
+
+class GraphEdge(NamedTuple):
+    """An edge of a graph in a document."""
+
+    source: str
+    target: str
+    directed: bool
+
+
+class Graph(NamedTuple):
+    """A graph in a document."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[GraphEdge, ...]
+
+
+def _graph(graph: Dag | Pdag) -> tuple[tuple[str, ...], list[tuple[str, str, bool]]]:
+    directed = graph.edges if isinstance(graph, Dag) else graph.directed_edges
+    edges = [(source, target, True) for source, target in directed]
+    if isinstance(graph, Pdag):
+        edges += [(source, target, False) for source, target in graph.undirected_edges]
+    return graph.nodes, sorted(edges)
+
+
+def _pdag(graph: Graph) -> Pdag:
+    ends = {
+        directed: [edge[:2] for edge in graph.edges if edge.directed is directed]
+        for directed in (True, False)
+    }
+    return Pdag(graph.nodes, ends[True], ends[False])
+
+
+def _dag(graph: Graph) -> Dag:
+    return Dag(graph.nodes, [edge[:2] for edge in graph.edges])
+
+
+REPORTS: Final = Codec(
+    derived={
+        WindowReport: ("degraded",),
+        DriftDecision: ("drift", "confirmed_hamming"),
+        StructureDiff: ("hamming", "skeleton", "contradictions"),
+        SearchCost: ("weighted", "n_tests"),
+    },
+    renamed={DriftDecision: {"node_changes": "nodes"}},
+    stand_ins={
+        Edge: StandIn(EdgeEnds, tuple, tuple),
+        Pdag: StandIn(Graph, _graph, _pdag),
+        Dag: StandIn(Graph, _graph, _dag),
+    },
+)
+"""How reports and their parts are written and read."""

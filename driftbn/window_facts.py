@@ -8,22 +8,22 @@ from driftbn.drift.reference import WindowEvidence
 from driftbn.drift.trust import Shadow
 from driftbn.graphs.graph import Dag
 from driftbn.records import SchemaEvent
-from driftbn.report import ShadowLook
+from driftbn.report import Excluded, MissingShare, ShadowLook, Twin
 from driftbn.schema import Schema, is_rare
 from driftbn.window import Window
 
 
-def missing_shares(window: Window, schema: Schema) -> tuple[tuple[str, float], ...]:
+def missing_shares(window: Window, schema: Schema) -> tuple[MissingShare, ...]:
     """Return the fields that have missing values, each with their share of its rows."""
     codes = np.array([variable.missing_code for variable in schema.variables], np.uint8)
     shares = (window.codes == codes[:, None]).mean(axis=1).tolist()
     pairs = zip(schema.names, shares, strict=True)
-    return tuple((name, share) for name, share in pairs if share)
+    return tuple(MissingShare(name, share) for name, share in pairs if share)
 
 
-def excluded_columns(schema: Schema) -> tuple[tuple[str, str], ...]:
+def excluded_columns(schema: Schema) -> tuple[Excluded, ...]:
     """Return the columns that are no variables, each with the reason."""
-    return tuple((item.name, item.reason.value) for item in schema.excluded)
+    return tuple(Excluded(item.name, item.reason.value) for item in schema.excluded)
 
 
 def told_events(
@@ -37,10 +37,10 @@ def told_events(
     )
 
 
-def twin_names(evidence: WindowEvidence) -> tuple[tuple[str, str], ...]:
+def twin_names(evidence: WindowEvidence) -> tuple[Twin, ...]:
     """Return the fields that are copies in this window, each with the one that it copies."""
     names = evidence.names
-    return tuple((names[copy], names[first]) for copy, first in sorted(evidence.twins.items()))
+    return tuple(Twin(names[copy], names[first]) for copy, first in sorted(evidence.twins.items()))
 
 
 def blanket_of(target: str | None, dag: Dag) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from driftbn.codec import INFINITE
 from driftbn.graphs.graph import Edge
 
 TOO_FEW_ROWS = "there are too few records for any test"
@@ -168,7 +169,7 @@ class FamilyResult:
     fields: tuple[str, ...]
     scale: int
     n_tests: int
-    design_effect: float = 1.0
+    design_effect: float = field(default=1.0, metadata=INFINITE)
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class UndecidedPair:
 
     source: str
     target: str
-    visible_change: float
+    visible_change: float = field(metadata=INFINITE)
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class DriftDecision:
     since: int | None = None
     regime: int = 0
     recurring: bool = False
-    design_effect: float = 1.0
+    design_effect: float = field(default=1.0, metadata=INFINITE)
     reference_windows: int = 0
     reason: str | None = None
 

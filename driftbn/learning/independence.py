@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -135,7 +135,7 @@ class SearchCost:
     tests: tuple[int, ...]
     undecided: tuple[int, ...] = ()
     orientation_tests: tuple[int, ...] = ()
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
     warm: bool = False
 
     @property

@@ -14,14 +14,8 @@ from urllib.parse import quote
 from uuid import UUID, uuid5
 
 from driftbn.drift.outcome import DriftDecision, EpisodeEvent
-from driftbn.explain.documents import (
-    edge_change_to_dict,
-    event_to_dict,
-    node_change_to_dict,
-    number,
-)
 from driftbn.explain.sentences import target_touch
-from driftbn.report import WindowReport
+from driftbn.report import REPORTS, WindowReport
 from driftbn_service import event_words
 from driftbn_service.event_state import EventState, OpenEpisode, news_of
 from driftbn_service.event_words import Words
@@ -173,7 +167,7 @@ class _Teller:
         news, known = news_of(state.differences, self._report.events)
         if news:
             words = event_words.schema_changed(self._name, self._report, news)
-            changes = [event_to_dict(event) for event in news]
+            changes = [REPORTS.encode(event) for event in news]
             self._add(EventType.SCHEMA_CHANGED, words, {"changes": changes})
         return known
 
@@ -237,13 +231,14 @@ class _Teller:
             episode,
             summary=event_words.summary(decision),
             kind=None if decision.kind is None else decision.kind.value,
-            edges=[edge_change_to_dict(edge) for edge in decision.edges[:MAX_CHANGES]],
-            nodes=[node_change_to_dict(change) for change in decision.node_changes[:MAX_CHANGES]],
+            edges=[REPORTS.encode(edge) for edge in decision.edges[:MAX_CHANGES]],
+            nodes=[REPORTS.encode(change) for change in decision.node_changes[:MAX_CHANGES]],
             touch=target_touch(self._report),
         )
 
     def _drift_data(self, episode: OpenEpisode) -> dict[str, Any]:
         report, decision = self._report, self._report.decision
+        plain = REPORTS.encode(decision)
         return {
             "episode": episode.number,
             "since_window": episode.window,
@@ -256,9 +251,7 @@ class _Teller:
             "recurring": episode.recurring,
             "regime": int(decision.regime),
             "level": decision.level.value,
-            "p_value": number(decision.p_value),
-            "alpha": number(decision.alpha),
-            "effect": number(decision.effect),
+            **{name: plain[name] for name in ("p_value", "alpha", "effect")},
             "target": report.target,
             "target_touch": episode.touch,
             "hamming": int(report.diff.hamming),

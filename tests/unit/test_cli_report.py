@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,7 +18,6 @@ from driftbn_service.cloud_events import EventState, publication_of
 from driftbn_service.events import Publication
 from driftbn_service.png import MAX_PIXELS
 from driftbn_service.reports.page import chat_picture_of
-from driftbn_service.reports.reading import report_from_dict
 from driftbn_service.reports.story import Request, story_of
 from driftbn_service.store import Store, StoreError
 
@@ -34,9 +32,7 @@ from driftbn.drift.outcome import (
     EdgeChange,
     EpisodeEvent,
     NodeChange,
-    UndecidedPair,
 )
-from driftbn.errors import FormatError
 from driftbn.explain.svg import LIGHT
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
@@ -573,40 +569,3 @@ def test_report_is_made_while_another_process_writes_and_after_it_was_killed(
     assert "orders, episode 0: ended" in run(path).out
     with Store(path) as store:  # the daemon that comes back finds all of it
         assert len(store.windows("orders", "")) == N_WINDOWS
-
-
-# --- Reports out of the history ---
-
-
-def test_reports_come_back_as_they_were(reports: tuple[WindowReport, ...]) -> None:
-    for report in reports:
-        document = json.loads(json.dumps(report.to_dict()))
-        back = report_from_dict(document)
-        assert back.to_dict() == document
-        assert back.explain() == report.explain()
-
-
-def test_numbers_that_json_has_not_come_back() -> None:
-    dag = Dag("ab", [("a", "b")])
-    made = made_report(0, dag, replace(added("a", "b"), after=Association(*[float("nan")] * 3)))
-    never = UndecidedPair("a", "b", float("inf"))
-    decision = replace(made.decision, undecided=(never,), n_undecided=1, design_effect=float("inf"))
-    made = replace(made, decision=decision)
-    back = report_from_dict(json.loads(json.dumps(made.to_dict())))
-    assert back.decision.undecided == (never,)
-    assert back.explain() == made.explain()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"version": 2}, "version 2"),
-        ({"format": "other"}, "'other'"),
-        ({"overrun": "rain"}, "not sound"),
-        ({"dag": {}}, "without 'nodes'"),
-    ],
-)
-def test_report_that_cannot_be_read_is_refused(change: dict[str, object], said: str) -> None:
-    document = made_report(0, Dag("ab", [("a", "b")])).to_dict() | change
-    with pytest.raises(FormatError, match=said):
-        report_from_dict(document)

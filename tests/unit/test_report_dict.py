@@ -5,6 +5,7 @@ import math
 from dataclasses import fields, replace
 
 import numpy as np
+import pytest
 
 from driftbn.drift.outcome import (
     Association,
@@ -19,11 +20,12 @@ from driftbn.drift.outcome import (
     NodeChange,
     UndecidedPair,
 )
+from driftbn.errors import FormatError
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import Overrun, SearchCost
 from driftbn.records import SchemaEvent, SchemaEventKind
-from driftbn.report import Timings, WarmAudit, WindowReport
+from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
 
 BEFORE, AFTER = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 
@@ -74,6 +76,8 @@ def make_report() -> WindowReport:
         twins=(("d", "c"),),
         overrun=Overrun.TESTS,
         audit=WarmAudit(2, cost),
+        shadow=ShadowLook(True),
+        missing=(("a", 0.25),),
         target="b",
         blanket=("a", "c"),
     )
@@ -185,3 +189,63 @@ def test_what_is_absent_is_null_or_empty() -> None:
     assert written["degraded"] is False
     assert written["decision"]["kind"] is written["decision"]["episode_event"] is None
     assert written["events"] == written["twins"] == written["excluded"] == []
+
+
+# --- Reading ---
+
+
+def test_reports_come_back_as_they_were() -> None:
+    report = make_report()
+    back = WindowReport.from_dict(json.loads(json_of(report)))
+    assert back == report
+    assert back.explain() == report.explain()
+    assert json_of(back) == json_of(report)
+
+
+def test_timings_come_back_if_they_were_written() -> None:
+    back = WindowReport.from_dict(json.loads(json_of(make_report(), timings=True)))
+    assert (back.timings, back.cost.seconds) == (Timings(0.5, 0.25), 0.5)
+
+
+def test_numbers_that_json_lacks_come_back() -> None:
+    report = make_report()
+    unknown = replace(report.decision.edges[0], after=Association(*[math.nan] * 3))
+    decision = replace(report.decision, edges=(unknown,), design_effect=math.inf)
+    made = replace(report, decision=decision)
+    back = WindowReport.from_dict(json.loads(json_of(made)))
+    assert back.decision.undecided == decision.undecided
+    assert back.decision.design_effect == math.inf
+    assert back.explain() == made.explain()
+
+
+def test_a_report_of_an_earlier_version_takes_defaults_for_what_it_lacks() -> None:
+    document = make_report().to_dict()
+    for name in ("shadow", "missing", "blanket"):
+        del document[name]
+    back = WindowReport.from_dict(document)
+    assert (back.shadow, back.missing, back.blanket) == (None, (), ())
+    assert back == replace(make_report(), shadow=None, missing=(), blanket=())
+
+
+def test_what_a_report_has_beyond_its_fields_is_ignored() -> None:
+    document = make_report().to_dict() | {"weather": "rain"}
+    assert WindowReport.from_dict(document) == make_report()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"version": None}, "version None"),
+        ({"format": "other"}, "'other'"),
+        ({"overrun": "rain"}, "not sound"),
+        ({"rows": "many"}, "'many' is no int"),
+        ({"blanket": "abc"}, "not sound"),
+        ({"decision": None}, "not sound"),
+        ({"dag": {}}, "a window report without 'nodes'"),
+        ({"dag": {"nodes": ["a"], "edges": [{"source": "a"}]}}, "without 'target'"),
+    ],
+)
+def test_a_report_that_cannot_be_read_is_refused(change: dict[str, object], said: str) -> None:
+    with pytest.raises(FormatError, match=said):
+        WindowReport.from_dict(make_report().to_dict() | change)

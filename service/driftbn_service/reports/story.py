@@ -15,7 +15,6 @@ from driftbn.explain.words import counted, moment
 from driftbn.report import WindowReport
 from driftbn_service.event_words import monitor_name, summary
 from driftbn_service.naming import naming_window
-from driftbn_service.reports.reading import report_from_dict
 from driftbn_service.store import EpisodeRow, Store, WindowDetail, WindowRow
 
 DEFAULT_LAST: Final = 200
@@ -267,7 +266,7 @@ def _window_story(detail: WindowDetail) -> Story:
         tuple(words["sentences"]),
         (),
         tuple(words["advice"]),
-        report_from_dict(detail.report),
+        WindowReport.from_dict(detail.report),
         None,
         (),
         (),
@@ -311,7 +310,7 @@ class _Told:
 
     @classmethod
     def of(cls, detail: WindowDetail) -> _Told:
-        report = report_from_dict(detail.report)
+        report = WindowReport.from_dict(detail.report)
         about = {*change_sentences(report.decision), *target_sentences(report)}
         sentences = detail.explanation["sentences"]
         return cls(

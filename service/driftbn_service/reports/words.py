@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, Final
 
-from driftbn.explain.documents import decision_to_dict
 from driftbn.explain.words import counted, printable
 from driftbn_service.reports.story import Story
 from driftbn_service.store import EpisodeRow
@@ -57,7 +56,6 @@ def episode_windows(row: EpisodeRow) -> str:
 def document_of(story: Story) -> dict[str, Any]:
     """Return what is told as plain values, ready for JSON."""
     report = story.report
-    decision = decision_to_dict(report.decision)
     columns = ("window_index", "hamming", "confirmed_hamming", "drift", "episode", "p_value", "end")
     series = {name: [getattr(row, name) for row in story.windows] for name in columns}
     return {
@@ -71,7 +69,7 @@ def document_of(story: Story) -> dict[str, Any]:
         "sentences": [*story.context, *story.changes, *story.found],
         "advice": list(story.advice),
         "episode": None if story.episode is None else _episode_document(story.episode),
-        "window": report.to_dict() | {"decision": decision},
+        "window": report.to_dict(),
         "timeline": {"window": series.pop("window_index"), **series},
         "episodes": [_episode_document(row) for row in story.episodes],
         "n_episodes": story.n_episodes,
