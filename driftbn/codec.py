@@ -124,17 +124,19 @@ class Codec:
         self._stand_ins = {**(base._stand_ins if base else {}), **(stand_ins or {})}
         self._form: Callable[..., _Form] = cache(self._make_form)
 
-    def encode(self, value: object, *, uncompared: bool = False) -> Any:
-        """Return a value of a dataclass as plain dicts, lists, strings and numbers.
+    def encode(self, value: object, *, as_type: Any = None, uncompared: bool = False) -> Any:
+        """Return a value as plain dicts, lists, strings and numbers.
 
         Parameters
         ----------
         value
             The value.
+        as_type
+            Its type, if it is not that of a dataclass or named tuple.
         uncompared
             Whether to write the fields that take no part in comparisons.
         """
-        return self._form(type(value), uncompared).encode(value)
+        return self._form(as_type or type(value), uncompared).encode(value)
 
     def decode(self, type_: type[_T], document: object) -> _T:
         """Return the value that a document was made of.
@@ -185,6 +187,9 @@ class Codec:
 
     def _members(self, type_: Any, uncompared: bool) -> list[_Member]:
         hints, keys, found = hints_of(type_), self._renamed.get(type_, {}), []
+        for name in self._derived.get(type_, ()):
+            form = self._form(hints_of(getattr(type_, name).fget)["return"], uncompared)
+            found.append(_Member(name, name, form, True, read=False))
         for name, field in _fields(type_).items():
             if name in self._omitted.get(type_, ()):
                 continue
@@ -192,9 +197,6 @@ class Codec:
             absent = field.default is field.default_factory is dataclasses.MISSING
             written = uncompared or bool(field.compare)
             found.append(_Member(keys.get(name, name), name, form, not absent, written))
-        for name in self._derived.get(type_, ()):
-            form = self._form(hints_of(getattr(type_, name).fget)["return"], uncompared)
-            found.append(_Member(name, name, form, True, read=False))
         return found
 
 

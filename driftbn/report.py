@@ -164,6 +164,16 @@ class WindowReport:
     blanket: tuple[str, ...] = ()
 
     @property
+    def format(self) -> str:
+        """What tells the document of a report from others."""
+        return FORMAT
+
+    @property
+    def version(self) -> int:
+        """Of the document."""
+        return VERSION
+
+    @property
     def degraded(self) -> bool:
         """Whether a limit stopped the search, so that ``graph`` is an old one."""
         return self.overrun is not None
@@ -195,8 +205,8 @@ class WindowReport:
         >>> WindowReport.from_dict(report.to_dict()) == report
         True
         """
-        found = REPORTS.encode(self, uncompared=timings)
-        return {"format": FORMAT, "version": VERSION, **found}
+        found: dict[str, object] = REPORTS.encode(self, uncompared=timings)
+        return found
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> WindowReport:
@@ -269,7 +279,7 @@ def _dag(graph: Graph) -> Dag:
 
 REPORTS: Final = Codec(
     derived={
-        WindowReport: ("degraded",),
+        WindowReport: ("format", "version", "degraded"),
         DriftDecision: ("drift", "confirmed_hamming"),
         StructureDiff: ("hamming", "skeleton", "contradictions"),
         SearchCost: ("weighted", "n_tests"),

@@ -11,16 +11,16 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 from driftbn_service.cloud_events import EventState, publication_of
-from driftbn_service.endpoint.live import LiveSignal
-from driftbn_service.endpoint.submission import Submission
-from driftbn_service.endpoint.view import (
+from driftbn_service.events import Publication
+from driftbn_service.http.service import (
     Health,
+    LiveSignal,
     NotAnHttpStreamError,
     Readiness,
     StreamInfo,
     UnknownStreamError,
 )
-from driftbn_service.events import Publication
+from driftbn_service.http.submission import Submission
 from driftbn_service.journal import Accepted, Journal
 from driftbn_service.store import Store
 

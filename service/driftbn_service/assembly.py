@@ -12,11 +12,10 @@ from typing import Final
 from driftbn_service.checkpoint import lane_directories, lane_directory
 from driftbn_service.committing import Committer, History
 from driftbn_service.delivery import Deliverer
-from driftbn_service.endpoint.app import make_app
-from driftbn_service.endpoint.live import LiveSignal
-from driftbn_service.endpoint.server import EndpointServer
-from driftbn_service.endpoint.view import ServiceView
 from driftbn_service.errors import StateError
+from driftbn_service.http.app import make_app
+from driftbn_service.http.server import EndpointServer
+from driftbn_service.http.service import LiveSignal, ServiceView
 from driftbn_service.identity import count_reset, has_identity, identity_of
 from driftbn_service.journal import Journal
 from driftbn_service.logs import configure_logging

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from driftbn_service.assembly import Assembly
-from driftbn_service.endpoint.live import LiveSignal
-from driftbn_service.endpoint.submission import Submission
-from driftbn_service.endpoint.view import (
+from driftbn_service.http.service import (
     Health,
+    LiveSignal,
     NotAnHttpStreamError,
     NotReadyError,
     Readiness,
@@ -14,6 +13,7 @@ from driftbn_service.endpoint.view import (
     StreamInfo,
     UnknownStreamError,
 )
+from driftbn_service.http.submission import Submission
 from driftbn_service.journal import Accepted
 from driftbn_service.pipeline import StreamPipeline
 from driftbn_service.store import Store

@@ -31,8 +31,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from driftbn_service.endpoint.app import make_app
-from driftbn_service.endpoint.server import EndpointServer
+from driftbn_service.http.app import make_app
+from driftbn_service.http.server import EndpointServer
 from driftbn_service.metrics import Metrics
 from driftbn_service.settings import EndpointSettings
 

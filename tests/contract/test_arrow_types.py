@@ -18,7 +18,7 @@ import pyarrow.parquet
 import pytest
 from driftbn_service.decoding import Decoded, Decoder
 from driftbn_service.decoding.columns import flat_table
-from driftbn_service.endpoint.submission import one_table
+from driftbn_service.http.submission import one_table
 from driftbn_service.keys import part_by_key
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Chunk

@@ -18,10 +18,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 import urllib3
-from driftbn_service.endpoint.app import make_app
-from driftbn_service.endpoint.limits import Limits
-from driftbn_service.endpoint.server import EndpointServer
 from driftbn_service.events import Publication
+from driftbn_service.http.app import make_app
+from driftbn_service.http.limits import Limits
+from driftbn_service.http.server import EndpointServer
 from driftbn_service.settings import EndpointSettings
 
 from tests.endpoint_service import N_BEFORE, SLASH, FakeService, drifting_publications

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import resource
@@ -17,8 +18,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import urllib3
-from driftbn_service.endpoint import server as server_module
-from driftbn_service.endpoint.server import (
+from driftbn_service.http import server as server_module
+from driftbn_service.http.server import (
     FREE_CHUNKS,
     MAX_HEAD_BYTES,
     MAX_HEADERS,
@@ -31,6 +32,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 0.5
 GATE_SECONDS = 20.0
@@ -512,7 +514,7 @@ import resource, sys
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from driftbn_service.endpoint.server import EndpointServer
+from driftbn_service.http.server import EndpointServer
 from driftbn_service.settings import EndpointSettings
 
 async def healthy(_):
@@ -542,3 +544,13 @@ def test_connections_do_not_use_up_the_files_of_the_process() -> None:
         answer = urllib3.request("GET", f"{address}/-/healthy", retries=False, timeout=20)
         process.communicate("")
     assert answer.data == b"healthy"
+
+
+def test_uvicorn_still_has_what_the_server_uses_beyond_its_documentation() -> None:
+    source = inspect.getsource(H11Protocol)
+
+    assert "self.conn = h11.Connection(" in source  # replaced by one that counts
+    assert "event = self.conn.next_event()" in source  # and asked for every event
+    assert source.count("self.send_400_response(") >= 1
+    assert list(inspect.signature(H11Protocol.send_400_response).parameters) == ["self", "msg"]
+    assert "self.transport = transport" in source

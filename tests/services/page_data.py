@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 from driftbn_service.cloud_events import EventState, publication_of
 from driftbn_service.demo import WINDOW, Scene, make_scenes
-from driftbn_service.endpoint.app import make_app
-from driftbn_service.endpoint.server import EndpointServer
-from driftbn_service.endpoint.view import StreamInfo
 from driftbn_service.events import Publication
+from driftbn_service.http.app import make_app
+from driftbn_service.http.server import EndpointServer
+from driftbn_service.http.service import StreamInfo
 from driftbn_service.page.routes import page_routes
 from driftbn_service.settings import EndpointSettings
 

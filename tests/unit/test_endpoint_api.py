@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from driftbn_service.endpoint.app import all_operations, make_app
-from driftbn_service.endpoint.limits import Limits
-from driftbn_service.endpoint.view import Health, Readiness
+from driftbn_service.http.app import all_operations, make_app
+from driftbn_service.http.limits import Limits
+from driftbn_service.http.service import Health, Readiness
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.store import DamagedRowError, StoreError
 from jsonschema import Draft202012Validator
@@ -508,7 +508,7 @@ def test_limits_of_the_settings_are_in_the_document(service: FakeService) -> Non
 
 
 def test_reports_of_every_kind_have_the_documented_shape(document: dict[str, Any]) -> None:
-    schema = {"$ref": "#/components/schemas/Report", "components": document["components"]}
+    schema = {"$ref": "#/components/schemas/WindowReport", "components": document["components"]}
 
     for publication in drifting_publications():
         Draft202012Validator(schema).validate(publication.report)

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pytest
-from driftbn_service.endpoint.changed_graph import ChangedGraph, EdgeStatus, changed_graph
-from driftbn_service.endpoint.node_graph import edge_rows, node_rows
+from driftbn_service.http.graph import (
+    ChangedEdge,
+    ChangedNode,
+    EdgeStatus,
+    LineRow,
+    NodeRow,
+    changed_edges,
+    changed_nodes,
+    line_row,
+    node_row,
+)
 
 from driftbn.drift.outcome import (
     Association,
@@ -49,11 +57,29 @@ def drift(*edges: EdgeChange) -> DriftDecision:
     )
 
 
-def graph_of(value: WindowReport, **more: Any) -> ChangedGraph:
-    return changed_graph(value.to_dict(), **more)
+@dataclass(frozen=True)
+class Drawn:
+    """The graph of a report, for the page and for Grafana."""
+
+    nodes: tuple[ChangedNode, ...]
+    edges: tuple[ChangedEdge, ...]
+
+    @property
+    def node_rows(self) -> list[NodeRow]:
+        return [node_row(node, self.edges) for node in self.nodes]
+
+    @property
+    def edge_rows(self) -> list[LineRow]:
+        return [line_row(edge) for edge in self.edges]
 
 
-def statuses(graph: ChangedGraph) -> dict[tuple[str, str], str]:
+def graph_of(value: WindowReport, confirmed: DriftDecision | None = None) -> Drawn:
+    decision = confirmed or value.decision
+    edges = changed_edges(value, decision)
+    return Drawn(changed_nodes(value, decision, edges), edges)
+
+
+def statuses(graph: Drawn) -> dict[tuple[str, str], str]:
     return {(edge.source, edge.target): edge.status.value for edge in graph.edges}
 
 
@@ -69,13 +95,11 @@ def test_edges_say_what_became_of_them_since_the_window_before() -> None:
 def test_a_confirmed_change_carries_how_sure_and_how_strong_it_is() -> None:
     (edge,) = (e for e in graph_of(report(drift(ADDED))).edges if e.confirmed)
 
-    document = edge.document()
-
-    assert document["status"] == "added"
-    assert document["confirmed"] == "added"
-    assert document["p_value"] == 0.001
-    assert document["after"] == {"nats": 0.15, "low": 0.1, "high": 0.2}
-    assert document["given"] == ["a"]
+    assert edge.status is EdgeStatus.ADDED
+    assert edge.confirmed is ChangeType.ADDED
+    assert edge.p_value == 0.001
+    assert edge.after == STRONG
+    assert edge.given == ("a",)
 
 
 def test_a_confirmed_loss_is_there_although_no_graph_has_the_edge() -> None:
@@ -89,7 +113,7 @@ def test_a_confirmed_loss_is_there_although_no_graph_has_the_edge() -> None:
 
 
 def test_confirmed_changes_may_come_from_another_window_of_the_episode() -> None:
-    earlier = report(drift(ADDED)).to_dict()["decision"]
+    earlier = drift(ADDED)
 
     graph = graph_of(report(), confirmed=earlier)
 
@@ -123,16 +147,16 @@ def test_an_edge_without_a_told_direction_says_so() -> None:
 def test_grafana_gets_every_end_of_an_edge_as_a_node() -> None:
     graph = graph_of(report(drift(ADDED, REMOVED)))
 
-    nodes = {row["id"] for row in node_rows(graph)}
+    nodes = {row.id for row in graph.node_rows}
 
     assert nodes == set("abcde")
-    assert all(row["source"] in nodes and row["target"] in nodes for row in edge_rows(graph))
-    assert len({row["id"] for row in edge_rows(graph)}) == len(edge_rows(graph))
+    assert all(row.source in nodes and row.target in nodes for row in graph.edge_rows)
+    assert len({row.id for row in graph.edge_rows}) == len(graph.edge_rows)
 
 
 def test_grafana_arcs_of_a_node_make_a_whole_circle_or_none() -> None:
-    for row in node_rows(graph_of(report(drift(ADDED)))):
-        total = sum(value for name, value in row.items() if name.startswith("arc__"))
+    for row in graph_of(report(drift(ADDED))).node_rows:
+        total = sum(value for name, value in vars(row).items() if name.startswith("arc__"))
         assert total == 0.0 or math.isclose(total, 1.0)
 
 
@@ -142,11 +166,11 @@ def test_a_lonely_node_has_no_arcs_in_grafana() -> None:
         compare(Dag("ab"), Dag("ab")), DriftDecision(DriftLevel.LEARNING, 0.01), SearchCost((1,)),
     )  # fmt: skip
 
-    (row, _) = node_rows(graph_of(lonely))
+    (row, _) = graph_of(lonely).node_rows
 
-    assert row["mainstat"] == "0 edges"
-    assert row["arc__kept"] == 0.0
-    assert row["color"] == LIGHT["kept"]
+    assert row.mainstat == "0 edges"
+    assert row.arc__kept == 0.0
+    assert row.color == LIGHT["kept"]
 
 
 @pytest.mark.parametrize(
@@ -156,19 +180,25 @@ def test_grafana_shows_confirmed_changes_thick_and_in_colour(
     ends: tuple[str, str], status: EdgeStatus
 ) -> None:
     rows = {
-        (row["source"], row["target"]): row
-        for row in edge_rows(graph_of(report(drift(ADDED, REMOVED))))
+        (row.source, row.target): row for row in graph_of(report(drift(ADDED, REMOVED))).edge_rows
     }
 
-    assert rows[ends]["color"] == LIGHT[status.value]
-    assert rows[ends]["mainstat"] == status.value
-    assert rows[ends]["thickness"] > 3 > rows["a", "b"]["thickness"]
-    assert rows[ends]["secondarystat"] == "strong (0.15 nats)"
+    assert rows[ends].color == LIGHT[status.value]
+    assert rows[ends].mainstat == status.value
+    assert rows[ends].thickness > 3 > rows["a", "b"].thickness
+    assert rows[ends].secondarystat == "strong (0.15 nats)"
+
+
+def test_grafana_shows_a_change_of_unknown_strength_as_one() -> None:
+    unknown = replace(ADDED, after=Association(math.nan, math.nan, math.nan))
+    rows = {(row.source, row.target): row for row in graph_of(report(drift(unknown))).edge_rows}
+
+    assert (rows["d", "e"].secondarystat, rows["d", "e"].thickness) == ("", 3.0)
 
 
 def test_grafana_marks_a_field_that_follows_another_rule() -> None:
-    rows = {row["id"]: row for row in node_rows(graph_of(report(drift(ADDED))))}
+    rows = {row.id: row for row in graph_of(report(drift(ADDED))).node_rows}
 
-    assert rows["c"]["color"] == LIGHT["changed"]
-    assert rows["c"]["subtitle"] == "follows another rule"
-    assert rows["b"]["subtitle"] == "target"
+    assert rows["c"].color == LIGHT["changed"]
+    assert rows["c"].subtitle == "follows another rule"
+    assert rows["b"].subtitle == "target"

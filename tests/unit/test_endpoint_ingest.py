@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from driftbn_service.decoding import Decoder
-from driftbn_service.endpoint import submission
-from driftbn_service.endpoint.app import make_app
-from driftbn_service.endpoint.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
-from driftbn_service.endpoint.limits import Limits
-from driftbn_service.endpoint.submission import one_table
-from driftbn_service.endpoint.view import NotAnHttpStreamError, StoppingError, UnknownStreamError
+from driftbn_service.http import submission
+from driftbn_service.http.app import make_app
+from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
+from driftbn_service.http.limits import Limits
+from driftbn_service.http.service import NotAnHttpStreamError, StoppingError, UnknownStreamError
+from driftbn_service.http.submission import one_table
 from driftbn_service.journal_errors import JournalError
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.sources.base import Chunk

@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
-from driftbn_service.endpoint.event_stream import EventStream, message
-from driftbn_service.endpoint.live import LiveSignal
-from driftbn_service.endpoint.views.events import Interest, newest_number, start_after
 from driftbn_service.events import Event
+from driftbn_service.http.live import EventStream, Interest, message, newest_number, start_after
+from driftbn_service.http.service import LiveSignal
 from driftbn_service.store import Store
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driftbn_service.endpoint.app import make_app
+from driftbn_service.http.app import make_app
 from driftbn_service.page.routes import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
 from driftbn_service.settings import EndpointSettings
 

@@ -31,9 +31,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from driftbn.errors import DriftbnError
-from driftbn_service.endpoint.limits import MIN_RATE, RETRY_SECONDS
-from driftbn_service.endpoint.problems import ProblemError, shortened
-from driftbn_service.endpoint.views import health
+from driftbn_service.http.api import ALWAYS_ANSWERED
+from driftbn_service.http.limits import MIN_RATE, RETRY_SECONDS
+from driftbn_service.http.problems import ProblemError, shortened
 from driftbn_service.settings import EndpointSettings
 
 logger = logging.getLogger("driftbn.service.endpoint")
@@ -54,8 +54,6 @@ BACKLOG = 2048
 """Connections that the kernel keeps until they are accepted."""
 MAX_ACCEPTS = 128
 """Connections that are accepted in one go."""
-ALWAYS_ANSWERED = frozenset(operation.path for operation in health.operations())
-"""Paths that no number of other requests keeps from being answered."""
 MIN_CHUNK_BYTES = 32
 """Least mean size of the chunks of a body after the first ``FREE_CHUNKS``: one of a byte takes 25
 microseconds of the event loop, a body of 32 MB a quarter of an hour."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import cast
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -18,14 +16,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from driftbn_service.endpoint import ingest
-from driftbn_service.endpoint.auth import Guard
-from driftbn_service.endpoint.limits import Limits
-from driftbn_service.endpoint.openapi import openapi_operation
-from driftbn_service.endpoint.operations import Call, Operation
-from driftbn_service.endpoint.problems import ProblemError
-from driftbn_service.endpoint.view import ServiceView
-from driftbn_service.endpoint.views import episodes, events, graph, health, monitors, windows
+from driftbn_service.http import api, graph, ingest, live
+from driftbn_service.http.auth import Guard
+from driftbn_service.http.limits import Limits
+from driftbn_service.http.problems import ProblemError
+from driftbn_service.http.routes import Operation, openapi_operation, route_of
+from driftbn_service.http.service import ServiceView
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.store import DamagedRowError, StoreError
 
@@ -67,7 +63,7 @@ def make_app(
     table = all_operations(limits)
     public = [item.path for item in table if item.public] + [item.path for item in page_routes]
     app = Starlette(
-        routes=[*(_route(operation, view, limits) for operation in table), *page_routes],
+        routes=[*(route_of(operation, view, limits) for operation in table), *page_routes],
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(Guard, token=token, public=public),
@@ -98,15 +94,12 @@ def limits_of(settings: EndpointSettings) -> Limits:
 def all_operations(limits: Limits) -> tuple[Operation, ...]:
     """Return every route but those of the page."""
     table = (
-        *health.operations(),
-        *monitors.operations(limits),
-        *windows.operations(limits),
-        *episodes.operations(limits),
-        *graph.operations(limits),
-        *events.operations(limits),
+        *api.OPERATIONS,
+        *graph.OPERATIONS,
+        *live.operations(limits),
         *ingest.operations(limits),
     )
-    return (*table, openapi_operation(table))
+    return (*table, openapi_operation(table, limits))
 
 
 class SecurityHeaders:
@@ -142,18 +135,6 @@ class EncodedPaths:
         if scope["type"] == "http" and scope["path"].startswith("/api/"):
             scope = {**scope, "path": scope["raw_path"].partition(b"?")[0].decode("ascii")}
         await self._app(scope, receive, send)
-
-
-def _route(operation: Operation, view: ServiceView, limits: Limits) -> Route:
-    handler = operation.handler
-
-    async def endpoint(request: Request) -> Response:
-        call = Call(request, view, limits, operation.arguments(request))
-        if inspect.iscoroutinefunction(handler):
-            return cast(Response, await handler(call))
-        return await run_in_threadpool(cast(Callable[[Call], Response], handler), call)
-
-    return Route(operation.path, endpoint, methods=[operation.method], name=operation.name)
 
 
 async def _told(_: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from driftbn_service.endpoint.problems import ProblemError, shortened
+from driftbn_service.http.problems import ProblemError, shortened
 from driftbn_service.settings import is_loopback
 
 CHALLENGE = 'Bearer realm="driftbn"'

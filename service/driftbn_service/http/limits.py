@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from starlette.requests import ClientDisconnect, Request
 
-from driftbn_service.endpoint.problems import ProblemError, bad_value
+from driftbn_service.http.problems import ProblemError, bad_value
 
 ENCODINGS = ("gzip", "zstd")
 """Compressions of a body that are understood."""

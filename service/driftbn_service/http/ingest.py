@@ -8,28 +8,28 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Annotated, Final
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.requests import Request
 
 from driftbn.errors import DataError
 from driftbn_service.decoding import Decoded, Decoder
-from driftbn_service.endpoint.limits import RETRY_SECONDS, Limits, Reception, SentBody
-from driftbn_service.endpoint.operations import Call, Operation, Reply, Schema, json_response
-from driftbn_service.endpoint.parameters import MONITOR
-from driftbn_service.endpoint.problems import PROBLEM_TYPE, ProblemError, bad_value
-from driftbn_service.endpoint.schemas import FLAG, PROBLEM, TEXT, WHOLE, array, record, ref
-from driftbn_service.endpoint.submission import Submission, Tables, one_table
-from driftbn_service.endpoint.view import (
+from driftbn_service.http.api import MONITOR, Name, find_stream, unknown_monitor
+from driftbn_service.http.limits import RETRY_SECONDS, Limits, Reception, SentBody
+from driftbn_service.http.problems import Problem, ProblemError, bad_value
+from driftbn_service.http.routes import Operation, Parameter, Reply
+from driftbn_service.http.service import (
     NotAnHttpStreamError,
     NotReadyError,
+    ServiceView,
     StoppingError,
     StreamInfo,
     UnknownStreamError,
 )
-from driftbn_service.endpoint.views.finding import find_stream, unknown_monitor
+from driftbn_service.http.submission import Submission, Tables, one_table
 from driftbn_service.journal_errors import JournalError, JournalFullError, KeyConflictError
 from driftbn_service.sources.base import Chunk
 from driftbn_service.tables import TableFormat
@@ -49,8 +49,37 @@ MAX_ROW_ERRORS: Final = 100
 MAX_DECODINGS: Final = 2
 """Bodies that are decoded at a time; each may need several times its size."""
 
+_KEY_MEANING: Final = (
+    "Up to 255 visible ASCII characters: a body sent again under the same key is taken once."
+)
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """They are on disk and will be worked through."""
+
+    accepted: int
+    sequence: int
+    duplicate: bool
+
+
+@dataclass(frozen=True)
+class RowError:
+    """A record that cannot be read."""
+
+    place: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class BadRecords(Problem):
+    """There are no records, or some cannot be read: nothing was taken."""
+
+    errors: tuple[RowError, ...]
+    n_rejected: int
 
 
 class Ingest:
@@ -68,14 +97,22 @@ class Ingest:
         self._n_running = 0  # only the event loop counts
         self._decoding = threading.BoundedSemaphore(MAX_DECODINGS)
 
-    async def post(self, call: Call) -> Response:
-        """Answer 202 when the records are on disk."""
-        stream = _stream(call)
-        kind = _kind(call)
-        key = _key(call)
-        async with self._reception.body(call.request) as body:
+    async def ingest(
+        self,
+        service: ServiceView,
+        request: Request,
+        name: Name,
+        idempotency_key: Annotated[str | None, Parameter(_KEY_MEANING, header=True)] = None,
+    ) -> Taken:
+        """Take records: all of them, or none if one of them cannot be read."""
+        stream = _stream(service, name)
+        kind = _kind(request)
+        if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
+            raise bad_value("Idempotency-Key", idempotency_key, "1 to 255 visible ASCII characters")
+        async with self._reception.body(request) as body:
             with self._slot():
-                return await run_in_threadpool(self._taken, call, stream, kind, (key, body))
+                sent = (idempotency_key, body)
+                return await run_in_threadpool(self._taken, service, stream, kind, sent)
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
@@ -92,20 +129,19 @@ class Ingest:
             self._n_running -= 1
 
     def _taken(
-        self, call: Call, stream: StreamInfo, kind: TableFormat, sent: tuple[str | None, SentBody]
-    ) -> Response:
+        self,
+        service: ServiceView,
+        stream: StreamInfo,
+        kind: TableFormat,
+        sent: tuple[str | None, SentBody],
+    ) -> Taken:
         key, body = sent
         with self._decoding:
             plain = body.plain(self._limits.max_decoded_bytes)
             submission = submission_of(stream, kind, plain, key, self._limits.max_decoded_bytes)
             with _told():
-                accepted = call.view.ingest(submission)
-        found = {
-            "accepted": accepted.n_records,
-            "sequence": accepted.sequence,
-            "duplicate": accepted.duplicate,
-        }
-        return json_response(found, HTTPStatus.ACCEPTED)
+                accepted = service.ingest(submission)
+        return Taken(accepted.n_records, accepted.sequence, accepted.duplicate)
 
 
 def submission_of(
@@ -146,43 +182,21 @@ def submission_of(
 
 def operations(limits: Limits) -> tuple[Operation, ...]:
     """Return the route that takes records."""
-    refused = {
-        status: Reply(description, ref(PROBLEM), PROBLEM_TYPE)
-        for status, description in _REFUSALS.items()
-    }
-    row_error = record({"place": TEXT, "reason": TEXT, "detail": TEXT})
-    unusable = record({"errors": array(row_error), "n_rejected": WHOLE}, more=True)
-    unusable = {**ref(PROBLEM), "properties": unusable["properties"]}
     return (
         Operation(
-            "/api/v1/monitors/{name}/records",
-            "ingest",
-            "Take records: all of them, or none if one of them cannot be read.",
-            Ingest(limits).post,
-            {
-                202: Reply("They are on disk and will be worked through.", _ACCEPTED),
-                **refused,
-                422: Reply(
-                    "There are no records, or some cannot be read: nothing was taken.",
-                    unusable,
-                    PROBLEM_TYPE,
-                ),
-            },
-            parameters=(MONITOR,),
+            f"{MONITOR}/records",
+            Ingest(limits).ingest,
+            _REFUSALS,
             method="POST",
-            body=_BODIES,
-            headers={
-                "Idempotency-Key": "Up to 255 visible ASCII characters: a body sent again under"
-                " the same key is taken once.",
-                "Content-Encoding": "gzip, zstd or none.",
-            },
+            status=HTTPStatus.ACCEPTED,
+            bodies=_BODIES,
+            headers={"Content-Encoding": "gzip, zstd or none."},
         ),
     )
 
 
-def _stream(call: Call) -> StreamInfo:
-    name = call.text("name")
-    stream = find_stream(call, name)
+def _stream(service: ServiceView, name: str) -> StreamInfo:
+    stream = find_stream(service, name)
     if stream is None:
         raise unknown_monitor(name)
     if stream.source != "http":
@@ -193,8 +207,8 @@ def _stream(call: Call) -> StreamInfo:
     return stream
 
 
-def _kind(call: Call) -> TableFormat:
-    content_type = call.request.headers.get("content-type", "")
+def _kind(request: Request) -> TableFormat:
+    content_type = request.headers.get("content-type", "")
     kind = CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
     if kind is None:
         problem = bad_value("Content-Type", content_type, f"one of {', '.join(CONTENT_TYPES)}")
@@ -202,13 +216,6 @@ def _kind(call: Call) -> TableFormat:
         problem.headers["accept-post"] = ", ".join(CONTENT_TYPES)
         raise problem
     return kind
-
-
-def _key(call: Call) -> str | None:
-    key = call.request.headers.get("idempotency-key")
-    if key is not None and not _KEY.fullmatch(key):
-        raise bad_value("Idempotency-Key", key, "1 to 255 visible ASCII characters")
-    return key
 
 
 @contextmanager
@@ -280,21 +287,20 @@ def _place(record_number: int, _: int) -> str:
     return f"record {record_number + 1}"
 
 
-_REFUSALS = {
-    404: "There is no such monitor.",
-    408: "The body was not sent in time.",
-    409: "The monitor gets its records elsewhere, or the key was used for other records.",
-    413: "The body is too large, before or after decompression.",
-    415: "The content type or its compression is unknown.",
-    429: "Too much waits to be worked through.",
-    503: "Too many send at once, records cannot be stored now, or the monitor has failed.",
+_REFUSALS: Final = {
+    404: Reply("There is no such monitor."),
+    408: Reply("The body was not sent in time."),
+    409: Reply("The monitor gets its records elsewhere, or the key was used for other records."),
+    413: Reply("The body is too large, before or after decompression."),
+    415: Reply("The content type or its compression is unknown."),
+    422: Reply("There are no records, or some cannot be read.", type_=BadRecords),
+    429: Reply("Too much waits to be worked through."),
+    503: Reply("Too many send at once, records cannot be stored now, or the monitor has failed."),
 }
-_ACCEPTED = record({"accepted": WHOLE, "sequence": WHOLE, "duplicate": FLAG})
-_RECORD: Schema = {"type": "object"}
-_BODIES: dict[str, Schema] = {
-    "application/x-ndjson": {"type": "string", "description": "One JSON object a line."},
-    "application/json": {"oneOf": [_RECORD, array(_RECORD)]},
-    "text/csv": {"type": "string", "description": "With a header."},
-    "application/vnd.apache.arrow.stream": {},
-    "application/vnd.apache.parquet": {},
+_BODIES: Final = {
+    "application/x-ndjson": "One JSON object a line.",
+    "application/json": "One JSON object, or an array of them.",
+    "text/csv": "With a header.",
+    "application/vnd.apache.arrow.stream": "An Arrow IPC stream.",
+    "application/vnd.apache.parquet": "A Parquet file.",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +14,16 @@ from driftbn.errors import DriftbnError
 
 PROBLEM_TYPE = "application/problem+json"
 _SHOWN_CHARACTERS = 200  # a value can be as long as an address; the start of it tells which
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem document; it may have further members."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
 
 
 class ProblemError(DriftbnError):
@@ -55,13 +66,9 @@ class ProblemError(DriftbnError):
 
     def document(self) -> dict[str, Any]:
         """Return the problem document."""
-        return {
-            "type": f"urn:driftbn:problem:{self.kind}",
-            "title": HTTPStatus(self.status).phrase,
-            "status": self.status,
-            "detail": self.detail,
-            **self.members,
-        }
+        phrase = HTTPStatus(self.status).phrase
+        problem = Problem(f"urn:driftbn:problem:{self.kind}", phrase, self.status, self.detail)
+        return asdict(problem) | self.members
 
     def response(self) -> Response:
         """Return the answer."""

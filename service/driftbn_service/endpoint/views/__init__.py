@@ -1,1 +1,0 @@
-"""What each group of routes answers."""

@@ -1,0 +1,324 @@
+"""The graph of a window with what became of each edge, for the page and for Grafana.
+
+The rows for Grafana follow the "Data API" of its node graph panel: https://grafana.com/docs/
+grafana/latest/panels-visualizations/visualizations/node-graph/
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
+
+from driftbn.drift.outcome import Association, ChangeType, DriftDecision, EdgeChange
+from driftbn.explain.svg import LIGHT
+from driftbn.explain.words import decimal, strength
+from driftbn.graphs.graph import Edge
+from driftbn.report import WindowReport
+from driftbn_service.http.api import MONITOR, Key, Name, find_window
+from driftbn_service.http.routes import Operation, Parameter, Reply
+from driftbn_service.http.service import ServiceView
+from driftbn_service.naming import naming_window
+from driftbn_service.store import WindowDetail, WindowRow
+
+WindowNumber: TypeAlias = Annotated[
+    int | None, Parameter("Number of the window; the newest unless given.")
+]
+
+
+class EdgeStatus(StrEnum):
+    """What became of an edge."""
+
+    KEPT = "kept"
+    """It is there now and was there before."""
+    ADDED = "added"
+    """It is there now only."""
+    REMOVED = "removed"
+    """It was there before only."""
+    REVERSED = "reversed"
+    """It points the other way."""
+    ABSENT = "absent"
+    """It is in neither of two windows; shown for a change that a test has confirmed earlier."""
+
+
+@dataclass(frozen=True)
+class ChangedEdge:
+    """An edge with what became of it.
+
+    Parameters
+    ----------
+    source, target
+        As it points now; a removed one as it pointed.
+    directed
+        Whether the data tell the direction.
+    status
+        Against the window before; neighbouring windows differ by chance.
+    confirmed
+        What a test has confirmed in the episode that the window belongs to, if anything.
+    p_value, before, after, given
+        Of that change.
+    """
+
+    source: str
+    target: str
+    directed: bool
+    status: EdgeStatus
+    confirmed: ChangeType | None = None
+    p_value: float | None = None
+    before: Association | None = None
+    after: Association | None = None
+    given: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, ends: Edge, directed: bool, status: EdgeStatus, change: EdgeChange | None
+    ) -> ChangedEdge:
+        """Return an edge with the change of it that a test has confirmed."""
+        found = cls(*ends, directed, status)
+        if change is None:
+            return found
+        return replace(
+            found,
+            confirmed=change.change,
+            p_value=change.p_value,
+            before=change.before,
+            after=change.after,
+            given=change.given,
+        )
+
+    @property
+    def shown_status(self) -> EdgeStatus:
+        """What to show: the confirmed change, or else what became of it since the window before."""
+        return self.status if self.confirmed is None else EdgeStatus(self.confirmed.value)
+
+    @property
+    def nats(self) -> float | None:
+        """How strongly the fields go together, where a test has told; before, if that is over."""
+        told = self.before if self.confirmed is ChangeType.REMOVED else self.after
+        return None if told is None or math.isnan(told.nats) else told.nats
+
+
+@dataclass(frozen=True)
+class ChangedNode:
+    """A field with what became of it.
+
+    Parameters
+    ----------
+    name
+        The field.
+    changed
+        Whether a test has confirmed that it follows another rule.
+    p_value, effect
+        Of that test.
+    target, near_target
+        Whether the user cares for it, and whether that one depends on it directly.
+    """
+
+    name: str
+    changed: bool
+    p_value: float | None
+    effect: float | None
+    target: bool
+    near_target: bool
+
+
+@dataclass(frozen=True)
+class ChangedGraph:
+    """The graph of a window; nodes and edges are sorted."""
+
+    window: WindowRow
+    confirmed_window: int | None
+    target: str | None
+    nodes: tuple[ChangedNode, ...]
+    edges: tuple[ChangedEdge, ...]
+
+
+def graph(
+    service: ServiceView, name: Name, key: Key = "", window: WindowNumber = None
+) -> ChangedGraph:
+    """Give the graph of a window, with what became of each edge since the window before.
+
+    The changes of its episode that a test confirms are marked.
+    """
+    found = find_window(service, name, key, window)
+    report = WindowReport.from_dict(found.report)
+    confirming, decision = _confirming(service, found, report)
+    edges = changed_edges(report, decision)
+    nodes = changed_nodes(report, decision, edges)
+    return ChangedGraph(found.row, confirming, report.target, nodes, edges)
+
+
+def _confirming(
+    service: ServiceView, found: WindowDetail, report: WindowReport
+) -> tuple[int | None, DriftDecision]:
+    """Return the decision that names the changes of a window's episode, and whose it is."""
+    store, row, decision = service.store, found.row, report.decision
+    if decision.edges or decision.node_changes:
+        return row.window_index, decision
+    episode = None if row.episode is None else store.episode(row.monitor, row.key, row.episode)
+    if episode is None:
+        return None, decision
+    earlier = store.window(row.monitor, row.key, naming_window(store, episode, row.window_index))
+    if earlier is None:
+        return None, decision
+    return earlier.row.window_index, WindowReport.from_dict(earlier.report).decision
+
+
+def changed_edges(report: WindowReport, decision: DriftDecision) -> tuple[ChangedEdge, ...]:
+    """Return the edges of a report with their differences from the window before.
+
+    Parameters
+    ----------
+    report
+        The window.
+    decision
+        The decision whose changes are shown: its own, or that of an earlier window of its episode.
+    """
+    diff, told = report.diff, set(report.graph.directed_edges)
+    changes = {change.pair: change for change in decision.edges}
+    status = dict.fromkeys(map(_pair, diff.added), EdgeStatus.ADDED)
+    status |= dict.fromkeys(map(_pair, diff.reversed), EdgeStatus.REVERSED)
+    found = {}
+    for ends in report.dag.edges:
+        what = status.get(_pair(ends), EdgeStatus.KEPT)
+        found[_pair(ends)] = ends, ends in told or what is EdgeStatus.REVERSED, what
+    for ends in diff.removed:
+        found[_pair(ends)] = ends, True, EdgeStatus.REMOVED
+    for pair, change in changes.items():
+        absent = (change.source, change.target), change.directed, EdgeStatus.ABSENT
+        found.setdefault(pair, absent)
+    edges = (ChangedEdge.of(*item, changes.get(pair)) for pair, item in found.items())
+    return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
+
+
+def changed_nodes(
+    report: WindowReport, decision: DriftDecision, edges: Iterable[ChangedEdge]
+) -> tuple[ChangedNode, ...]:
+    """Return the fields of a report and of its edges, with what became of them."""
+    names = {*report.dag.nodes, *(name for edge in edges for name in (edge.source, edge.target))}
+    changes = {change.name: change for change in decision.node_changes}
+    near = set(report.blanket)
+    return tuple(
+        ChangedNode(
+            name,
+            name in changes,
+            changes[name].p_value if name in changes else None,
+            changes[name].effect if name in changes else None,
+            name == report.target,
+            name in near,
+        )
+        for name in sorted(names)
+    )
+
+
+def _pair(edge: Edge) -> Edge:
+    return min(edge), max(edge)
+
+
+# --- Grafana ---
+
+_ARCS: Final = (EdgeStatus.KEPT, EdgeStatus.ADDED, EdgeStatus.REMOVED, EdgeStatus.REVERSED)
+COLORS: Final = {status: LIGHT[status.value] for status in _ARCS} | {
+    EdgeStatus.ABSENT: LIGHT["kept"]
+}
+"""As on the page and in every picture."""
+_THIN, _CONFIRMED, _STRONGEST = 1.0, 3.0, 8.0  # pixels
+_STRONG_NATS: Final = 0.3  # very strong: as thick as it gets
+_DASHES: Final = "4 3"
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """One row a node; the arcs are the shares of its edges by what became of them."""
+
+    id: str
+    title: str
+    subtitle: str
+    mainstat: str
+    secondarystat: str
+    color: str
+    arc__kept: float
+    arc__added: float
+    arc__removed: float
+    arc__reversed: float
+
+
+@dataclass(frozen=True)
+class LineRow:
+    """One row an edge; confirmed changes are thick, what may be chance is thin."""
+
+    id: str
+    source: str
+    target: str
+    mainstat: str
+    secondarystat: str
+    thickness: float
+    color: str
+    highlighted: bool
+    strokeDasharray: str  # noqa: N815 - Grafana's name
+
+
+def graph_nodes(
+    service: ServiceView, name: Name, key: Key = "", window: WindowNumber = None
+) -> tuple[NodeRow, ...]:
+    """Give the nodes of the same graph, as Grafana's node graph panel takes them."""
+    found = graph(service, name, key, window)
+    return tuple(node_row(node, found.edges) for node in found.nodes)
+
+
+def graph_edges(
+    service: ServiceView, name: Name, key: Key = "", window: WindowNumber = None
+) -> tuple[LineRow, ...]:
+    """Give the edges of the same graph, as Grafana's node graph panel takes them."""
+    return tuple(line_row(edge) for edge in graph(service, name, key, window).edges)
+
+
+def node_row(node: ChangedNode, edges: Iterable[ChangedEdge]) -> NodeRow:
+    """Return a node with how many of all edges are its own and what became of them."""
+    own = [edge for edge in edges if node.name in (edge.source, edge.target)]
+    n_confirmed = sum(edge.confirmed is not None for edge in own)
+    shown = [edge.shown_status for edge in own]
+    words = ["target"] * node.target + ["follows another rule"] * node.changed
+    return NodeRow(
+        node.name,
+        node.name,
+        ", ".join(words),
+        f"{len(own)} edges" if len(own) != 1 else "1 edge",
+        f"{n_confirmed} changed" if n_confirmed else "",
+        LIGHT["changed"] if node.changed else COLORS[EdgeStatus.KEPT],
+        *(shown.count(status) / len(shown) if shown else 0.0 for status in _ARCS),
+    )
+
+
+def line_row(edge: ChangedEdge) -> LineRow:
+    """Return an edge."""
+    status, nats = edge.shown_status, edge.nats
+    return LineRow(
+        f"{edge.source}->{edge.target}",
+        edge.source,
+        edge.target,
+        "" if status is EdgeStatus.KEPT else status.value,
+        "" if nats is None else f"{strength(nats)} ({decimal(nats)} nats)",
+        _thickness(edge),
+        COLORS[status],
+        edge.confirmed is not None,
+        _DASHES if status is EdgeStatus.REMOVED else "",
+    )
+
+
+def _thickness(edge: ChangedEdge) -> float:
+    if edge.confirmed is None:
+        return _THIN
+    share = min((edge.nats or 0.0) / _STRONG_NATS, 1.0)
+    return round(_CONFIRMED + share * (_STRONGEST - _CONFIRMED), 2)
+
+
+_UNKNOWN: Final = {404: Reply("There is no such monitor or window.")}
+OPERATIONS: Final = (
+    Operation(f"{MONITOR}/graph", graph, _UNKNOWN),
+    Operation(f"{MONITOR}/graph/nodes", graph_nodes, _UNKNOWN),
+    Operation(f"{MONITOR}/graph/edges", graph_edges, _UNKNOWN),
+)
+"""The routes of this module."""

@@ -1,0 +1,344 @@
+"""Routes by their functions: what one takes and answers stands in its signature.
+
+A parameter of a function is a parameter of its route, with the name, the type and the default that
+it has there; its description and its limits are an annotation. The type that the function returns
+is the shape of the answer, its docstring the summary. Requests are read, answers written and the
+OpenAPI document made from that alone, so the three cannot disagree.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import NoneType
+from typing import Any, Final, NamedTuple, get_args
+from urllib.parse import unquote
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import driftbn
+from driftbn.codec import Codec, Schema
+from driftbn.report import REPORTS
+from driftbn_service.http.limits import Limits
+from driftbn_service.http.problems import PROBLEM_TYPE, Problem, ProblemError, bad_value
+from driftbn_service.http.service import ServiceView
+from driftbn_service.store import EdgeRow, EpisodeRow, Series, WindowRow
+from driftbn_service.store.rows import EpisodeEdge
+
+JSON_TYPE: Final = "application/json"
+_TYPES: Final = {int: "integer", str: "string", bool: "boolean"}
+_TRUTH: Final = {"true": True, "false": False}
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_WHOSE: Final = ("monitor", "key")  # in the address already
+
+ANSWERS: Final = Codec(
+    base=REPORTS,
+    renamed={row: {"window_index": "window"} for row in (WindowRow, EdgeRow, EpisodeEdge, Series)},
+    omitted=dict.fromkeys((WindowRow, EdgeRow, EpisodeRow), _WHOSE),
+)
+"""How answers are written."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What the type of a parameter does not say.
+
+    Parameters
+    ----------
+    description
+        For people.
+    minimum, maximum
+        Limits of a number; ``None`` for the longest page.
+    header
+        Whether it is a header.
+    """
+
+    description: str
+    minimum: int = 0
+    maximum: int | None = 2**53  # what every reader of JSON holds exactly
+    header: bool = False
+
+
+class Reply(NamedTuple):
+    """An answer that the signature does not tell of.
+
+    Parameters
+    ----------
+    description
+        For people.
+    media_type
+        Its content type.
+    type_
+        The shape of its body; ``None`` for text.
+    """
+
+    description: str
+    media_type: str = PROBLEM_TYPE
+    type_: Any = Problem
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A route.
+
+    Parameters
+    ----------
+    path
+        With parameters in braces.
+    handler
+        What answers: a coroutine, or a function that may block, as it runs in a thread of its own.
+        It may ask for the ``ServiceView`` and the ``Request`` by their types.
+    replies
+        Further answers by status, without those that any route can give.
+    method
+        ``GET`` or ``POST``.
+    status
+        Of an answer that went well.
+    bodies
+        Content types of the body with a description.
+    headers
+        Headers that are read elsewhere, with their meaning.
+    public
+        Whether it is answered without a token.
+    """
+
+    path: str
+    handler: Callable[..., Any] = field(repr=False)
+    replies: Mapping[int, Reply] = field(default_factory=dict, repr=False)
+    method: str = "GET"
+    status: int = HTTPStatus.OK
+    bodies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    public: bool = False
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """What the handler takes and returns."""
+        return inspect.signature(self.handler, eval_str=True)
+
+    def arguments(self, limits: Limits) -> list[_Argument]:
+        """Return what is read from a request."""
+        taken = [item for item in self.signature.parameters.values() if get_args(item.annotation)]
+        return [_Argument.of(item, self.path, limits) for item in taken]
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """A parameter of a route."""
+
+    name: str
+    key: str
+    place: str
+    kind: type
+    default: Any
+    description: str
+    minimum: int
+    maximum: int
+
+    @classmethod
+    def of(cls, item: inspect.Parameter, path: str, limits: Limits) -> _Argument:
+        hint, about = get_args(item.annotation)
+        kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+        maximum = limits.max_page if about.maximum is None else about.maximum
+        default = None if item.default is item.empty else item.default
+        if kinds == [int] and default is not None:
+            default = min(default, maximum)
+        place, key = "path" if f"{{{item.name}}}" in path else "query", item.name
+        if about.header:
+            place, key = "header", item.name.replace("_", "-").title()
+        return cls(
+            item.name, key, place, kinds[0], default, about.description, about.minimum, maximum
+        )
+
+    def parsed(self, text: str) -> Any:
+        """Return the value of a text.
+
+        Raises
+        ------
+        ProblemError
+            If it is not allowed.
+        """
+        if self.kind is bool:
+            if text not in _TRUTH:
+                raise bad_value(self.key, text, "true or false")
+            return _TRUTH[text]
+        if self.kind is int:
+            if not _WHOLE.fullmatch(text) or not self.minimum <= int(text) <= self.maximum:
+                allowed = f"a whole number from {self.minimum} to {self.maximum}"
+                raise bad_value(self.key, text, allowed)
+            return int(text)
+        return text
+
+    def document(self) -> Schema:
+        """Return it as OpenAPI has it."""
+        schema: Schema = {"type": _TYPES[self.kind]}
+        if self.kind is int:
+            schema |= {"minimum": self.minimum, "maximum": self.maximum}
+        if self.default is not None:
+            schema["default"] = self.default
+        return _parameter(self.key, self.place, self.description, schema)
+
+
+def route_of(operation: Operation, service: ServiceView, limits: Limits) -> Route:
+    """Return a route that reads requests and writes answers as the operation says."""
+    handler, signature = operation.handler, operation.signature
+    arguments, shape = operation.arguments(limits), signature.return_annotation
+    wanted = {item.annotation: item.name for item in signature.parameters.values()}
+
+    def answer(found: Any) -> Response:
+        return found if isinstance(found, Response) else _json(found, shape, operation.status)
+
+    def given(request: Request) -> dict[str, Any]:
+        there = {ServiceView: service, Request: request}
+        values = {wanted[kind]: value for kind, value in there.items() if kind in wanted}
+        return values | _read(arguments, request)
+
+    async def awaited(request: Request) -> Response:
+        return answer(await handler(**given(request)))
+
+    async def threaded(request: Request) -> Response:
+        values = given(request)
+        return await run_in_threadpool(lambda: answer(handler(**values)))
+
+    endpoint = awaited if inspect.iscoroutinefunction(handler) else threaded
+    return Route(operation.path, endpoint, methods=[operation.method])
+
+
+def _json(value: object, shape: Any, status: int) -> Response:
+    document = ANSWERS.encode(value, as_type=shape)
+    return Response(orjson.dumps(document), status, media_type=JSON_TYPE)
+
+
+def _read(arguments: Iterable[_Argument], request: Request) -> dict[str, Any]:
+    """Return the values of all parameters; none in the query may be unknown or given twice."""
+    found = {item.name: item.default for item in arguments}
+    known = {item.key: item for item in arguments if item.place == "query"}
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name, text in request.query_params.multi_items():
+        if name not in known:
+            listed = f"one of {', '.join(known)}" if known else "left out: there are none"
+            raise bad_value("query parameter", name, listed)
+        if names.count(name) > 1:
+            raise bad_value("query parameter", name, "given once")
+        found[name] = known[name].parsed(text)
+    for item in arguments:
+        if item.place == "path":
+            found[item.name] = item.parsed(_decoded(item.name, request.path_params[item.name]))
+        elif item.place == "header" and item.key in request.headers:
+            text = request.headers[item.key]
+            if text or item.kind is str:  # a number is left out by an empty text too
+                found[item.name] = item.parsed(text)
+    return found
+
+
+def _decoded(name: str, text: str) -> str:
+    """Return a part of the path without percent signs; the router leaves them in."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as error:
+        raise ProblemError(
+            HTTPStatus.BAD_REQUEST,
+            "bad-value",
+            f"{name} in the path is not UTF-8: encode it as UTF-8, then with percent signs",
+            members={"field": name},
+        ) from error
+
+
+# --- The OpenAPI document ---
+
+_SHARED_REPLIES: Final = {
+    400: Reply("A parameter is unknown or not allowed."),
+    401: Reply("The token is missing or wrong."),
+    421: Reply("Without a token, the host must be loopback."),
+}
+
+
+def openapi_operation(operations: tuple[Operation, ...], limits: Limits) -> Operation:
+    """Return the route of the OpenAPI 3.1 document on all routes, and on itself."""
+
+    async def openapi() -> Response:
+        """Tell of all routes: this document."""
+        return Response(body, media_type=JSON_TYPE)
+
+    reply = Reply("OpenAPI 3.1.", JSON_TYPE, dict)
+    operation = Operation("/api/v1/openapi.json", openapi, {200: reply})
+    body = orjson.dumps(_openapi((*operations, operation), limits))
+    return operation
+
+
+def _openapi(operations: Iterable[Operation], limits: Limits) -> Schema:
+    components: dict[str, Schema] = {}
+    paths: dict[str, Schema] = {}
+    for operation in operations:
+        document = _operation(operation, limits, components)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = document
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "driftbn",
+            "version": driftbn.__version__,
+            "summary": "What changed in the relations between the fields of event streams.",
+        },
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(operation: Operation, limits: Limits, components: dict[str, Schema]) -> Schema:
+    replies = ({} if operation.public else _SHARED_REPLIES) | dict(operation.replies)
+    shape = operation.signature.return_annotation
+    if shape is not Response:
+        described = get_args(shape)[0] if get_args(shape) else shape
+        replies[operation.status] = Reply(_summary(described), JSON_TYPE, shape)
+    parameters = [item.document() for item in operation.arguments(limits)]
+    for name, meaning in operation.headers.items():
+        parameters.append(_parameter(name, "header", meaning, {"type": "string"}))
+    document: Schema = {
+        "operationId": operation.handler.__name__,
+        "summary": _summary(operation.handler),
+        "parameters": parameters,
+        "responses": {
+            str(int(status)): _reply(replies[status], components) for status in sorted(replies)
+        },
+    }
+    if operation.bodies:
+        content = {kind: {"schema": {"description": d}} for kind, d in operation.bodies.items()}
+        document["requestBody"] = {"required": True, "content": content}
+    if operation.public:
+        document["security"] = []
+    return document
+
+
+def _reply(reply: Reply, components: dict[str, Schema]) -> Schema:
+    schema = {"type": "string"}
+    if reply.type_ is not None:
+        schema = ANSWERS.schema(reply.type_, components)
+    if reply.media_type == PROBLEM_TYPE:
+        components[reply.type_.__name__]["additionalProperties"] = True
+    return {"description": reply.description, "content": {reply.media_type: {"schema": schema}}}
+
+
+def _parameter(name: str, place: str, description: str, schema: Schema) -> Schema:
+    return {
+        "name": name,
+        "in": place,
+        "description": description,
+        "required": place == "path",
+        "schema": schema,
+    }
+
+
+def _summary(described: Any) -> str:
+    """Return the first paragraph of a docstring."""
+    return " ".join((inspect.getdoc(described) or "").partition("\n\n")[0].split())
