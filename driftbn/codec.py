@@ -149,10 +149,10 @@ class Codec:
         try:
             found: _T = self._form(type_, True).decode(document)
         except KeyError as error:
-            problem = f"a {_title(type_)} without {error}; it must have all its parts"
+            problem = f"{_title(type_)} without {error}; it must have all its parts"
             raise FormatError(problem) from error
         except (TypeError, ValueError) as error:
-            raise FormatError(f"a {_title(type_)} that is not sound: {error}") from error
+            raise FormatError(f"{_title(type_)} that is not sound: {error}") from error
         return found
 
     def schema(self, hint: Any, components: dict[str, Schema]) -> Schema:
@@ -315,4 +315,5 @@ def _same(value: Any) -> Any:
 
 
 def _title(type_: type) -> str:
-    return "".join(f" {c.lower()}" if c.isupper() else c for c in type_.__name__).strip()
+    words = "".join(f" {c.lower()}" if c.isupper() else c for c in type_.__name__).strip()
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"

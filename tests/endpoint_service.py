@@ -10,8 +10,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from driftbn_service.cloud_events import EventState, publication_of
-from driftbn_service.events import Publication
+from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.http.service import (
     Health,
     LiveSignal,

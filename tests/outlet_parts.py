@@ -14,8 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from driftbn_service.cloud_events import event_id
-from driftbn_service.events import Event, EventType
+from driftbn_service.events import Event, EventType, event_id
 
 HOST = "127.0.0.1"
 

@@ -1,15 +1,54 @@
-"""What is published of a window: its place in the history, and events for subscribers."""
+"""What is published of a window: its place in the history, and CloudEvents 1.0 for subscribers.
+
+Everything here follows from the window, the state and its origin alone, without a clock, so a
+daemon that was killed makes the same publications with the same ids once more.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+from uuid import UUID, uuid5
 
-from driftbn.errors import FormatError
+from driftbn.drift.outcome import (
+    ChangeType,
+    DriftDecision,
+    DriftKind,
+    DriftLevel,
+    EdgeChange,
+    EpisodeEvent,
+    NodeChange,
+)
+from driftbn.explain import messages
+from driftbn.explain.explanation import Explanation
+from driftbn.explain.sentences import target_touch
+from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.report import REPORTS, WindowReport
+
+if TYPE_CHECKING:
+    from driftbn_service.store import EpisodeRow, Store, WindowRow
+
+NO_ORIGIN: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
+"""Namespace of the ids of events that belong to no state directory."""
+MAX_CHANGES: Final = 50
+"""Edges and fields, each, that an event lists, strongest first; all are in the history."""
+MAX_DIFFERENCES: Final = 256
+"""Differences from the schema that are remembered; of more, the oldest are forgotten."""
+MAX_LEVELS: Final = 16
+"""New values of one column that are told; more are no news, as with a column of names."""
+
+Difference = tuple[str, ...]
+"""Kind and column, and for a new value the value."""
+_OF_WINDOW: Final = ("rows", "first_record", "last_record")
+_OF_DECISION: Final = ("level", "regime", "p_value", "alpha", "effect", "confirmed_hamming")
+_MAX_WINDOWS: Final = 1000  # of an episode that are looked at, the newest ones
+_NAMING: Final = frozenset({DriftLevel.DRIFT.value, DriftLevel.SETTLING.value})
 
 
 class EventType(StrEnum):
@@ -68,31 +107,6 @@ class Event:
         # A name from JSON may hold half a character, which UTF-8 has not.
         return text.encode("utf-8", errors="replace")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
-        return {
-            "id": self.id,
-            "type": self.type,
-            "monitor": self.monitor,
-            "key": self.key,
-            "window": self.window,
-            "document": self.document,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Event:
-        """Return what ``to_dict`` was made of.
-
-        Raises
-        ------
-        FormatError
-            If a part is absent.
-        """
-        try:
-            return cls(**{name: values[name] for name in cls.__dataclass_fields__})
-        except KeyError as error:
-            raise FormatError(f"an event without {error}; it must have all its parts") from error
-
 
 @dataclass(frozen=True)
 class Publication:
@@ -131,8 +145,8 @@ class Publication:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return values | {"events": [event.to_dict() for event in self.events]}
+        found: dict[str, Any] = REPORTS.encode(self, uncompared=True)
+        return found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Publication:
@@ -143,13 +157,7 @@ class Publication:
         FormatError
             If a part is absent.
         """
-        try:
-            found = {name: values[name] for name in cls.__dataclass_fields__}
-        except KeyError as error:
-            problem = f"a publication without {error}; it must have all its parts"
-            raise FormatError(problem) from error
-        events = tuple(Event.from_dict(event) for event in found.pop("events"))
-        return cls(**found, events=events)
+        return REPORTS.decode(cls, values)
 
 
 def fingerprint_of(document: Mapping[str, Any]) -> str:
@@ -169,3 +177,430 @@ def fingerprint_of(document: Mapping[str, Any]) -> str:
     """
     told = [document.get("id"), document.get("data")]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+# --- What subscribers know ---
+
+
+@dataclass(frozen=True)
+class OpenEpisode:
+    """An episode that subscribers know of and that has not ended; events repeat all of it.
+
+    Parameters
+    ----------
+    episode
+        Its number.
+    since_window, since_record
+        Where it began: the window and its first record; the record is ``None`` if it is not known.
+    since_time
+        Event time of that window's end in RFC 3339, if there is one.
+    summary
+        What changed, as told last.
+    kind, edges, nodes
+        The same for programs.
+    target_touch
+        How near it is to the target; see ``driftbn.explain.sentences.target_touch``.
+    recurring
+        Whether subscribers know that an earlier state has come back.
+    """
+
+    episode: int
+    since_window: int
+    since_record: int | None
+    since_time: str | None
+    summary: str = ""
+    kind: DriftKind | None = None
+    edges: tuple[EdgeChange, ...] = field(default=(), repr=False)
+    nodes: tuple[NodeChange, ...] = field(default=(), repr=False)
+    target_touch: str | None = None
+    recurring: bool = False
+
+    @property
+    def known(self) -> str:
+        """What subscribers know of it, as a sentence."""
+        where = (self.episode, self.since_window, self.since_record, self.since_time)
+        return messages.told_before(messages.begun(*where), self.summary)
+
+
+@dataclass(frozen=True)
+class EventState:
+    """What a monitor's next events depend on, besides its next window.
+
+    It is kept with the monitor, so that a daemon that was killed tells the same once more.
+
+    Parameters
+    ----------
+    window
+        Running number of the last window; -1 before the first.
+    degraded
+        Whether the last window was.
+    failed
+        Whether the monitor has failed since.
+    episode
+        The open episode, if there is one.
+    differences
+        Differences from the schema that subscribers know of, oldest first.
+
+    Examples
+    --------
+    >>> state = EventState(degraded=True)
+    >>> EventState.from_dict(state.to_dict()) == state
+    True
+    """
+
+    window: int = -1
+    degraded: bool = False
+    failed: bool = False
+    episode: OpenEpisode | None = None
+    differences: tuple[Difference, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        found: dict[str, Any] = REPORTS.encode(self)
+        return found
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> EventState:
+        """Return what ``to_dict`` was made of.
+
+        Raises
+        ------
+        FormatError
+            If it is something else.
+        """
+        return REPORTS.decode(cls, values)
+
+
+def news_of(
+    known: tuple[Difference, ...], events: tuple[SchemaEvent, ...]
+) -> tuple[tuple[SchemaEvent, ...], tuple[Difference, ...]]:
+    """Return the differences from the schema that are new, and all that are known then.
+
+    A column that was there again and is absent once more is news.
+
+    Examples
+    --------
+    >>> absent = SchemaEvent(SchemaEventKind.MISSING_COLUMN, "x", n_rows=9)
+    >>> news, known = news_of((), (absent,))
+    >>> news == (absent,), news_of(known, (absent,))[0], news_of(known, ())[1]
+    (True, (), ())
+    """
+    present = {difference for event in events for difference in _differences(event)}
+    gone = SchemaEventKind.MISSING_COLUMN.value
+    kept = {item: None for item in known if item[0] != gone or item in present}
+    news = []
+    for event in events:
+        fresh = [item for item in _differences(event) if item not in kept]
+        if fresh and _n_levels(kept, event) < MAX_LEVELS:
+            news.append(event)
+            kept.update(dict.fromkeys(fresh))
+    return tuple(news), tuple(kept)[-MAX_DIFFERENCES:]
+
+
+def _differences(event: SchemaEvent) -> list[Difference]:
+    head = (event.kind.value, event.column)
+    return [(*head, level) for level in event.levels] if event.levels else [head]
+
+
+def _n_levels(known: Mapping[Difference, None], event: SchemaEvent) -> int:
+    if event.kind is not SchemaEventKind.NEW_LEVEL:
+        return 0
+    return sum(item[:2] == (event.kind.value, event.column) for item in known)
+
+
+# --- What they are told ---
+
+
+def publication_of(  # noqa: PLR0913 - each says something else of the window
+    stream: str,
+    key: str,
+    lane: str,
+    report: WindowReport,
+    state: EventState,
+    *,
+    origin: UUID = NO_ORIGIN,
+) -> tuple[EventState, Publication]:
+    """Return what is published of a window, and the state for the next one.
+
+    Parameters
+    ----------
+    stream, key, lane
+        The monitor, and the lane that its records came by.
+    report
+        The window.
+    state
+        What the window before left; ``EventState()`` for the first one.
+    origin
+        Namespace of the ids of events; another one for every stream, state directory and reset.
+
+    Examples
+    --------
+    >>> from driftbn import DriftMonitor, MonitorConfig
+    >>> monitor = DriftMonitor(MonitorConfig(window=100))
+    >>> (report,) = monitor.update({"x": ["a", "b"] * 50, "y": ["c", "d"] * 50})
+    >>> state, told = publication_of("orders", "", "", report, EventState())
+    >>> told.window, told.explanation["headline"], told.events
+    (0, 'Window 0: learning, there is nothing yet to compare with.', ())
+    """
+    explanation = report.explain()
+    teller = _Teller(stream, key, report, explanation, origin)
+    state = teller.tell(state)
+    publication = Publication(
+        monitor=stream,
+        key=key,
+        lane=lane,
+        window=int(report.index),
+        report=report.to_dict(),
+        explanation=REPORTS.encode(explanation),
+        timings=REPORTS.encode(report.timings),
+        events=tuple(teller.events),
+    )
+    return state, publication
+
+
+def failure_of(  # noqa: PLR0913 - as for windows
+    stream: str,
+    key: str,
+    lane: str,
+    reason: str,
+    state: EventState,
+    *,
+    origin: UUID = NO_ORIGIN,
+) -> tuple[EventState, Publication]:
+    """Return what is published of a monitor that has failed, and the state it then has.
+
+    The arguments are those of ``publication_of``, with the error in place of a report.
+    """
+    words = messages.failed(messages.monitor_name(stream, key), reason)
+    window = state.window + 1
+    place = _Place(origin, stream, key, window)
+    event = _event(place, EventType.MONITOR_FAILED, words, {"reason": reason})
+    told = Publication(stream, key, lane, window, {}, {}, {}, (event,))
+    return replace(state, failed=True), told
+
+
+def event_id(
+    monitor: str, key: str, window: int, type_: EventType, origin: UUID = NO_ORIGIN
+) -> str:
+    """Return the id of an event: a UUID that follows from what the event is about.
+
+    Examples
+    --------
+    >>> event_id("orders", "", 14, EventType.DRIFT_STARTED)
+    '90880909-dcec-59ee-b959-e9561c0f5103'
+    """
+    return str(uuid5(origin, json.dumps([monitor, key, window, type_.value])))
+
+
+def rfc3339(seconds: float | None) -> str | None:
+    """Return seconds since the epoch as CloudEvents write a time, if there is such a time.
+
+    Examples
+    --------
+    >>> rfc3339(0.0), rfc3339(1.5), rfc3339(1e300)
+    ('1970-01-01T00:00:00Z', '1970-01-01T00:00:01.500000Z', None)
+    """
+    if seconds is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+class _Teller:
+    """Collects the events of one window."""
+
+    def __init__(
+        self, monitor: str, key: str, report: WindowReport, words: Explanation, origin: UUID
+    ) -> None:
+        self.events: list[Event] = []
+        self._origin = origin
+        self._monitor, self._key = monitor, key
+        self._name = messages.monitor_name(monitor, key)
+        self._report, self._words = report, words
+
+    def tell(self, state: EventState) -> EventState:
+        """Tell what is new and return what is known then."""
+        differences = self._schema(state)
+        episode = self._drift(state.episode)
+        report = self._report
+        if report.overrun is not None and not state.degraded:
+            words = messages.degraded(self._name, report)
+            self._add(EventType.MONITOR_DEGRADED, words, {"overrun": report.overrun.value})
+        elif (state.degraded or state.failed) and not report.degraded:
+            words = messages.recovered(self._name, report)
+            self._add(EventType.MONITOR_RECOVERED, words, {"overrun": None})
+        return EventState(int(report.index), report.degraded, False, episode, differences)
+
+    def _schema(self, state: EventState) -> tuple[tuple[str, ...], ...]:
+        news, known = news_of(state.differences, self._report.events)
+        if news:
+            words = messages.schema_changed(self._name, self._report, news)
+            changes = [REPORTS.encode(event) for event in news]
+            self._add(EventType.SCHEMA_CHANGED, words, {"changes": changes})
+        return known
+
+    def _drift(self, known: OpenEpisode | None) -> OpenEpisode | None:
+        """Tell what the window means for an episode and return the one that is open then."""
+        decision = self._report.decision
+        if known is not None and decision.episode != known.episode:
+            # It was closed without a window that says so: by another change, or by a person.
+            self._tell_end(known)
+            known = None
+        if decision.episode is None:
+            return known
+        if decision.episode_event is EpisodeEvent.ENDED:
+            if known is not None:
+                self._tell_end(known)
+            return None
+        if known is None:
+            return self._tell_start(decision)
+        return self._tell_news(decision, known)
+
+    def _tell_start(self, decision: DriftDecision) -> OpenEpisode | None:
+        if decision.episode_event is None:
+            return None  # nothing was told of it, and there is nothing to tell
+        episode = self._opened(decision)
+        words = messages.started(self._name, self._report, self._words)
+        self._add(EventType.DRIFT_STARTED, words, self._drift_data(episode))
+        return episode
+
+    def _tell_news(self, decision: DriftDecision, known: OpenEpisode) -> OpenEpisode:
+        if decision.episode_event is not EpisodeEvent.UPDATED or not _is_news(decision, known):
+            return known
+        recurring = known.recurring or decision.recurring
+        episode = replace(self._named(decision, known), recurring=recurring)
+        words = messages.updated(self._name, self._report, self._words, known.known)
+        self._add(EventType.DRIFT_UPDATED, words, self._drift_data(episode))
+        return episode
+
+    def _tell_end(self, known: OpenEpisode) -> None:
+        told = (known.known, known.episode, known.recurring)
+        words = messages.ended(self._name, self._report, *told)
+        self._add(EventType.DRIFT_ENDED, words, self._drift_data(known))
+
+    def _opened(self, decision: DriftDecision) -> OpenEpisode:
+        report = self._report
+        began_here = decision.since in (None, report.index)
+        since = report.index if decision.since is None else decision.since
+        episode = OpenEpisode(
+            episode=int(decision.episode or 0),
+            since_window=int(since),
+            since_record=int(report.first_record) if began_here else None,
+            since_time=rfc3339(report.end) if began_here else None,
+            recurring=bool(decision.recurring),
+        )
+        return self._named(decision, episode)
+
+    def _named(self, decision: DriftDecision, episode: OpenEpisode) -> OpenEpisode:
+        """Return the episode with what changed by this window, if it says anything of that."""
+        if decision.kind is None and episode.summary:
+            return episode
+        return replace(
+            episode,
+            summary=messages.summary(decision),
+            kind=decision.kind,
+            edges=decision.edges[:MAX_CHANGES],
+            nodes=decision.node_changes[:MAX_CHANGES],
+            target_touch=target_touch(self._report),
+        )
+
+    def _drift_data(self, episode: OpenEpisode) -> dict[str, Any]:
+        report = self._report
+        decision = REPORTS.encode(report.decision)
+        return {
+            **REPORTS.encode(episode),
+            **{name: decision[name] for name in _OF_DECISION},
+            "target": report.target,
+            "hamming": int(report.diff.hamming),
+        }
+
+    def _add(self, type_: EventType, words: Explanation, data: dict[str, Any]) -> None:
+        report = self._report
+        place = _Place(self._origin, self._monitor, self._key, int(report.index))
+        about = {name: int(getattr(report, name)) for name in _OF_WINDOW}
+        self.events.append(_event(place, type_, words, about | data, rfc3339(report.end)))
+
+
+class _Place(NamedTuple):
+    """What an event is about."""
+
+    origin: UUID
+    monitor: str
+    key: str
+    window: int
+
+
+def _event(
+    place: _Place,
+    type_: EventType,
+    words: Explanation,
+    data: dict[str, Any],
+    time: str | None = None,
+) -> Event:
+    """Return a CloudEvent."""
+    origin, monitor, key, window = place
+    source = f"/monitors/{quote(monitor, safe='')}"
+    if key:
+        source += f"?key={quote(key, safe='', errors='replace')}"
+    document: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": event_id(monitor, key, window, type_, origin),
+        "type": type_.value,
+        "source": source,
+        "subject": f"episodes/{data['episode']}" if "episode" in data else f"windows/{window}",
+        "datacontenttype": "application/json",
+        "partitionkey": f"{monitor}/{key}" if key else monitor,
+    }
+    if time is not None:
+        document["time"] = time
+    about = {"monitor": monitor, "key": key, "window": window}
+    document["data"] = about | REPORTS.encode(words) | data
+    return Event(document["id"], type_.value, monitor, key, window, document)
+
+
+def _is_news(decision: DriftDecision, known: OpenEpisode) -> bool:
+    """Whether an update names something else than what was told, or that all is as it was."""
+    if decision.recurring and not known.recurring:
+        return True
+    if decision.kind is None:
+        return False
+    edges = {_named_edge(edge) for edge in decision.edges[:MAX_CHANGES]}
+    nodes = {change.name for change in decision.node_changes[:MAX_CHANGES]}
+    told = {_named_edge(edge) for edge in known.edges}, {node.name for node in known.nodes}
+    return (decision.kind, (edges, nodes)) != (known.kind, told)
+
+
+def _named_edge(edge: EdgeChange) -> tuple[str, str, ChangeType, bool]:
+    return edge.source, edge.target, edge.change, edge.directed
+
+
+# --- Episodes in the history ---
+
+
+def naming_window(store: Store, episode: EpisodeRow, until: int | None = None) -> int:
+    """Return the window that names the change of an episode best, up to a window.
+
+    The window after an alarm is all after the change, so it names it better than the alarm does:
+    it is the last window that names edges; if none does, the last that says what kind of change it
+    is; and if none does that either, the one that began the episode.
+    """
+    last = episode.last_window if until is None else until
+    edges = [edge.window_index for edge in episode.edges if edge.window_index <= last]
+    if edges:
+        return max(edges)
+    rows = store.windows(
+        episode.monitor,
+        episode.key,
+        after=episode.started_window - 1,
+        before=last + 1,
+        limit=_MAX_WINDOWS,
+    )
+    kinds = (row.window_index for row in rows if _says_kind(row))
+    return next(kinds, episode.started_window)
+
+
+def _says_kind(row: WindowRow) -> bool:
+    return row.kind is not None and row.level in _NAMING

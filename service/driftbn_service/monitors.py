@@ -15,7 +15,7 @@ from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DriftbnError
 from driftbn.explain.words import counted, shortened
 from driftbn.schema import Schema
-from driftbn_service.cloud_events import EventState
+from driftbn_service.events import EventState
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -75,7 +75,7 @@ from pathlib import Path
 
 import driftbn_service.delivery
 from driftbn.learning import Overrun
-from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.events import EventState, publication_of
 from driftbn_service.delivery import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from driftbn_service.cloud_events import EventState, publication_of
 from driftbn_service.demo import WINDOW, Scene, make_scenes
-from driftbn_service.events import Publication
+from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.http.service import StreamInfo

@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from driftbn_service.cli import ExitCode, main
-from driftbn_service.cloud_events import EventState, publication_of
-from driftbn_service.events import Publication
+from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.png import MAX_PIXELS
 from driftbn_service.reports.page import chat_picture_of
 from driftbn_service.reports.story import Request, story_of

@@ -9,9 +9,18 @@ from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import pytest
-from driftbn_service.cloud_events import EventState, event_id, publication_of, rfc3339
-from driftbn_service.event_state import MAX_DIFFERENCES, MAX_LEVELS
-from driftbn_service.events import Event, EventType, Publication, fingerprint_of
+from driftbn_service.events import (
+    MAX_DIFFERENCES,
+    MAX_LEVELS,
+    Event,
+    EventState,
+    EventType,
+    Publication,
+    event_id,
+    fingerprint_of,
+    publication_of,
+    rfc3339,
+)
 
 from driftbn.drift.outcome import (
     Association,
@@ -117,17 +126,11 @@ def test_publication_survives_json() -> None:
     assert again.events[0].document == publication.events[0].document
 
 
-@pytest.mark.parametrize("name", ["report", "events"])
-def test_publication_without_a_part_is_named(name: str) -> None:
+def test_publication_without_a_part_is_named() -> None:
     values = play(make_report())[0].to_dict()
-    del values[name]
-    with pytest.raises(FormatError, match=name):
+    del values["report"]
+    with pytest.raises(FormatError, match="a publication without 'report'"):
         Publication.from_dict(values)
-
-
-def test_event_without_a_part_is_named() -> None:
-    with pytest.raises(FormatError, match="document"):
-        Event.from_dict({"id": "1", "type": "t", "monitor": "m", "key": "", "window": 1})
 
 
 def test_same_windows_give_the_same_publications() -> None:
@@ -455,14 +458,14 @@ def test_one_window_may_tell_several_things() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {},
-        {"degraded": False, "episode": {"number": 1}, "differences": []},
+        {"degraded": "no"},
+        {"degraded": False, "episode": {"episode": 1}, "differences": []},
         {"degraded": False, "episode": None, "differences": 5},
         {"degraded": False, "episode": 7, "differences": []},
     ],
 )
 def test_state_that_is_none_is_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(FormatError, match="state of events"):
+    with pytest.raises(FormatError, match="an event state"):
         EventState.from_dict(values)
 
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from driftbn_service.cloud_events import EventState, publication_of
+from driftbn_service.events import EventState, naming_window, publication_of
 from driftbn_service.http.app import make_app
-from driftbn_service.naming import naming_window
 from driftbn_service.reports.story import Request, story_of
 from driftbn_service.settings import EndpointSettings
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.cloud_events import EventState, publication_of
-from driftbn_service.events import Event, Publication
+from driftbn_service.events import Event, EventState, Publication, publication_of
 from driftbn_service.store import EpisodeEdge, Store, StoreError, pruning, store
 
 from driftbn.datasets import asia, remove_edge

@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from driftbn_service.cloud_events import EventState, publication_of
-from driftbn_service.events import Publication
+from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.store import DamagedRowError, Store, StoreError, database
 
 from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent

@@ -14,10 +14,10 @@ from starlette.responses import PlainTextResponse, Response
 
 from driftbn.explain.explanation import Explanation
 from driftbn.report import WindowReport
+from driftbn_service.events import naming_window
 from driftbn_service.http.problems import ProblemError, bad_value, not_found
 from driftbn_service.http.routes import ANSWERS, Operation, Parameter, Reply
 from driftbn_service.http.service import ServiceView, StreamInfo
-from driftbn_service.naming import naming_window
 from driftbn_service.store import (
     EdgeRow,
     EpisodeRow,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from driftbn.errors import DriftbnError
+from driftbn.explain.messages import monitor_name, summary
 from driftbn.explain.sentences import change_sentences, target_sentences
 from driftbn.explain.timeline import Moment
 from driftbn.explain.words import counted, moment
 from driftbn.report import WindowReport
-from driftbn_service.event_words import monitor_name, summary
-from driftbn_service.naming import naming_window
+from driftbn_service.events import naming_window
 from driftbn_service.store import EpisodeRow, Store, WindowDetail, WindowRow
 
 DEFAULT_LAST: Final = 200

@@ -1,16 +1,21 @@
-"""Events in words, for somebody who is woken by one and knows the fields but not the method."""
+"""Sentences for somebody who is woken by an event and knows the fields but not the method.
+
+Headlines hold no values of records, so that they may stand in a log.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel
+from driftbn.explain.explanation import Explanation
 from driftbn.explain.sentences import event_sentence, summary_of
 from driftbn.explain.words import counted, joined, listed, quoted, shortened
 from driftbn.learning.search import Overrun
 from driftbn.records import SchemaEvent, SchemaEventKind
-from driftbn.report import WindowReport
-from driftbn_service.event_state import OpenEpisode
+
+if TYPE_CHECKING:
+    from driftbn.report import WindowReport
 
 MAX_SUMMARY = 300
 """Characters of a summary that later events repeat."""
@@ -25,25 +30,6 @@ _UNDONE = (
     "This means that nothing changes any more, not that the change was undone: the records as they"
     " are now count as normal, and later ones are compared with them."
 )
-
-
-@dataclass(frozen=True)
-class Words:
-    """What an event says.
-
-    Parameters
-    ----------
-    headline
-        The one thing to know; no values of records are in it, so it may stand in a log.
-    sentences
-        What is known of it.
-    advice
-        What to do now.
-    """
-
-    headline: str
-    sentences: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
 
 
 def monitor_name(monitor: str, key: str) -> str:
@@ -85,20 +71,19 @@ def summary(decision: DriftDecision) -> str:
     return f"{names} now {be} out differently for the same values of the fields they depend on"
 
 
-def started(name: str, report: WindowReport) -> Words:
-    """Return the words of an episode that begins."""
+def started(name: str, report: WindowReport, explanation: Explanation) -> Explanation:
+    """Return the words of an episode that begins, given those of its first window."""
     lead = (
         f"The records of {name} from about number {report.first_record:,} on differ from earlier"
         " ones in a way that chance does not explain. Records are judged in pieces of the stream"
         f" that are called windows; this was seen in window {report.index:,}."
     )
-    explanation = report.explain()
     headline = f"Drift in {name}: {summary(report.decision)}."
-    return Words(headline, (lead, *explanation.sentences), explanation.advice)
+    return Explanation(headline, (lead, *explanation.sentences), explanation.advice)
 
 
-def updated(name: str, report: WindowReport, episode: OpenEpisode) -> Words:
-    """Return the words of an episode of which something more is known."""
+def updated(name: str, report: WindowReport, explanation: Explanation, known: str) -> Explanation:
+    """Return the words of an episode of which something more is known than before."""
     decision = report.decision
     if decision.recurring:
         news = f"more is known now: {_BACK}"
@@ -106,28 +91,60 @@ def updated(name: str, report: WindowReport, episode: OpenEpisode) -> Words:
         news = f"something further changed: {summary(decision)}"
     else:
         news = f"more is known now: {summary(decision)}"
-    explanation = report.explain()
-    sentences = (_began(episode), *explanation.sentences)
-    return Words(f"Drift in {name}, {news}.", sentences, explanation.advice)
+    sentences = (known, *explanation.sentences)
+    return Explanation(f"Drift in {name}, {news}.", sentences, explanation.advice)
 
 
-def ended(name: str, report: WindowReport, episode: OpenEpisode) -> Words:
-    """Return the words of an episode that has ended, in whatever way."""
-    after = f"{_BACK.capitalize()}." if episode.recurring else _UNDONE
-    match report.decision.episode:
-        case episode.number:
-            why = "nothing further changed"
-            how = f"Up to record {report.last_record:,} there is no sign of a further change."
-        case None:
-            why = "the present state was accepted as normal"
-            how = f"It was closed before window {report.index:,}."
-        case other:
-            why = "another change has begun"
-            how = f"Window {report.index:,} begins episode {other}, which is told of its own."
-    return Words(f"Drift in {name} has ended: {why}.", (_began(episode), how, after))
+def ended(name: str, report: WindowReport, known: str, episode: int, back: bool) -> Explanation:
+    """Return the words of an episode that has ended, in whatever way.
+
+    Parameters
+    ----------
+    name
+        The monitor in words.
+    report
+        The window that ends it.
+    known, episode
+        What was told of it, and its number.
+    back
+        Whether an earlier state has come back.
+    """
+    after = f"{_BACK.capitalize()}." if back else _UNDONE
+    other = report.decision.episode
+    if other == episode:
+        why = "nothing further changed"
+        how = f"Up to record {report.last_record:,} there is no sign of a further change."
+    elif other is None:
+        why = "the present state was accepted as normal"
+        how = f"It was closed before window {report.index:,}."
+    else:
+        why = "another change has begun"
+        how = f"Window {report.index:,} begins episode {other}, which is told of its own."
+    return Explanation(f"Drift in {name} has ended: {why}.", (known, how, after))
 
 
-def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...]) -> Words:
+def begun(episode: int, window: int, record: int | None, time: str | None) -> str:
+    """Return where an episode began, as the start of a sentence.
+
+    Examples
+    --------
+    >>> begun(2, 1200, 60000, None)
+    'Episode 2 began in window 1,200, record 60,000'
+    """
+    where = [f"window {window:,}"]
+    if record is not None:
+        where.append(f"record {record:,}")
+    if time is not None:
+        where.append(time)
+    return f"Episode {episode:,} began in {', '.join(where)}"
+
+
+def told_before(where: str, what: str) -> str:
+    """Return where an episode began and what was told of it last, as a sentence."""
+    return f"{where}. What was told last: {shortened(what, MAX_SUMMARY)}."
+
+
+def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...]) -> Explanation:
     """Return the words of columns or values that are new or absent."""
     parts = []
     for kind, words in _SCHEMA_PARTS:
@@ -147,10 +164,10 @@ def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...
     )
     sentences = (lead, *(event_sentence(event) for event in news))
     advice = ("Find out whether that is meant to be so; if not, look at what sends the records.",)
-    return Words(f"Records of {name} look different: {joined(parts)}.", sentences, advice)
+    return Explanation(f"Records of {name} look different: {joined(parts)}.", sentences, advice)
 
 
-def degraded(name: str, report: WindowReport) -> Words:
+def degraded(name: str, report: WindowReport) -> Explanation:
     """Return the words of a monitor whose learning was stopped by a limit."""
     late = report.overrun is Overrun.DEADLINE
     limit = "its time was over" if late else "its number of tests was used up"
@@ -165,10 +182,10 @@ def degraded(name: str, report: WindowReport) -> Words:
         "Look whether the machine is busy with something else." if late else "",
     )
     headline = f"Monitor {name} shows an older state: learning was stopped by a limit."
-    return Words(headline, sentences, tuple(filter(None, advice)))
+    return Explanation(headline, sentences, tuple(filter(None, advice)))
 
 
-def failed(name: str, reason: str) -> Words:
+def failed(name: str, reason: str) -> Explanation:
     """Return the words of a monitor that takes no more records."""
     sentences = (
         f"Its last records ended in an error, again and again: {shortened(reason, MAX_SUMMARY)}.",
@@ -178,22 +195,10 @@ def failed(name: str, reason: str) -> Words:
         "The log has the whole error, and the quarantine the records; please report both.",
         "A restart tries again from the last good state; 'driftbn run --reset' begins anew.",
     )
-    return Words(f"Monitor {name} has failed and takes no more records.", sentences, advice)
+    return Explanation(f"Monitor {name} has failed and takes no more records.", sentences, advice)
 
 
-def recovered(name: str, report: WindowReport) -> Words:
+def recovered(name: str, report: WindowReport) -> Explanation:
     """Return the words of a monitor whose learning comes to its end again."""
     sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."
-    return Words(f"Monitor {name} works as it should again.", (sentence,))
-
-
-def _began(episode: OpenEpisode) -> str:
-    where = [f"window {episode.window:,}"]
-    if episode.record is not None:
-        where.append(f"record {episode.record:,}")
-    if episode.time is not None:
-        where.append(episode.time)
-    return (
-        f"Episode {episode.number} began in {', '.join(where)}. What was told last:"
-        f" {shortened(episode.summary, MAX_SUMMARY)}."
-    )
+    return Explanation(f"Monitor {name} works as it should again.", (sentence,))
