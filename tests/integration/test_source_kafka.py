@@ -426,4 +426,5 @@ def test_reading_goes_on_when_the_broker_is_back(
     for base in (0, 10000):
         ours = [number for number in in_all if base <= number < base + 10000]
         assert ours == list(range(base, base + 600))
-    assert caplog.text.count("answer again") == 1
+    # A broker may come and go more than once while it starts; each time is told once.
+    assert caplog.text.count("no answer from") == caplog.text.count("answer again") > 0

@@ -210,25 +210,29 @@ def test_own_entries_and_those_of_the_living_are_not_taken_over(
 ) -> None:
     add(redis_server, unique, range(4))
     now = [0.0]
-    sources = [
-        RedisSource(
-            settings(redis_server, unique, consumer=name, claim_idle_seconds=0.5),
-            clock=lambda: now[0],
-        )
+    sources = {
+        name: RedisSource(settings(redis_server, unique, consumer=name), clock=lambda: now[0])
         for name in ("one", "two")
-    ]
+    }
     found: list[Chunk] = []
-    for source in sources:
+    for source in sources.values():
         source.open(At())
-    for _ in range(20):
-        # Each is heard of every 0.1 s, while its entries stay unacknowledged for 2 s.
-        now[0] += 1.0
-        for source in sources:
-            chunk = source.poll(0.05)
-            found.extend([] if chunk is None else [chunk])
-    for source in sources:
+    for _ in range(5):
+        now[0] += 3600.0  # they look for dead consumers in every round
+        for name, source in sources.items():
+            found.extend(chunks(source))
+            let_age(redis_server, unique, name)
+    for source in sources.values():
         source.close()
     assert sorted(numbers(*found)) == [0, 1, 2, 3]
+
+
+def let_age(server: RedisService, stream: str, consumer: str) -> None:
+    """Make the entries that a consumer has not acknowledged a day old."""
+    with server.client() as client:
+        held = client.xpending_range(stream, "driftbn", "-", "+", 10, consumer)
+        if ids := [entry["message_id"] for entry in held]:
+            client.xclaim(stream, "driftbn", consumer, 0, ids, idle=86_400_000, justid=True)
 
 
 def test_fields_become_a_table(redis_server: RedisService, unique: str) -> None:
