@@ -5,49 +5,50 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from driftbn.config import Knowledge
 from driftbn.drift.decider import CountDecider
-from driftbn.drift.reference import WindowEvidence, learn_rows
-from driftbn.drift.trust import CalibrationReport, gets_unit
+from driftbn.drift.outcome import DriftDecision
+from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
 from driftbn.errors import ConfigError
 from driftbn.graphs.diff import StructureDiff, compare
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.intake import Encoded, Intake
-from driftbn.learning import LearnedStructure, SearchCost, StructureLearner, extend_to_dag
+from driftbn.learning import (
+    ChiSquareTest,
+    LearnedStructure,
+    LearnedWindow,
+    MakeTest,
+    SearchCost,
+    StructureLearner,
+    extend_to_dag,
+)
 from driftbn.learning.knowledge import apply_knowledge, knowledge_about
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
-from driftbn.report import Timings, WarmAudit, WindowReport
-from driftbn.schema import Schema
+from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
+from driftbn.schema import Schema, is_rare
 from driftbn.schema_events import merged_events
 from driftbn.snapshot import (
     KIND,
     VERSION,
     config_values,
     dag_values,
-    decider_values,
     event_values,
     learned_values,
     pack,
     read_config,
     read_dag,
-    read_decider,
     read_event,
     read_learned,
     unpack,
 )
 from driftbn.window import Window, WindowBuffer
 from driftbn.window_config import WindowConfig, WindowMode
-from driftbn.window_facts import (
-    blanket_of,
-    excluded_columns,
-    missing_shares,
-    shadow_look,
-    told_events,
-    twin_names,
-)
 
 _log = logging.getLogger("driftbn")
 
@@ -67,6 +68,10 @@ class DriftMonitor:
         Short for ``MonitorConfig(window=...)``; only without ``config``.
     clock
         Returns seconds, for deadlines and the reported times.
+    independence_test
+        Makes the test that graphs are learned with, from packed table, learner's settings and
+        design effects; by default chi-square or G, as ``config.learner`` says. The decision has
+        two-sample tests of its own. It is not part of a snapshot.
 
     Raises
     ------
@@ -97,11 +102,13 @@ class DriftMonitor:
         *,
         window: int | WindowConfig | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        independence_test: MakeTest = ChiSquareTest.of_table,
     ) -> None:
         if config is not None and window is not None:
             raise ConfigError("window", window, "left out where config is given")
         self.config = config or MonitorConfig(window=WindowConfig() if window is None else window)
         self._clock = clock
+        self._make_test = independence_test
         _check_knowledge(self.config.knowledge)
         self._reset()
 
@@ -109,7 +116,9 @@ class DriftMonitor:
         config = self.config
         self._intake = Intake(config)
         self._buffer: WindowBuffer | None = None
-        self._learner = StructureLearner(config.learner, config.knowledge, self._clock)
+        self._learner = StructureLearner(
+            config.learner, config.knowledge, self._clock, self._make_test
+        )
         self._decider = CountDecider(config.decision, self._learner)
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
@@ -201,9 +210,13 @@ class DriftMonitor:
 
     @classmethod
     def restore(
-        cls, data: bytes, *, clock: Callable[[], float] = time.perf_counter
+        cls,
+        data: bytes,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        independence_test: MakeTest = ChiSquareTest.of_table,
     ) -> DriftMonitor:
-        """Return a monitor that goes on exactly where the one stood that gave the snapshot.
+        """Return a monitor that continues exactly where the one stood that gave the snapshot.
 
         Raises
         ------
@@ -211,7 +224,8 @@ class DriftMonitor:
             If the bytes are no snapshot, of another version, or damaged.
         """
         values = unpack(KIND, VERSION, data)
-        monitor = cls(read_config(values["config"]), clock=clock)
+        config = read_config(values["config"])
+        monitor = cls(config, clock=clock, independence_test=independence_test)
         monitor._take_values(values)
         return monitor
 
@@ -220,7 +234,7 @@ class DriftMonitor:
             "config": config_values(self.config),
             "intake": self._intake.state(),
             "buffer": None if self._buffer is None else self._buffer.state(),
-            "decider": decider_values(self._decider),
+            "decider": self._decider.state(),
             "previous": None if self._previous is None else learned_values(self._previous),
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
@@ -233,7 +247,7 @@ class DriftMonitor:
         if values["buffer"] is not None:
             self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
-        self._decider = read_decider(values["decider"], config.decision, self._learner)
+        self._decider = CountDecider.from_state(values["decider"], config.decision, self._learner)
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:
@@ -262,8 +276,7 @@ class DriftMonitor:
 
     def _apply_knowledge(self) -> None:
         """Leave aside what is known of columns that are no variables, once that is known."""
-        assert self._intake.schema is not None
-        schema, knowledge = self._intake.schema, self.config.knowledge
+        schema, knowledge = self._schema, self.config.knowledge
         apply_knowledge(knowledge, schema.names, [item.name for item in schema.excluded])
         self._learner.knowledge = knowledge_about(knowledge, schema.names)
 
@@ -277,9 +290,12 @@ class DriftMonitor:
         self._events = ()
         return report
 
+    @property
+    def _schema(self) -> Schema:
+        assert self._intake.schema is not None  # as there are windows
+        return self._intake.schema
+
     def _judge(self, window: Window) -> WindowReport:
-        assert self._intake.schema is not None
-        schema = self._intake.schema
         started = self._clock()
         evidence = self._learn(window, self._previous)
         learned = self._clock()
@@ -289,30 +305,17 @@ class DriftMonitor:
         before = known if self._previous is None else self._previous
         decider = self._decider.branch()
         decision = decider.decide(window.index, evidence, fresh=self._is_fresh(window))
-        report = WindowReport(
-            index=window.index,
-            rows=window.n_rows,
-            first_record=window.first_record,
-            last_record=window.last_record,
-            graph=known.graph,
-            dag=dag,
+        report = replace(
+            self._bare_report(window, known.graph, dag, decision),
             diff=compare(self._dag or dag, dag),
             class_diff=compare(before.graph, known.graph),
-            decision=decision,
             cost=evidence.learned.cost,
             timings=Timings(learned - started, self._clock() - learned),
-            start=window.start,
-            end=window.end,
             conflicts=evidence.learned.conflicts,
-            events=told_events(self._events, window, schema),
-            excluded=excluded_columns(schema),
-            twins=twin_names(evidence),
+            twins=_twin_names(evidence),
             overrun=evidence.learned.overrun,
             audit=self._audit(window, evidence),
-            shadow=shadow_look(self._decider.shadow, decider.shadow),
-            missing=missing_shares(window, schema),
-            target=self.config.target,
-            blanket=blanket_of(self.config.target, dag),
+            shadow=_shadow_look(self._decider.shadow, decider.shadow),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
@@ -322,35 +325,41 @@ class DriftMonitor:
 
     def _undecided(self, window: Window, reason: str) -> WindowReport:
         """Report that a window could not be judged; its graph is the one from before."""
-        assert self._intake.schema is not None
-        schema = self._intake.schema
-        dag = self._dag or Dag(schema.names)
+        names = self._schema.names
+        graph = Pdag(names) if self._previous is None else self._previous.graph
+        decision = self._decider.undecided(reason)
+        return self._bare_report(window, graph, self._dag or Dag(names), decision)
+
+    def _bare_report(
+        self, window: Window, graph: Pdag, dag: Dag, decision: DriftDecision
+    ) -> WindowReport:
+        """Return a report without what was learned of the window."""
+        schema, target = self._schema, self.config.target
+        blanket = dag.markov_blanket(target) if target is not None and target in dag.nodes else ()
         return WindowReport(
             index=window.index,
             rows=window.n_rows,
             first_record=window.first_record,
             last_record=window.last_record,
-            graph=Pdag(schema.names) if self._previous is None else self._previous.graph,
+            graph=graph,
             dag=dag,
             diff=StructureDiff(),
             class_diff=StructureDiff(),
-            decision=self._decider.undecided(reason),
+            decision=decision,
             cost=SearchCost(()),
             start=window.start,
             end=window.end,
-            events=told_events(self._events, window, schema),
-            excluded=excluded_columns(schema),
-            missing=missing_shares(window, schema),
-            target=self.config.target,
-            blanket=blanket_of(self.config.target, dag),
+            events=_without_rare(self._events, window, schema),
+            excluded=tuple((item.name, item.reason.value) for item in schema.excluded),
+            missing=_missing_shares(window, schema),
+            target=target,
+            blanket=tuple(sorted(blanket)),
         )
 
-    def _learn(self, window: Window, previous: LearnedStructure | None) -> WindowEvidence:
-        assert self._intake.schema is not None
-        return learn_rows(
-            self._learner,
+    def _learn(self, window: Window, previous: LearnedStructure | None) -> LearnedWindow:
+        return self._learner.learn_window(
             window.codes,
-            self._intake.schema.names,
+            self._schema.names,
             previous,
             dependent_rows=self.config.decision.dependent_rows,
         )
@@ -360,13 +369,45 @@ class DriftMonitor:
         sliding = self.config.windows.mode is WindowMode.SLIDING
         return not sliding or window.first_record > self._taken_until
 
-    def _audit(self, window: Window, evidence: WindowEvidence) -> WarmAudit | None:
+    def _audit(self, window: Window, evidence: LearnedWindow) -> WarmAudit | None:
         """Learn a share of the windows from nothing."""
-        if self._previous is None or not gets_unit(window.index, self.config.audit_share):
+        if self._previous is None or not falls_due(window.index, self.config.audit_share):
             return None
         cold = self._learn(window, None)
         difference = compare(cold.learned.graph, evidence.learned.graph)
         return WarmAudit(difference.hamming, cold.learned.cost)
+
+
+def _without_rare(
+    events: tuple[SchemaEvent, ...], window: Window, schema: Schema
+) -> tuple[SchemaEvent, ...]:
+    """Return the events of a window, without columns that were too rare and still are."""
+    return tuple(
+        event
+        for event in events
+        if event.column not in schema.rare or not is_rare(event.n_rows, window.n_rows)
+    )
+
+
+def _missing_shares(window: Window, schema: Schema) -> tuple[tuple[str, float], ...]:
+    """Return the fields that have missing values, each with their share of its rows."""
+    codes = np.array([variable.missing_code for variable in schema.variables], np.uint8)
+    shares = (window.codes == codes[:, None]).mean(axis=1).tolist()
+    pairs = zip(schema.names, shares, strict=True)
+    return tuple((name, share) for name, share in pairs if share)
+
+
+def _twin_names(window: LearnedWindow) -> tuple[tuple[str, str], ...]:
+    """Return the fields that are copies in this window, each with the one that it copies."""
+    names = window.names
+    return tuple((names[copy], names[first]) for copy, first in sorted(window.twins.items()))
+
+
+def _shadow_look(before: Shadow, now: Shadow) -> ShadowLook | None:
+    """Return what was decided on the shadow window, if there was one."""
+    if now.n_windows == before.n_windows:
+        return None
+    return ShadowLook(now.n_alarms > before.n_alarms)
 
 
 def _check_knowledge(knowledge: Knowledge) -> None:

@@ -14,18 +14,13 @@ from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 
 from driftbn.config import Knowledge, LearnerConfig
 from driftbn.decision.settings import DecisionConfig
-from driftbn.drift.decider import CountDecider
-from driftbn.drift.episodes import Episodes
-from driftbn.drift.plan import LevelMap, TestPlan, plan_of
-from driftbn.drift.reference import Regime, RegimeParts
 from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag
-from driftbn.learning import LearnedStructure, SearchCost, StructureLearner
+from driftbn.learning import LearnedStructure, SearchCost
 from driftbn.learning.search import RdsaTally, SeparatorMap
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent, SchemaEventKind
@@ -226,79 +221,6 @@ def read_event(values: Mapping[str, Any]) -> SchemaEvent:
     parts = dict(values)
     kind, levels = SchemaEventKind(parts.pop("kind")), tuple(parts.pop("levels"))
     return SchemaEvent(kind=kind, levels=levels, **parts)
-
-
-def decider_values(decider: CountDecider) -> dict[str, Any]:
-    """Return all that a decider knows."""
-    return {
-        "regime": None if decider.regime is None else _regime_values(decider.regime),
-        "settling": decider.left is not None,
-        "archive": [_regime_values(regime) for regime in decider.archive],
-        "n_regimes": decider.n_regimes,
-        "episodes": asdict(decider.episodes),
-        "effects": decider.effects,
-        "shadow": [decider.shadow.n_windows, decider.shadow.n_alarms],
-    }
-
-
-def read_decider(
-    values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
-) -> CountDecider:
-    """Return a decider that goes on where the one stood that ``decider_values`` was given."""
-    decider = CountDecider(config, learner)
-    if values["regime"] is not None:
-        decider.regime = _read_regime(values["regime"], config, learner)
-    decider.left = decider.regime if values["settling"] else None
-    decider.archive = [_read_regime(item, config, learner) for item in values["archive"]]
-    decider.n_regimes = values["n_regimes"]
-    decider.episodes = Episodes(**values["episodes"])
-    decider.effects = values["effects"]
-    decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
-    return decider
-
-
-def _regime_values(regime: Regime) -> dict[str, Any]:
-    parts = regime.parts()
-    tables = parts.plan.tables
-    return {
-        "number": parts.number,
-        "learned": learned_values(parts.learned),
-        "dag": dag_values(parts.dag),
-        "levels": parts.levels.number,
-        "cards": tables.cards,
-        "members": tables.members,
-        "sizes": tables.size,
-        "children": tables.child,
-        "sources": tables.source,
-        "windows": list(parts.windows),
-        "recent": list(parts.recent),
-        "recent_in_reference": list(parts.recent_in_reference),
-    }
-
-
-def _read_regime(
-    values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
-) -> Regime:
-    learned = read_learned(values["learned"])
-    parts = RegimeParts(
-        number=values["number"],
-        learned=learned,
-        dag=read_dag(values["dag"]),
-        levels=LevelMap.from_array(values["levels"]),
-        plan=_read_plan(learned.graph.nodes, values),
-        windows=tuple(np.ascontiguousarray(codes) for codes in values["windows"]),
-        recent=tuple(np.ascontiguousarray(codes) for codes in values["recent"]),
-        recent_in_reference=tuple(values["recent_in_reference"]),
-    )
-    return Regime.from_parts(parts, config, learner)
-
-
-def _read_plan(names: tuple[str, ...], values: Mapping[str, Any]) -> TestPlan:
-    sizes = values["sizes"].tolist()
-    members = values["members"].tolist()
-    sets = [tuple(row[:size]) for row, size in zip(members, sizes, strict=True)]
-    ends = list(zip(values["sources"].tolist(), values["children"].tolist(), strict=True))
-    return plan_of(names, ends, sets, values["cards"])
 
 
 def _fields(value: Any) -> Any:

@@ -106,7 +106,7 @@ def interaction(a: np.ndarray, b: np.ndarray) -> tuple[float, int]:
     return parts[0][0] + parts[1][0] - parts[2][0], parts[0][1] + parts[1][1] - parts[2][1]
 
 
-def tie_p_value(a: np.ndarray, b: np.ndarray) -> float:
+def pair_p_value(a: np.ndarray, b: np.ndarray) -> float:
     """Return the p-value of a tie in tables ``[strata, child, source]``."""
     g, dof = interaction(a, b)
     if dof < 1:

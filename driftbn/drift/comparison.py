@@ -1,22 +1,27 @@
-"""Two groups of windows compared: the tests of both families and their p-values."""
+"""Two groups of windows compared: the tests of both families and their p-values.
+
+The statistics are in METHOD.md, section 2. A test is made in two steps. Screening gives every test
+a p-value that is cheap and may be too small where rows are dependent. Those that reject are then
+corrected for the dispersion of their own statistic (section 3), which can only raise a p-value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from driftbn.drift.dispersion import (
     BlockSums,
-    DependenceOfGroups,
     GroupRows,
     StateRows,
-    check_states,
-    dependence_of_pair,
+    TwoSampleDispersion,
+    corrected_state_test,
+    pair_dispersion,
 )
-from driftbn.drift.plan import TestPlan, n_configurations, node_set
+from driftbn.drift.plan import TestPlan, n_configurations, node_conditioning_set
 from driftbn.kernels.deviance import (
     DEVIANCE,
     MEAN,
@@ -31,278 +36,25 @@ from driftbn.kernels.evidence import Floats
 from driftbn.kernels.tables import Counts
 from driftbn.learning.independence import Codes, critical_values, n_log_n_table
 
-# Over the number of fields: dependence is taken out of p-values up to here.
+# Over the number of fields: p-values up to here are corrected for dispersion.
 NODE_REJECTS = 0.05
-TIE_REJECTS = 0.01
-FIRST_SHARE = 0.5  # of the dependence that single fields show is taken out at first look
+PAIR_REJECTS = 0.01
+SCREENING_SHARE = 0.5  # of the marginal dispersion of fields that screening corrects for
+FIRST_LOGS = 1 << 16
 
 
-class _Corrected(NamedTuple):
-    p: float
-    effect: float
-    most: float  # up to here they are exact
-
-    def is_enough(self, most: float) -> bool:
-        """Return whether they would be the same if asked to be exact up to this."""
-        return self.p <= self.most or most <= self.most
+@lru_cache(maxsize=4)
+def _logs_below(size: int) -> Floats:
+    return n_log_n_table(size)
 
 
-class Comparison:
-    """Tests whether group ``b`` follows the same relations as group ``a``.
-
-    Dependence between rows is measured for tests that reject, which takes time. So that bursty
-    rows do not make all of them reject, half of what the single fields show of it is taken
-    out before.
-
-    Parameters
-    ----------
-    a, b
-        The older and the newer windows.
-    discount
-        Whether dependence between rows is taken out of tests that reject.
-    """
-
-    def __init__(self, a: Group, b: Group, *, discount: bool = True) -> None:
-        self.plan = a.plan
-        self.a = a
-        self.b = b
-        self.discount = discount
-        self._logs = LOGS.up_to(a.n_rows + b.n_rows)
-        self._nodes: dict[int, _Corrected] = {}
-        self._ties: dict[int, _Corrected] = {}
-        self._dependence: dict[int, DependenceOfGroups] = {}
-
-    @cached_property
-    def node_statistics(self) -> Floats:
-        """For each node deviance, mean, variance and rows compared."""
-        out = np.empty((self.plan.n_nodes, 4))
-        chosen = np.arange(self.plan.n_nodes)
-        compare_nodes(self.plan.tables, chosen, self.a.counts, self.b.counts, self._logs, out)
-        return out
-
-    @property
-    def has_tests(self) -> bool:
-        """Whether the rows are enough for any test."""
-        return bool(np.any(self.node_statistics[:, VARIANCE] > 0.0)) or bool(
-            np.any(self.tie_statistics[1] >= 1.0)
-        )
-
-    @cached_property
-    def node_p_values(self) -> Floats:
-        """For each node the p-value at first look; 1 where nothing can be compared."""
-        statistics = self.node_statistics
-        if self._bursty:
-            statistics = statistics.copy()
-            statistics[:, DEVIANCE] /= 1.0 + FIRST_SHARE * (self.b.effects - 1.0)
-        return deviance_p_values(statistics)
-
-    @cached_property
-    def _bursty(self) -> bool:
-        return self.discount and bool(np.any(self.b.effects > 1.0))
-
-    @cached_property
-    def _tie_discounts(self) -> Floats:
-        """For each tie by how much its statistic is too large at least."""
-        tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        excess = np.sqrt(self.b.effects - 1.0)
-        both: Floats = excess[tables.source[n_nodes:]] * excess[tables.child[n_nodes:]]
-        return 1.0 + FIRST_SHARE * both
-
-    @cached_property
-    def tie_statistics(self) -> Floats:
-        """For each tie its interaction with the groups and the degrees of freedom, [2, ties]."""
-        found: Floats = self.a.information.copy()
-        tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        measure_change(
-            tables, n_nodes, self.a.counts, self.b.counts, self._logs, found[0], found[1]
-        )
-        found[0] *= 2.0
-        return found
-
-    @cached_property
-    def tie_p_values(self) -> Floats:
-        """For each tie the p-value of its interaction at first look.
-
-        One above one over the number of ties is given as 1: corrected for all ties, it is.
-        """
-        value, dof = self.tie_statistics
-        if self._bursty:
-            value = value / self._tie_discounts
-        # A power of two: so that one list of critical values serves many windows.
-        most_dof = 1 << int(dof.max(initial=1.0)).bit_length()
-        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
-        p = np.ones(len(dof))
-        suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
-        p[suspects] = chi_square_p(value[suspects], dof[suspects])
-        return p
-
-    def node_p_value(self, v: int, most: float = 1.0) -> tuple[float, float]:
-        """Return p-value and design effect of a node, with dependence taken out if it rejects.
-
-        They are exact up to ``most`` and up to one over the number of nodes; above, they may be
-        less than they are.
-        """
-        p = float(self.node_p_values[v])
-        if not self.discount or p > NODE_REJECTS / self.plan.n_nodes:
-            return p, 1.0
-        most = min(most, 1.0 / self.plan.n_nodes)
-        if v not in self._nodes or not self._nodes[v].is_enough(most):
-            test = self.node_statistics[v], self.plan.given(v), v
-            corrected, effect = self._check(*test, most)
-            self._nodes[v] = _Corrected(max(p, corrected), effect, most)
-        return self._nodes[v][:2]
-
-    def tie_p_value(self, index: int, most: float = 1.0) -> tuple[float, float]:
-        """Return p-value and design effect of a tie, with dependence taken out if it rejects.
-
-        They are exact up to ``most`` and up to one over the number of ties; above, they may be
-        less than they are.
-        """
-        most = min(most, 1.0 / self.plan.n_ties)
-        if index not in self._ties or not self._ties[index].is_enough(most):
-            self._ties[index] = _Corrected(*self._tie_p_value(index, most), most)
-        return self._ties[index][:2]
-
-    def plain_tie_p_value(self, index: int) -> float:
-        """Return the p-value of a tie at first look, both of its parts."""
-        value, dof = self.tie_statistics[:, index].tolist()
-        if dof < 1.0:
-            return 1.0
-        ends = self.end_statistics(index)
-        if self._bursty:
-            value /= float(self._tie_discounts[index])
-            ends[:, DEVIANCE] /= float(self._tie_discounts[index])
-        p_ends = deviance_p_values(ends)
-        p_interaction = float(chi_square_p(value, dof))
-        return max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
-
-    def _tie_p_value(self, index: int, most: float) -> tuple[float, float]:
-        rejects = TIE_REJECTS / self.plan.n_nodes
-        if self.discount and most <= rejects:
-            p, effect = self._interaction(index, most)
-            if p > most:
-                return p, effect  # the other parts could only raise it
-        p = self.plain_tie_p_value(index)
-        if not self.discount or p > rejects:
-            return p, 1.0
-        corrected, effect = self._interaction(index, most)
-        p = max(p, corrected)
-        source, child = self.plan.tie(index)
-        given = self.plan.given(self.plan.n_nodes + index)
-        ends = self.end_statistics(index)
-        p_ends = 1.0
-        for statistics, other, v in ((ends[0], child, source), (ends[1], source, child)):
-            if p <= most and 2.0 * p_ends > p:
-                p_ends = min(p_ends, self._check(statistics, (*given, other), v, most / 2.0)[0])
-        return max(p, min(1.0, 2.0 * p_ends)), effect
-
-    def states_given(self, v: int, members: Sequence[int]) -> tuple[float, float]:
-        """Return p-value and effect in nats of a node given any others, as far as rows suffice.
-
-        Dependence is taken out of the p-value if it rejects.
-        """
-        plan = self.plan
-        given = node_set(v, members, plan.tables.cards, self.b.n_rows)
-        n_states = int(plan.tables.cards[v])
-        n_cells = n_states * n_configurations(plan.tables.cards, given)
-        a, b = (
-            np.bincount(group.sums.cells((*given, v)), minlength=n_cells).astype(np.int32)
-            for group in (self.a, self.b)
-        )
-        starts = np.arange(0, n_cells, n_states)
-        statistics = np.empty(4)
-        compare_ragged(starts, np.full(len(starts), n_states), a, b, self._logs, statistics)
-        p = float(deviance_p_values(statistics[None])[0])
-        if self.discount and p <= NODE_REJECTS / plan.n_nodes:
-            p = max(p, self._check(statistics, given, v, 1.0 / plan.n_nodes)[0])
-        return p, self.effect_of(statistics)
-
-    def effect_of(self, statistics: Floats) -> float:
-        """Return how far the tables of a node are apart, in nats per record."""
-        deviance, mean = statistics[[DEVIANCE, MEAN]].tolist()
-        n_a, n_b = self.a.n_rows, self.b.n_rows
-        return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
-
-    def end_statistics(self, index: int) -> Floats:
-        """Return the statistics of source given set and child, and of child given the rest."""
-        out = np.empty((2, 4))
-        chosen = np.array([self.plan.n_nodes + index])
-        compare_ends(self.plan.tables, chosen, self.a.counts, self.b.counts, self._logs, out)
-        return out
-
-    def _check(
-        self, statistics: Floats, members: tuple[int, ...], v: int, most: float
-    ) -> tuple[float, float]:
-        """Return p-value and design effect of the states of v given others."""
-        if statistics[VARIANCE] <= 0.0:
-            return 1.0, 1.0
-        cards = self.plan.tables.cards
-        a, b = (GroupRows(g.sums.cells((*members, v)), g.sums.n_rows) for g in (self.a, self.b))
-        largest = float(self.b.effects.max(initial=1.0))
-        rows = StateRows((a, b), n_configurations(cards, members), int(cards[v]), largest)
-        return check_states(rows, statistics, self._logs, most)
-
-    def _interaction(self, index: int, most: float) -> tuple[float, float]:
-        """Return p-value and design effect of the interaction of a tie with the groups."""
-        if index not in self._dependence:
-            self._dependence[index] = self._dependence_of_tie(index)
-        value, dof = self.tie_statistics[:, index].tolist()
-        return self._dependence[index].p_value(value, dof, 2.0 * dof, most)
-
-    def _dependence_of_tie(self, index: int) -> DependenceOfGroups:
-        source, child = self.plan.tie(index)
-        table = self.plan.n_nodes + index
-        members = (*self.plan.given(table), child, source)
-        tables = self.plan.tables
-        span = slice(int(tables.first[table]), int(tables.first[table + 1]))
-        shape = (-1, int(tables.cards[child]), int(tables.cards[source]))
-        a, b = (group.counts[span].reshape(shape) for group in (self.a, self.b))
-        return dependence_of_pair((self.a.sums, self.b.sums), members, (a, b))
+def logs_up_to(n_rows: int) -> Floats:
+    """Return n ln n for all counts of this many rows, and more: one table serves many windows."""
+    return _logs_below(max(FIRST_LOGS, 1 << n_rows.bit_length()))
 
 
-def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
-    """Return the probability that chi-square exceeds a value."""
-    from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
-
-    return np.asarray(chdtrc(dof, np.maximum(value, 0.0)), np.float64)
-
-
-def deviance_p_values(statistics: Floats) -> Floats:
-    """Return p-values of rows of deviance, mean and variance, by the gamma with these moments."""
-    from scipy.special import gammaincc  # noqa: PLC0415 - a fifth of a second to import
-
-    value = np.maximum(statistics[:, DEVIANCE], 0.0)  # rounding may leave it below
-    mean, variance = statistics[:, MEAN], statistics[:, VARIANCE]
-    p = np.ones(len(value))
-    tested = np.flatnonzero(variance > 0.0)
-    shape = mean[tested] ** 2 / variance[tested]
-    p[tested] = gammaincc(shape, value[tested] * mean[tested] / variance[tested])
-    return p
-
-
-# Some windows taken together, as they are compared with others.
-
-FIRST_TABLE = 1 << 16
-
-
-class LogTable:
-    """Values of n ln n from 0 on, made longer when more rows are compared."""
-
-    def __init__(self) -> None:
-        self._values = n_log_n_table(FIRST_TABLE)
-
-    def up_to(self, n_rows: int) -> Floats:
-        """Return values for all counts of so many rows."""
-        if n_rows >= len(self._values):
-            self._values = n_log_n_table(2 * n_rows)
-        return self._values
-
-
-LOGS = LogTable()
-
-
-class Group:
-    """Some windows taken together.
+class PooledWindows:
+    """Some windows pooled, as they are compared with others.
 
     Parameters
     ----------
@@ -313,7 +65,7 @@ class Group:
     windows
         The rows in order of time.
     effects
-        Design effect of each variable; 1 if not given.
+        Marginal design effect of each variable; 1 if not given.
     sums
         Sums over blocks of their rows, if some are known.
     """
@@ -339,9 +91,254 @@ class Group:
 
     @cached_property
     def information(self) -> Floats:
-        """For each test of a tie half of its G and the degrees of freedom, shape [2, ties]."""
-        out = np.empty((2, self.plan.n_ties))
+        """For each pair test half of its G and the degrees of freedom, shape [2, pair tests]."""
+        out = np.empty((2, self.plan.n_pair_tests))
         tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        logs = LOGS.up_to(self.n_rows)
+        logs = logs_up_to(self.n_rows)
         measure_association(tables, n_nodes, self.counts, logs, out[0], out[1])
         return out
+
+
+class _Corrected(NamedTuple):
+    p: float
+    effect: float
+    exact_to: float  # a larger p is a lower limit
+
+    def suffices(self, exact_to: float) -> bool:
+        """Return whether they would be the same if computed exactly up to this."""
+        return self.p <= self.exact_to or exact_to <= self.exact_to
+
+
+class Comparison:
+    """Tests whether newer windows follow the same relations as older ones.
+
+    Parameters
+    ----------
+    older, newer
+        The windows.
+    dependent_rows
+        Whether tests that reject are corrected for dispersion. So that overdispersed rows do not
+        make all of them reject, screening corrects for half of the marginal dispersion.
+    """
+
+    def __init__(
+        self, older: PooledWindows, newer: PooledWindows, *, dependent_rows: bool = True
+    ) -> None:
+        self.plan = older.plan
+        self.older = older
+        self.newer = newer
+        self.dependent_rows = dependent_rows
+        self._logs = logs_up_to(older.n_rows + newer.n_rows)
+        self._nodes: dict[int, _Corrected] = {}
+        self._pairs: dict[int, _Corrected] = {}
+        self._dispersion: dict[int, TwoSampleDispersion] = {}
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether the rows are enough for any test."""
+        return bool(np.any(self.node_statistics[:, VARIANCE] > 0.0)) or bool(
+            np.any(self.pair_statistics[1] >= 1.0)
+        )
+
+    @cached_property
+    def _overdispersed(self) -> bool:
+        return self.dependent_rows and bool(np.any(self.newer.effects > 1.0))
+
+    # --- the family of mechanisms: each node given its parents
+
+    @cached_property
+    def node_statistics(self) -> Floats:
+        """For each node deviance, mean, variance and rows compared."""
+        out = np.empty((self.plan.n_nodes, 4))
+        chosen = np.arange(self.plan.n_nodes)
+        a, b = self.older.counts, self.newer.counts
+        compare_nodes(self.plan.tables, chosen, a, b, self._logs, out)
+        return out
+
+    @cached_property
+    def node_p_values(self) -> Floats:
+        """For each node the p-value by screening; 1 where nothing can be compared."""
+        statistics = self.node_statistics
+        if self._overdispersed:
+            statistics = statistics.copy()
+            statistics[:, DEVIANCE] /= 1.0 + SCREENING_SHARE * (self.newer.effects - 1.0)
+        return deviance_p_values(statistics)
+
+    def node_p_value(self, v: int, exact_to: float = 1.0) -> tuple[float, float]:
+        """Return p-value and design effect of a node, corrected for dispersion if it rejects.
+
+        They are exact where the p-value is at most ``exact_to`` and at most one over the number of
+        nodes. Above, they are lower limits.
+        """
+        p = float(self.node_p_values[v])
+        if not self.dependent_rows or p > NODE_REJECTS / self.plan.n_nodes:
+            return p, 1.0
+        exact_to = min(exact_to, 1.0 / self.plan.n_nodes)
+        if v not in self._nodes or not self._nodes[v].suffices(exact_to):
+            given = self.plan.conditioning_set(v)
+            corrected, effect = self._corrected_states(self.node_statistics[v], given, v, exact_to)
+            self._nodes[v] = _Corrected(max(p, corrected), effect, exact_to)
+        return self._nodes[v][:2]
+
+    def node_given(self, v: int, members: Sequence[int]) -> tuple[float, float]:
+        """Return p-value and effect in nats of a node given any others, as far as rows suffice."""
+        plan = self.plan
+        cards = plan.tables.cards
+        given = node_conditioning_set(v, members, cards, self.newer.n_rows)
+        n_states = int(cards[v])
+        n_cells = n_states * n_configurations(cards, given)
+        a, b = (
+            np.bincount(group.sums.cells((*given, v)), minlength=n_cells).astype(np.int32)
+            for group in (self.older, self.newer)
+        )
+        starts = np.arange(0, n_cells, n_states)
+        statistics = np.empty(4)
+        compare_ragged(starts, np.full(len(starts), n_states), a, b, self._logs, statistics)
+        p = float(deviance_p_values(statistics[None])[0])
+        if self.dependent_rows and p <= NODE_REJECTS / plan.n_nodes:
+            p = max(p, self._corrected_states(statistics, given, v, 1.0 / plan.n_nodes)[0])
+        return p, self.effect_of(statistics)
+
+    def effect_of(self, statistics: Floats) -> float:
+        """Return how far the tables of a node are apart, in nats per record."""
+        deviance, mean = statistics[[DEVIANCE, MEAN]].tolist()
+        n_a, n_b = self.older.n_rows, self.newer.n_rows
+        return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
+
+    def _corrected_states(
+        self, statistics: Floats, members: tuple[int, ...], v: int, exact_to: float
+    ) -> tuple[float, float]:
+        """Return corrected p-value and design effect of the states of v given others."""
+        if statistics[VARIANCE] <= 0.0:
+            return 1.0, 1.0
+        cards = self.plan.tables.cards
+        older, newer = (
+            GroupRows(group.sums.cells((*members, v)), group.sums.n_rows)
+            for group in (self.older, self.newer)
+        )
+        largest = float(self.newer.effects.max(initial=1.0))
+        rows = StateRows((older, newer), n_configurations(cards, members), int(cards[v]), largest)
+        return corrected_state_test(rows, statistics, self._logs, exact_to)
+
+    # --- the family of associations: each source and child given the child's other parents
+
+    @cached_property
+    def pair_statistics(self) -> Floats:
+        """For each pair test the interaction with the groups and its dof, [2, pair tests]."""
+        out: Floats = self.older.information.copy()
+        tables, n_nodes = self.plan.tables, self.plan.n_nodes
+        a, b = self.older.counts, self.newer.counts
+        measure_change(tables, n_nodes, a, b, self._logs, out[0], out[1])
+        out[0] *= 2.0
+        return out
+
+    @cached_property
+    def _pair_discounts(self) -> Floats:
+        """For each pair test by how much its statistic is too large at least."""
+        tables, n_nodes = self.plan.tables, self.plan.n_nodes
+        excess = np.sqrt(self.newer.effects - 1.0)
+        both: Floats = excess[tables.source[n_nodes:]] * excess[tables.child[n_nodes:]]
+        return 1.0 + SCREENING_SHARE * both
+
+    @cached_property
+    def pair_p_values(self) -> Floats:
+        """For each pair test the p-value of its interaction by screening.
+
+        One above one over the number of tests is given as 1, which it is once corrected for them.
+        """
+        value, dof = self.pair_statistics
+        if self._overdispersed:
+            value = value / self._pair_discounts
+        # A power of two, so that one list of critical values serves many windows.
+        most_dof = 1 << int(dof.max(initial=1.0)).bit_length()
+        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
+        p = np.ones(len(dof))
+        suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
+        p[suspects] = chi_square_p(value[suspects], dof[suspects])
+        return p
+
+    def pair_p_value(self, index: int, exact_to: float = 1.0) -> tuple[float, float]:
+        """Return p-value and design effect of a pair test, corrected for dispersion if it rejects.
+
+        They are exact where the p-value is at most ``exact_to`` and at most one over the number of
+        pair tests. Above, they are lower limits.
+        """
+        exact_to = min(exact_to, 1.0 / self.plan.n_pair_tests)
+        if index not in self._pairs or not self._pairs[index].suffices(exact_to):
+            corrected = self._corrected_pair(index, exact_to)
+            self._pairs[index] = _Corrected(*corrected, exact_to)
+        return self._pairs[index][:2]
+
+    def screening_pair_p_value(self, index: int) -> float:
+        """Return the p-value of a pair test by screening: its interaction and its ends."""
+        value, dof = self.pair_statistics[:, index].tolist()
+        if dof < 1.0:
+            return 1.0
+        ends = self.end_statistics(index)
+        if self._overdispersed:
+            value /= float(self._pair_discounts[index])
+            ends[:, DEVIANCE] /= float(self._pair_discounts[index])
+        p_ends = deviance_p_values(ends)
+        p_interaction = float(chi_square_p(value, dof))
+        return max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
+
+    def end_statistics(self, index: int) -> Floats:
+        """Return the statistics of source given set and child, and of child given the rest."""
+        out = np.empty((2, 4))
+        chosen = np.array([self.plan.n_nodes + index])
+        a, b = self.older.counts, self.newer.counts
+        compare_ends(self.plan.tables, chosen, a, b, self._logs, out)
+        return out
+
+    def _corrected_pair(self, index: int, exact_to: float) -> tuple[float, float]:
+        rejects = PAIR_REJECTS / self.plan.n_nodes
+        if self.dependent_rows and exact_to <= rejects:
+            p, effect = self._corrected_interaction(index, exact_to)
+            if p > exact_to:
+                return p, effect  # the ends could only raise it
+        p = self.screening_pair_p_value(index)
+        if not self.dependent_rows or p > rejects:
+            return p, 1.0
+        corrected, effect = self._corrected_interaction(index, exact_to)
+        p = max(p, corrected)
+        source, child = self.plan.pair_of(index)
+        given = self.plan.conditioning_set(self.plan.n_nodes + index)
+        ends = self.end_statistics(index)
+        p_ends = 1.0
+        for statistics, other, v in ((ends[0], child, source), (ends[1], source, child)):
+            if p <= exact_to and 2.0 * p_ends > p:
+                p_end, _ = self._corrected_states(statistics, (*given, other), v, exact_to / 2.0)
+                p_ends = min(p_ends, p_end)
+        return max(p, min(1.0, 2.0 * p_ends)), effect
+
+    def _corrected_interaction(self, index: int, exact_to: float) -> tuple[float, float]:
+        """Return corrected p-value and design effect of an interaction with the groups."""
+        if index not in self._dispersion:
+            source, child = self.plan.pair_of(index)
+            given = self.plan.conditioning_set(self.plan.n_nodes + index)
+            groups = self.older, self.newer
+            a, b = (self.plan.pair_table(index, group.counts) for group in groups)
+            sums = self.older.sums, self.newer.sums
+            self._dispersion[index] = pair_dispersion(sums, (*given, child, source), (a, b))
+        value, dof = self.pair_statistics[:, index].tolist()
+        return self._dispersion[index].p_value(value, dof, 2.0 * dof, exact_to)
+
+
+def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
+    """Return the probability that chi-square exceeds a value."""
+    from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+
+    return np.asarray(chdtrc(dof, np.maximum(value, 0.0)), np.float64)
+
+
+def deviance_p_values(statistics: Floats) -> Floats:
+    """Return p-values of rows of deviance, mean and variance, by the gamma with these moments."""
+    from scipy.special import gammaincc  # noqa: PLC0415 - a fifth of a second to import
+
+    value = np.maximum(statistics[:, DEVIANCE], 0.0)  # rounding may leave it below
+    mean, variance = statistics[:, MEAN], statistics[:, VARIANCE]
+    p = np.ones(len(value))
+    tested = np.flatnonzero(variance > 0.0)
+    shape = mean[tested] ** 2 / variance[tested]
+    p[tested] = gammaincc(shape, value[tested] * mean[tested] / variance[tested])
+    return p

@@ -1,9 +1,9 @@
-"""The fewest changes of the reference graph that explain the new windows.
+"""The fewest changes of the reference graph that explain the newer windows (METHOD.md, 6).
 
-Edges that are gone are taken out first: what was there and is not there any more, given the
-other parents. Then edges are turned or added one by one, the one that explains most first. An
-edge that has come must be seen both ways, given the parents of either end; after each step these
-include the edges found so far, so what only echoes through them is no more seen.
+Removed edges come first: an association that was present, and is absent now given the other
+parents. Then edges are reversed or added one by one, the one that explains most first. An added
+edge must be seen in both directions, given the parents of either end. After each step the parents
+include the edges found so far, so an association that only runs through them is no longer seen.
 """
 
 from __future__ import annotations
@@ -16,342 +16,103 @@ import numpy.typing as npt
 
 from driftbn.drift.outcome import Association, ChangeType
 from driftbn.drift.plan import joint_codes, n_configurations, trimmed
-from driftbn.graphs.graph import Edge
+from driftbn.drift.reference import Parents
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
 
 MAX_EDITS = 16
-THERE_LEVEL = 1e-3  # a tie with a smaller p-value is there
-GONE = 0.25  # of the larger association: what may be left of one that is not there
+PRESENT_LEVEL = 1e-3  # an association with a smaller p-value is present
+ABSENT_SHARE = 0.25  # of the stronger association: what may remain of one that is absent
 MIN_NATS = 0.002  # a weaker association is not worth a name
-TURN_MARGIN = 5.0  # nats by which a direction must fit better
+REVERSAL_MARGIN = 5.0  # nats by which a direction must fit better
 ROWS_PER_CELL = 5
+PRIOR_COUNT = 0.5  # added to each count of an earlier table
+CONFIDENCE = 1.96  # standard errors on each side of a 95 % interval
 
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Edit:
-    """One change: the edge as it is afterwards, or as it was if it is removed."""
-
-    kind: ChangeType
-    source: int
-    target: int
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The windows of the reference and the ones to explain, with the levels of each variable."""
-
-    earlier: Sequence[Codes]
-    newer: Sequence[Codes]
-    cards: Ints
-
-
-@dataclass(frozen=True)
-class Doubts:
-    """Where the graph may mislead.
+class MutualInformation:
+    """How strongly two fields are associated given others, in some rows.
 
     Parameters
     ----------
-    unsure
-        For each variable whether the direction of an edge to it is a free choice.
-    certain
-        For each variable the parents whose direction is no free choice.
-    separators
-        For pairs, smaller first, what separates them in the new windows.
+    raw
+        Conditional mutual information of the counts, in nats.
+    spread
+        Variance of the contribution of one row.
+    dof
+        Degrees of freedom.
+    n_rows
+        Number of rows.
     """
 
-    unsure: Sequence[bool]
-    certain: Parents
-    separators: Mapping[Pair, tuple[int, ...]]
+    raw: float
+    spread: float
+    dof: float
+    n_rows: float
+
+    @property
+    def nats(self) -> float:
+        """The information corrected for its bias under independence; not below 0."""
+        return max(0.0, self.raw - self.dof / (2.0 * max(self.n_rows, 1.0)))
+
+    def p_value(self, effect: float = 1.0) -> float:
+        """Return the p-value of independence, corrected for a design effect."""
+        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+
+        if self.dof < 1.0:
+            return 1.0
+        return float(chdtrc(self.dof, max(0.0, 2.0 * self.n_rows * self.raw / effect)))
+
+    @property
+    def association(self) -> Association:
+        """The information with its interval."""
+        if self.n_rows == 0:
+            return Association(0.0, 0.0, float("inf"))
+        variance = max(self.spread, 0.0) / self.n_rows + self.dof / (2.0 * self.n_rows**2)
+        margin = CONFIDENCE * float(np.sqrt(variance))
+        return Association(self.nats, max(0.0, self.nats - margin), self.nats + margin)
 
 
-Move = tuple[float, Edit]
+def information_in(table: npt.NDArray[np.int32] | Ints) -> MutualInformation:
+    """Return the mutual information in a table of counts ``[strata, x, y]``."""
+    counts = table.astype(np.float64)
+    n = float(counts.sum())
+    if n == 0.0:
+        return MutualInformation(0.0, 0.0, 0.0, 0.0)
+    strata = counts.sum((1, 2), keepdims=True)
+    rows, columns = counts.sum(2, keepdims=True), counts.sum(1, keepdims=True)
+    ratio = np.ones_like(counts)
+    np.divide(counts * strata, rows * columns, out=ratio, where=counts > 0)
+    logs = np.log(ratio)
+    raw = float(np.sum(counts * logs)) / n
+    spread = float(np.sum(counts * logs**2)) / n - raw**2
+    free = [np.maximum((margin > 0).sum((1, 2)) - 1, 0) for margin in (rows, columns)]
+    return MutualInformation(raw, spread, float(np.sum(free[0] * free[1])), n)
 
 
-def _order(move: Move) -> tuple[float, int, int]:
-    """Return the place of a move: what it explains, in nats, then the first by number."""
-    return move[0], -move[1].source, -move[1].target
-
-
-class EditSearch:
-    """Finds the changes.
-
-    Parameters
-    ----------
-    parents
-        The graph of the reference.
-    rows
-        The windows of the reference, and the ones to explain.
-    effects
-        Design effect of each variable.
-    doubts
-        Where directions are not certain, and what separates pairs in the new windows.
-    """
-
-    def __init__(
-        self,
-        parents: Parents,
-        rows: Rows,
-        effects: Floats,
-        doubts: Doubts,
-    ) -> None:
-        self._before = parents
-        self._after = dict(parents)
-        self._earlier = rows.earlier
-        self._newer = rows.newer
-        self._cards = rows.cards
-        self._excess = np.sqrt(effects - 1.0)
-        self._old_scores = FamilyScores(rows.earlier, rows.cards)
-        self._new_scores = FamilyScores(rows.newer, rows.cards, rows.earlier)
-        self._unsure = doubts.unsure
-        self._certain = dict(doubts.certain)
-        self._separators = doubts.separators
-        self._blamed: set[int] = set()
-        self._done: dict[Pair, Edit] = {}
-
-    def run(self, pairs: Iterable[Pair], touched: Iterable[int]) -> list[Edit]:
-        """Return the changes, given the pairs whose tests reject and the nodes that changed."""
-        suspects = sorted({(min(pair), max(pair)) for pair in pairs})
-        blamed = self._blamed = set(touched)
-        self._remove_gone(suspects, blamed)
-        while len(self._done) < MAX_EDITS:
-            turns, additions = self._turns(blamed), self._additions(suspects)
-            if not turns and not additions:
-                break
-            self._apply(self._best(turns, additions))
-        self._take_back()
-        if not self._done and not blamed:
-            self._name_strongest(suspects)
-        return list(self._done.values())
-
-    def _name_strongest(self, suspects: list[Pair]) -> None:
-        """Name the pair without edge that came together, or apart, most."""
-        found = []
-        for x, y in suspects:
-            if self._adjacent(x, y):
-                continue
-            after = self._both_ways(self._newer, x, y, self._after)[1]
-            before = self._both_ways(self._earlier, x, y, self._before)[1]
-            order = max(before.nats, after.nats), (-x, -y)
-            if self._is_gone(after, before):
-                found.append((order, self._directed(x, y)))
-            elif self._is_gone(before, after):
-                found.append((order, Edit(ChangeType.REMOVED, x, y)))
-        if found:
-            self._apply(max(found, key=lambda entry: entry[0])[1])
-
-    def _remove_gone(self, suspects: list[Pair], blamed: set[int]) -> None:
-        """Take out what is not there any more, the strongest first."""
-        found = []
-        for target, parents in self._before.items():
-            for source in parents:
-                pair = min(source, target), max(source, target)
-                if target in blamed or pair in suspects:
-                    before = self._tie(self._earlier, source, target, parents - {source})
-                    found.append((-before.nats, source, target, before))
-        for _, source, target, before in sorted(found, key=lambda entry: entry[:3]):
-            after = self._tie(self._newer, source, target, self._after[target] - {source})
-            discount = self._discount(source, target)
-            was_there = before.p_value(discount) < THERE_LEVEL
-            is_there = after.p_value(discount) < THERE_LEVEL
-            if was_there and not is_there and self._is_gone(before, after):
-                self._apply(Edit(ChangeType.REMOVED, source, target))
-
-    @staticmethod
-    def _is_gone(before: Tie, after: Tie) -> bool:
-        return before.nats >= MIN_NATS and after.nats <= GONE * before.nats
-
-    def _additions(self, suspects: list[Pair]) -> list[Move]:
-        found = []
-        for x, y in suspects:
-            if (x, y) in self._done or self._adjacent(x, y):
-                continue
-            after = self._both_ways(self._newer, x, y, self._after)
-            if not self._has_come(x, y, after[0]):
-                continue
-            found.append((after[1].nats * after[1].n_rows, self._directed(x, y)))
-        return found
-
-    def _has_come(self, x: int, y: int, after: Tie) -> bool:
-        discount = self._discount(x, y)
-        if after.nats < MIN_NATS or after.p_value(discount) >= THERE_LEVEL:
-            return False
-        if self._is_separated(x, y, after):
-            return False
-        return not any(
-            before.p_value(discount) < THERE_LEVEL and before.nats > GONE * after.nats
-            for before in self._ties_before(x, y)
-        )
-
-    def _ties_before(self, x: int, y: int) -> list[Tie]:
-        """Return the ties that a pair without edge did not have in the reference.
-
-        Given its parents, a field goes together only with what comes of it: given those of an
-        ancestor, a descendant may depend on it. If it did, one of the two has had another table
-        since, and that shows; where neither has changed, one tie may come of a wrong direction.
-        """
-        if not self._blamed & {x, y}:
-            return [self._both_ways(self._earlier, x, y, self._before)[0]]
-        return [
-            self._tie(self._earlier, source, target, self._before[target] - {source})
-            for source, target in ((x, y), (y, x))
-            if not reaches(self._before, target, source)
-        ]
-
-    def _is_separated(self, x: int, y: int, after: Tie) -> bool:
-        """Return whether the new graph separates a pair that the parents do not.
-
-        Only where a parent may as well be a child: given a common child, fields depend on each
-        other that have no edge.
-        """
-        separator = self._separators.get((x, y))
-        if separator is None or not (self._unsure[x] or self._unsure[y]):
-            return False
-        tie = self._tie(self._newer, x, y, frozenset(separator))
-        return tie.nats <= GONE * after.nats
-
-    def _take_back(self) -> None:
-        """Take back an edge that those found after it explain."""
-        for edit in list(self._done.values()):
-            if edit.kind is not ChangeType.ADDED:
-                continue
-            source, target = edit.source, edit.target
-            self._after[target] -= {source}
-            weaker = self._both_ways(self._newer, source, target, self._after)[0]
-            if weaker.p_value(self._discount(source, target)) >= THERE_LEVEL:
-                del self._done[min(source, target), max(source, target)]
-            else:
-                self._after[target] |= {source}
-
-    def _both_ways(
-        self, windows: Sequence[Codes], x: int, y: int, parents: Parents
-    ) -> tuple[Tie, Tie]:
-        """Return the ties of a pair given the parents of either end, the weaker first."""
-        discount = self._discount(x, y)
-        weaker, stronger = sorted(
-            (
-                self._tie(windows, x, y, parents[y] - {x}),
-                self._tie(windows, y, x, parents[x] - {y}),
-            ),
-            key=lambda tie: (-tie.p_value(discount), tie.nats),
-        )
-        return weaker, stronger
-
-    def _directed(self, x: int, y: int) -> Edit:
-        ways = [edge for edge in ((x, y), (y, x)) if not reaches(self._after, edge[1], edge[0])]
-        source, target = max(
-            ways or [(x, y)],  # turned edges may have closed a circle of free choices
-            key=lambda edge: (self._new_scores.gain_of_adding(self._after, *edge), -edge[0]),
-        )
-        return Edit(ChangeType.ADDED, source, target)
-
-    def _best(self, turns: list[Move], additions: list[Move]) -> Edit:
-        """Return what explains most; if a turn explains the strongest addition, that turn."""
-        found = max([*turns, *additions], key=_order)[1]
-        if found.kind is ChangeType.ADDED:
-            for _, turn in sorted(turns, key=_order, reverse=True):
-                if self._explains(turn, found):
-                    return turn
-        return found
-
-    def _explains(self, turn: Edit, addition: Edit) -> bool:
-        """Return whether an edge that has come is not seen any more once another is turned."""
-        x, y = addition.source, addition.target
-        turned = {
-            **self._after,
-            turn.target: self._after[turn.target] | {turn.source},
-            turn.source: self._after[turn.source] - {turn.target},
-        }
-        weaker = self._both_ways(self._newer, x, y, turned)[0]
-        return not self._has_come(x, y, weaker)
-
-    def _turns(self, blamed: set[int]) -> list[Move]:
-        """Return the turned edges of fields that do not follow their parents any more."""
-        found = []
-        for target in sorted(blamed):
-            for source in sorted(self._after[target]):
-                found += self._turn(source, target)
-        return found
-
-    def _turn(self, source: int, target: int) -> list[Move]:
-        """Return the turning of an edge if only the new windows want it."""
-        pair = min(source, target), max(source, target)
-        if pair in self._done or source not in self._before[target]:
-            return []
-        without = {v: parents & self._certain[v] for v, parents in self._after.items()}
-        without[target] -= {source}
-        if reaches(without, source, target):
-            return []
-        new = self._gain_of_turning(self._new_scores, self._after, source, target)
-        new /= self._discount(source, target)
-        if new < TURN_MARGIN:
-            return []
-        if self._gain_of_turning(self._old_scores, self._before, source, target) > -TURN_MARGIN:
-            return []
-        departure = self._new_scores.departure(target, self._after[target] - {source})
-        return [(new - departure, Edit(ChangeType.REVERSED, target, source))]
-
-    def _gain_of_turning(
-        self, scores: FamilyScores, parents: Parents, source: int, target: int
-    ) -> float:
-        """Return what turning an edge gains in the DAG of the class in which it gains most.
-
-        A free edge of the source points at it or away from it; not away where it would lead to
-        the target, which then closes a circle.
-        """
-        free = {v for v in parents if v != target and self._is_free(source, v)}
-        leading = {v for v in free if reaches(parents, v, target)}
-        ways = {parents[source] | leading, parents[source] - free | leading}
-        return max(scores.gain_of_turning({**parents, source: own}, source, target) for own in ways)
-
-    def _is_free(self, x: int, y: int) -> bool:
-        """Return whether the reference has an edge whose direction is a free choice."""
-        return (x in self._before[y] and x not in self._certain[y]) or (
-            y in self._before[x] and y not in self._certain[x]
-        )
-
-    def _tie(
-        self, windows: Sequence[Codes], source: int, target: int, given: frozenset[int]
-    ) -> Tie:
-        n_rows = sum(codes.shape[1] for codes in windows)
-        room = n_rows // (ROWS_PER_CELL * int(self._cards[source] * self._cards[target]))
-        kept = trimmed(sorted(given), self._cards, room)
-        return measure_tie(windows, self._cards, (target, source), kept)
-
-    def _discount(self, x: int, y: int) -> float:
-        return 1.0 + float(self._excess[x] * self._excess[y])
-
-    def _adjacent(self, x: int, y: int) -> bool:
-        return x in self._after[y] or y in self._after[x]
-
-    def _apply(self, edit: Edit) -> None:
-        source, target = edit.source, edit.target
-        self._done[min(source, target), max(source, target)] = edit
-        if edit.kind is ChangeType.REMOVED:
-            self._after[target] -= {source}
-            return
-        self._after[target] |= {source}
-        self._after[source] -= {target}
-        self._certain[target] |= {source}
-        self._certain[source] -= {target}
-
-
-# How well a field is explained by its parents in some windows.
-
-Parents = dict[int, frozenset[int]]
-
-UNSEEN = 0.5  # added to each count of an earlier table
+def information_given(
+    windows: Sequence[Codes], cards: Ints, pair: Pair, given: Sequence[int]
+) -> MutualInformation:
+    """Return the mutual information of a pair in the rows of some windows, given other fields."""
+    n_x, n_y = int(cards[pair[0]]), int(cards[pair[1]])
+    n_strata = n_configurations(cards, given)
+    counts = np.zeros(n_strata * n_x * n_y, np.int64)
+    for codes in windows:
+        cells = joint_codes(codes, cards, (*given, *pair))
+        counts += np.bincount(cells, minlength=len(counts))
+    return information_in(counts.reshape(n_strata, n_x, n_y))
 
 
 class FamilyScores:
     """Scores of fields with their parents on the rows of some windows, each computed once.
 
-    A family scores by its log likelihood less what chance alone adds to it, half a nat for each
-    parameter. What a parameter more costs beyond that (BIC) would decide between the directions of
-    an edge by the sizes of the two tables. Where earlier windows tell how a field follows these
-    parents, and it still does, the table known from there counts.
+    A family scores by its log likelihood less half a nat for each parameter, which is what chance
+    alone adds to it. A larger penalty, as that of BIC, would decide between the directions of an
+    edge by the sizes of the two tables. Where a table estimated on earlier windows predicts the
+    rows better than that, the field still follows it, and its likelihood is the score.
 
     Parameters
     ----------
@@ -364,10 +125,7 @@ class FamilyScores:
     """
 
     def __init__(
-        self,
-        windows: Sequence[Codes],
-        cards: Ints,
-        earlier: Sequence[Codes] = (),
+        self, windows: Sequence[Codes], cards: Ints, earlier: Sequence[Codes] = ()
     ) -> None:
         self._windows = windows
         self._cards = cards
@@ -386,16 +144,16 @@ class FamilyScores:
         return self._scores[key]
 
     def gain_of_adding(self, parents: Parents, source: int, target: int) -> float:
-        """Return what an edge more would gain."""
+        """Return the gain of one edge more."""
         of_target = parents[target]
         return self.score(target, of_target | {source}) - self.score(target, of_target)
 
-    def gain_of_turning(self, parents: Parents, source: int, target: int) -> float:
-        """Return what turning an edge would gain over leaving it and over taking it out."""
-        out = self.score(target, parents[target] - {source})
-        taken = out - self.score(target, parents[target])
-        turned = self.gain_of_adding(parents, target, source) + taken
-        return turned - max(0.0, taken)
+    def gain_of_reversing(self, parents: Parents, source: int, target: int) -> float:
+        """Return the gain of reversing an edge, over keeping it and over removing it."""
+        without = self.score(target, parents[target] - {source})
+        removed = without - self.score(target, parents[target])
+        reversed_ = self.gain_of_adding(parents, target, source) + removed
+        return reversed_ - max(0.0, removed)
 
     def departure(self, v: int, parents: frozenset[int]) -> float:
         """Return how much better a table of its own explains a field than the earlier one."""
@@ -412,7 +170,7 @@ class FamilyScores:
 
     def _unchanged(self, v: int, members: list[int]) -> float:
         now, before = self._tables(v, members, [self._windows, self._earlier])
-        shares = before + UNSEEN
+        shares = before + PRIOR_COUNT
         shares /= shares.sum(axis=1, keepdims=True)
         return float(np.sum(now * np.log(shares)))
 
@@ -434,17 +192,12 @@ class FamilyScores:
         ]
 
 
-def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
-    """Return the parents of each node by their places."""
-    place = {name: i for i, name in enumerate(nodes)}
-    found: Parents = {v: frozenset() for v in range(len(nodes))}
-    for source, target in edges:
-        found[place[target]] |= {place[source]}
-    return found
+def _sum_n_log_n(counts: Floats) -> float:
+    return float(np.sum(counts * np.log(np.maximum(counts, 1.0))))
 
 
 def reaches(parents: Parents, start: int, end: int) -> bool:
-    """Return whether there is a directed way from ``start`` to ``end``."""
+    """Return whether there is a directed path from ``start`` to ``end``."""
     waiting, seen = [end], {end}
     while waiting:
         here = waiting.pop()
@@ -456,84 +209,311 @@ def reaches(parents: Parents, start: int, end: int) -> bool:
     return False
 
 
-def _sum_n_log_n(counts: Floats) -> float:
-    return float(np.sum(counts * np.log(np.maximum(counts, 1.0))))
+@dataclass(frozen=True)
+class Edit:
+    """One change: the edge as it is afterwards, or as it was if it is removed."""
+
+    kind: ChangeType
+    source: int
+    target: int
 
 
-# How strongly two fields go together, measured on counts or on rows.
+@dataclass(frozen=True, eq=False)
+class EditRows:
+    """The windows of the reference and the ones to explain, with the levels of each variable."""
 
-CONFIDENCE = 1.96  # standard errors on each side of a 95 % interval
+    earlier: Sequence[Codes]
+    newer: Sequence[Codes]
+    cards: Ints
 
 
 @dataclass(frozen=True)
-class Tie:
-    """Two fields given others, in some rows.
+class Ambiguity:
+    """Where the reference graph may mislead.
 
     Parameters
     ----------
-    raw
-        Conditional mutual information of the counts, in nats.
-    spread
-        Variance of what one row adds to it.
-    dof
-        Degrees of freedom.
-    n_rows
-        Number of rows.
+    unsure
+        For each variable whether it has an edge without direction in the equivalence class.
+    certain
+        For each variable the parents that it has in every DAG of the class.
+    separators
+        For pairs, smaller first, what separates them in the newer windows.
     """
 
-    raw: float
-    spread: float
-    dof: float
-    n_rows: float
-
-    @property
-    def nats(self) -> float:
-        """The information less what independent fields would show; not below 0."""
-        return max(0.0, self.raw - self.dof / (2.0 * max(self.n_rows, 1.0)))
-
-    def p_value(self, effect: float = 1.0) -> float:
-        """Return the p-value of independence, with a design effect taken out."""
-        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
-
-        if self.dof < 1.0:
-            return 1.0
-        return float(chdtrc(self.dof, max(0.0, 2.0 * self.n_rows * self.raw / effect)))
-
-    @property
-    def association(self) -> Association:
-        """The information with its interval."""
-        if self.n_rows == 0:
-            return Association(0.0, 0.0, float("inf"))
-        variance = max(self.spread, 0.0) / self.n_rows + self.dof / (2.0 * self.n_rows**2)
-        margin = CONFIDENCE * float(np.sqrt(variance))
-        return Association(self.nats, max(0.0, self.nats - margin), self.nats + margin)
+    unsure: Sequence[bool]
+    certain: Parents
+    separators: Mapping[Pair, tuple[int, ...]]
 
 
-def tie_of(table: npt.NDArray[np.int32] | Ints) -> Tie:
-    """Return the tie in a table of counts ``[strata, x, y]``."""
-    counts = table.astype(np.float64)
-    n = float(counts.sum())
-    if n == 0.0:
-        return Tie(0.0, 0.0, 0.0, 0.0)
-    strata = counts.sum((1, 2), keepdims=True)
-    rows, columns = counts.sum(2, keepdims=True), counts.sum(1, keepdims=True)
-    ratio = np.ones_like(counts)
-    np.divide(counts * strata, rows * columns, out=ratio, where=counts > 0)
-    logs = np.log(ratio)
-    raw = float(np.sum(counts * logs)) / n
-    spread = float(np.sum(counts * logs**2)) / n - raw**2
-    met = [np.maximum((margin > 0).sum((1, 2)) - 1, 0) for margin in (rows, columns)]
-    return Tie(raw, spread, float(np.sum(met[0] * met[1])), n)
+Move = tuple[float, Edit]  # with what it explains, in nats
 
 
-def measure_tie(
-    windows: Sequence[Codes], cards: Ints, pair: tuple[int, int], given: Sequence[int]
-) -> Tie:
-    """Return the tie of a pair in the rows of some windows, given other fields."""
-    n_x, n_y = int(cards[pair[0]]), int(cards[pair[1]])
-    n_strata = n_configurations(cards, given)
-    counts = np.zeros(n_strata * n_x * n_y, np.int64)
-    for codes in windows:
-        cells = joint_codes(codes, cards, (*given, *pair))
-        counts += np.bincount(cells, minlength=len(counts))
-    return tie_of(counts.reshape(n_strata, n_x, n_y))
+def _order(move: Move) -> tuple[float, int, int]:
+    """Order moves by what they explain, then by number, the first highest."""
+    return move[0], -move[1].source, -move[1].target
+
+
+class EditSearch:
+    """Finds the changes.
+
+    Parameters
+    ----------
+    parents
+        The graph of the reference.
+    rows
+        The windows of the reference, and the ones to explain.
+    effects
+        Design effect of each variable.
+    ambiguity
+        Where directions are not certain, and what separates pairs in the newer windows.
+    """
+
+    def __init__(
+        self, parents: Parents, rows: EditRows, effects: Floats, ambiguity: Ambiguity
+    ) -> None:
+        self._before = parents
+        self._after = dict(parents)
+        self._earlier = rows.earlier
+        self._newer = rows.newer
+        self._cards = rows.cards
+        self._excess = np.sqrt(effects - 1.0)
+        self._old_scores = FamilyScores(rows.earlier, rows.cards)
+        self._new_scores = FamilyScores(rows.newer, rows.cards, rows.earlier)
+        self._unsure = ambiguity.unsure
+        self._certain = dict(ambiguity.certain)
+        self._separators = ambiguity.separators
+        self._changed: set[int] = set()
+        self._done: dict[Pair, Edit] = {}
+
+    def run(self, pairs: Iterable[Pair], changed: Iterable[int]) -> list[Edit]:
+        """Return the changes, given the pairs whose tests reject and the nodes that changed."""
+        suspects = sorted({(min(pair), max(pair)) for pair in pairs})
+        self._changed = set(changed)
+        self._remove_absent(suspects)
+        while len(self._done) < MAX_EDITS:
+            reversals, additions = self._reversals(), self._additions(suspects)
+            if not reversals and not additions:
+                break
+            self._apply(self._best(reversals, additions))
+        self._drop_explained()
+        if not self._done and not self._changed:
+            self._name_strongest(suspects)
+        return list(self._done.values())
+
+    def _remove_absent(self, suspects: list[Pair]) -> None:
+        """Remove edges whose association is absent now, the strongest first."""
+        found = []
+        for target, parents in self._before.items():
+            for source in parents:
+                pair = min(source, target), max(source, target)
+                if target in self._changed or pair in suspects:
+                    before = self._information(self._earlier, source, target, parents - {source})
+                    found.append((-before.nats, source, target, before))
+        for _, source, target, before in sorted(found, key=lambda entry: entry[:3]):
+            given = self._after[target] - {source}
+            after = self._information(self._newer, source, target, given)
+            discount = self._discount(source, target)
+            was_present = before.p_value(discount) < PRESENT_LEVEL
+            is_present = after.p_value(discount) < PRESENT_LEVEL
+            if was_present and not is_present and self._is_absent(after, before):
+                self._apply(Edit(ChangeType.REMOVED, source, target))
+
+    @staticmethod
+    def _is_absent(one: MutualInformation, other: MutualInformation) -> bool:
+        """Return whether one association is next to nothing beside another."""
+        return other.nats >= MIN_NATS and one.nats <= ABSENT_SHARE * other.nats
+
+    def _additions(self, suspects: list[Pair]) -> list[Move]:
+        found = []
+        for x, y in suspects:
+            if (x, y) in self._done or self._adjacent(x, y):
+                continue
+            weaker, stronger = self._both_directions(self._newer, x, y, self._after)
+            if self._is_new(x, y, weaker):
+                found.append((stronger.nats * stronger.n_rows, self._directed(x, y)))
+        return found
+
+    def _is_new(self, x: int, y: int, after: MutualInformation) -> bool:
+        """Return whether an association is present now, and was not in the reference."""
+        discount = self._discount(x, y)
+        if after.nats < MIN_NATS or after.p_value(discount) >= PRESENT_LEVEL:
+            return False
+        if self._is_separated(x, y, after):
+            return False
+        return not any(
+            before.p_value(discount) < PRESENT_LEVEL and before.nats > ABSENT_SHARE * after.nats
+            for before in self._absent_before(x, y)
+        )
+
+    def _absent_before(self, x: int, y: int) -> list[MutualInformation]:
+        """Return the associations that a pair without edge cannot have had in the reference.
+
+        Given its parents a field is independent of its non-descendants, but not of its
+        descendants. So if the table of an end has changed, only the directions in which the target
+        is no ancestor of the source are looked at. If neither table has changed, the weaker of the
+        two directions counts: the other may be due to a wrong direction in the graph.
+        """
+        if not self._changed & {x, y}:
+            return [self._both_directions(self._earlier, x, y, self._before)[0]]
+        return [
+            self._information(self._earlier, source, target, self._before[target] - {source})
+            for source, target in ((x, y), (y, x))
+            if not reaches(self._before, target, source)
+        ]
+
+    def _is_separated(self, x: int, y: int, after: MutualInformation) -> bool:
+        """Return whether the new graph separates a pair that the parents do not.
+
+        Only where a parent may as well be a child: given a common child, fields are associated
+        that have no edge.
+        """
+        separator = self._separators.get((x, y))
+        if separator is None or not (self._unsure[x] or self._unsure[y]):
+            return False
+        separated = self._information(self._newer, x, y, frozenset(separator))
+        return separated.nats <= ABSENT_SHARE * after.nats
+
+    def _reversals(self) -> list[Move]:
+        """Return the reversed edges of fields that do not follow their parents any more."""
+        found = []
+        for target in sorted(self._changed):
+            for source in sorted(self._after[target]):
+                found += self._reversal(source, target)
+        return found
+
+    def _reversal(self, source: int, target: int) -> list[Move]:
+        """Return the reversal of an edge if only the newer windows want it."""
+        pair = min(source, target), max(source, target)
+        if pair in self._done or source not in self._before[target]:
+            return []
+        without = {v: parents & self._certain[v] for v, parents in self._after.items()}
+        without[target] -= {source}
+        if reaches(without, source, target):
+            return []
+        new = self._gain_of_reversing(self._new_scores, self._after, source, target)
+        new /= self._discount(source, target)
+        if new < REVERSAL_MARGIN:
+            return []
+        old = self._gain_of_reversing(self._old_scores, self._before, source, target)
+        if old > -REVERSAL_MARGIN:
+            return []
+        departure = self._new_scores.departure(target, self._after[target] - {source})
+        return [(new - departure, Edit(ChangeType.REVERSED, target, source))]
+
+    def _gain_of_reversing(
+        self, scores: FamilyScores, parents: Parents, source: int, target: int
+    ) -> float:
+        """Return the gain in the DAG of the equivalence class in which it is largest.
+
+        An edge of the source without direction points at it or away from it; not away where it
+        would lead to the target, which then closes a cycle.
+        """
+        free = {v for v in parents if v != target and self._is_free(source, v)}
+        leading = {v for v in free if reaches(parents, v, target)}
+        choices = {parents[source] | leading, parents[source] - free | leading}
+        return max(
+            scores.gain_of_reversing({**parents, source: own}, source, target) for own in choices
+        )
+
+    def _is_free(self, x: int, y: int) -> bool:
+        """Return whether the reference has an edge without direction between two fields."""
+        return (x in self._before[y] and x not in self._certain[y]) or (
+            y in self._before[x] and y not in self._certain[x]
+        )
+
+    def _best(self, reversals: list[Move], additions: list[Move]) -> Edit:
+        """Return what explains most; if a reversal explains the strongest addition, that one."""
+        best = max([*reversals, *additions], key=_order)[1]
+        if best.kind is ChangeType.ADDED:
+            for _, reversal in sorted(reversals, key=_order, reverse=True):
+                if self._explains(reversal, best):
+                    return reversal
+        return best
+
+    def _explains(self, reversal: Edit, addition: Edit) -> bool:
+        """Return whether an added edge is no longer seen once another is reversed."""
+        x, y = addition.source, addition.target
+        parents = {
+            **self._after,
+            reversal.target: self._after[reversal.target] | {reversal.source},
+            reversal.source: self._after[reversal.source] - {reversal.target},
+        }
+        return not self._is_new(x, y, self._both_directions(self._newer, x, y, parents)[0])
+
+    def _drop_explained(self) -> None:
+        """Drop an added edge that those found after it explain."""
+        for edit in list(self._done.values()):
+            if edit.kind is not ChangeType.ADDED:
+                continue
+            source, target = edit.source, edit.target
+            self._after[target] -= {source}
+            weaker = self._both_directions(self._newer, source, target, self._after)[0]
+            if weaker.p_value(self._discount(source, target)) >= PRESENT_LEVEL:
+                del self._done[min(source, target), max(source, target)]
+            else:
+                self._after[target] |= {source}
+
+    def _name_strongest(self, suspects: list[Pair]) -> None:
+        """Name the pair without edge whose association came or went, the strongest of them."""
+        found = []
+        for x, y in suspects:
+            if self._adjacent(x, y):
+                continue
+            after = self._both_directions(self._newer, x, y, self._after)[1]
+            before = self._both_directions(self._earlier, x, y, self._before)[1]
+            order = max(before.nats, after.nats), (-x, -y)
+            if self._is_absent(before, after):
+                found.append((order, self._directed(x, y)))
+            elif self._is_absent(after, before):
+                found.append((order, Edit(ChangeType.REMOVED, x, y)))
+        if found:
+            self._apply(max(found, key=lambda entry: entry[0])[1])
+
+    def _directed(self, x: int, y: int) -> Edit:
+        """Return the added edge in the direction that fits better and closes no cycle."""
+        ways = [edge for edge in ((x, y), (y, x)) if not reaches(self._after, edge[1], edge[0])]
+        source, target = max(
+            ways or [(x, y)],  # reversed edges may have closed a cycle of free choices
+            key=lambda edge: (self._new_scores.gain_of_adding(self._after, *edge), -edge[0]),
+        )
+        return Edit(ChangeType.ADDED, source, target)
+
+    def _both_directions(
+        self, windows: Sequence[Codes], x: int, y: int, parents: Parents
+    ) -> tuple[MutualInformation, MutualInformation]:
+        """Return the associations of a pair given the parents of either end, the weaker first."""
+        discount = self._discount(x, y)
+        weaker, stronger = sorted(
+            (
+                self._information(windows, x, y, parents[y] - {x}),
+                self._information(windows, y, x, parents[x] - {y}),
+            ),
+            key=lambda information: (-information.p_value(discount), information.nats),
+        )
+        return weaker, stronger
+
+    def _information(
+        self, windows: Sequence[Codes], source: int, target: int, given: frozenset[int]
+    ) -> MutualInformation:
+        n_rows = sum(codes.shape[1] for codes in windows)
+        room = n_rows // (ROWS_PER_CELL * int(self._cards[source] * self._cards[target]))
+        kept = trimmed(sorted(given), self._cards, room)
+        return information_given(windows, self._cards, (target, source), kept)
+
+    def _discount(self, x: int, y: int) -> float:
+        return 1.0 + float(self._excess[x] * self._excess[y])
+
+    def _adjacent(self, x: int, y: int) -> bool:
+        return x in self._after[y] or y in self._after[x]
+
+    def _apply(self, edit: Edit) -> None:
+        source, target = edit.source, edit.target
+        self._done[min(source, target), max(source, target)] = edit
+        if edit.kind is ChangeType.REMOVED:
+            self._after[target] -= {source}
+            return
+        self._after[target] |= {source}
+        self._after[source] -= {target}
+        self._certain[target] |= {source}
+        self._certain[source] -= {target}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from driftbn.drift.outcome import DriftDecision, EpisodeEvent
 
 QUIET_WINDOWS = 4  # without drift, after which an episode has ended
-SURELY_THE_SAME = 2  # with fewer quiet windows before it, an alarm is of the same change
+SURELY_THE_SAME = 2  # with fewer quiet windows before it, an alarm is due to the same change
 
 Changed = tuple[tuple[str, ...], ...]  # fields, and pairs of them
 
@@ -18,8 +18,8 @@ class Episodes:
     """Numbers episodes and says what each window means for the present one.
 
     A slow change raises several alarms, with quiet windows between. An alarm after some of them
-    goes on with the episode if it names the same; otherwise it starts another, and the one before
-    it is over.
+    continues the episode if it names the same; otherwise it starts another, and the one before it
+    is over.
 
     Parameters
     ----------
@@ -44,53 +44,53 @@ class Episodes:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether an alarm now may be of another change than that of the present episode."""
+        """Whether an alarm now may be due to another change than that of the present episode."""
         return self.number is not None and self.n_quiet >= SURELY_THE_SAME
 
     def alarm(self, index: int, decision: DriftDecision, *, back: bool = False) -> DriftDecision:
-        """Start an episode, or go on with the present one; not if things are ``back`` as before."""
-        changed = _named(decision)
-        if self.in_doubt and (back or not _meet(changed, self.changed)):
+        """Start an episode, or continue the present one unless things are ``back`` as before."""
+        changed = _changed_fields(decision)
+        if self.in_doubt and (back or not _overlap(changed, self.changed)):
             self.close()
         self.n_quiet = 0
         self.changed = changed
         if self.number is not None:
-            return self._part(decision, EpisodeEvent.UPDATED)
+            return self._stamped(decision, EpisodeEvent.UPDATED)
         self.number, self.since = self.count, index
         self.count += 1
-        return self._part(decision, EpisodeEvent.STARTED)
+        return self._stamped(decision, EpisodeEvent.STARTED)
 
     def settle(self, decision: DriftDecision) -> DriftDecision:
-        """Go on with the present episode by the window after an alarm."""
-        self.changed += _named(decision)
-        return self._part(decision, EpisodeEvent.UPDATED)
+        """Continue the present episode with the window after an alarm."""
+        self.changed += _changed_fields(decision)
+        return self._stamped(decision, EpisodeEvent.UPDATED)
 
     def quiet(self, decision: DriftDecision) -> DriftDecision:
-        """Take a window without drift; the last of several in a row ends the episode."""
+        """Count a window without drift; the last of several in a row ends the episode."""
         if self.number is None:
             return decision
         self.n_quiet += 1
         if self.n_quiet < QUIET_WINDOWS:
-            return self.go_on(decision)
-        decision = self._part(decision, EpisodeEvent.ENDED)
+            return self.carry_on(decision)
+        decision = self._stamped(decision, EpisodeEvent.ENDED)
         self.close()
         return decision
 
-    def go_on(self, decision: DriftDecision) -> DriftDecision:
-        """Take a window that says nothing of the present episode."""
-        return self._part(decision, None)
+    def carry_on(self, decision: DriftDecision) -> DriftDecision:
+        """Leave the present episode as it is, by a window that says nothing of it."""
+        return self._stamped(decision, None)
 
     def close(self) -> None:
-        """End the present episode without a word."""
+        """End the present episode without an event."""
         self.number = self.since = None
         self.n_quiet = 0
         self.changed = ()
 
-    def _part(self, decision: DriftDecision, event: EpisodeEvent | None) -> DriftDecision:
+    def _stamped(self, decision: DriftDecision, event: EpisodeEvent | None) -> DriftDecision:
         return replace(decision, episode=self.number, episode_event=event, since=self.since)
 
 
-def _named(decision: DriftDecision) -> Changed:
+def _changed_fields(decision: DriftDecision) -> Changed:
     """Return the fields and pairs that a decision names, or if none those whose tests reject."""
     found: Iterable[tuple[str, ...]] = (
         *((change.name,) for change in decision.node_changes),
@@ -100,7 +100,7 @@ def _named(decision: DriftDecision) -> Changed:
     return tuple(found) or tuple(rejecting)
 
 
-def _meet(some: Changed, others: Changed) -> bool:
+def _overlap(some: Changed, others: Changed) -> bool:
     """Return whether the same pair is in both, the same field, or a field and a pair with it."""
     sets = [set(fields) for fields in others]
     return any(here >= there or here <= there for here in map(set, some) for there in sets)

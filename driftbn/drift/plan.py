@@ -1,4 +1,4 @@
-"""Which tests a regime makes: fixed by the reference before a window is seen."""
+"""Which tests a regime makes: fixed by the reference before a window is seen (METHOD.md, 1)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.graphs.graph import Dag
-from driftbn.kernels.evidence import Floats, Ints
+from driftbn.kernels.evidence import Ints
 from driftbn.kernels.tables import MASKS_MAX, Coded, Counts, Splits, Tables, count_tables
-from driftbn.learning.independence import ChiSquareTest, Codes
+from driftbn.learning.independence import Codes, PackedTable
 
 NODE_CELLS_MAX = 8192
 ROWS_PER_CONFIGURATION = 10  # in the table of a node
 ROWS_PER_CELL = 5  # in the table of a pair
+
+_UNSEEN = 255  # a schema has at most 252 codes
+_CONFIGURATIONS_MAX = 2**62  # so that no number of a configuration overflows
 
 
 @dataclass(frozen=True, eq=False)
 class TestPlan:
     """The tests of a regime.
 
-    One table for each node, given its parents: does it still follow them as before? Then one for
-    each source and child, given the child's other parents: do the two still go together as before?
-    Every pair is tested both ways, unless that is the same test: the parents of one end may be too
-    many for the rows.
+    One table for each node given its parents: does it still follow them as before? Then one for
+    each source and child given the child's other parents: are the two still associated as before?
+    Every pair is tested in both directions, unless that is the same test: the parents of one end
+    may be too many for the rows.
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ class TestPlan:
         return len(self.names)
 
     @property
-    def n_ties(self) -> int:
+    def n_pair_tests(self) -> int:
         """Number of tests of a source and a child."""
         return len(self.tables.child) - self.n_nodes
 
@@ -57,17 +60,24 @@ class TestPlan:
         """Number of cells of all tables."""
         return int(self.tables.first[-1])
 
-    def given(self, table: int) -> tuple[int, ...]:
-        """Return the set of a table."""
+    def conditioning_set(self, table: int) -> tuple[int, ...]:
+        """Return the variables given which a table is tested."""
         return tuple(self.tables.members[table, : self.tables.size[table]].tolist())
 
-    def tie(self, index: int) -> tuple[int, int]:
-        """Return source and child of a test."""
+    def pair_of(self, index: int) -> tuple[int, int]:
+        """Return source and child of a pair test."""
         t = self.n_nodes + index
         return int(self.tables.source[t]), int(self.tables.child[t])
 
+    def pair_table(self, index: int, counts: Counts) -> Counts:
+        """Return the counts of a pair test, ``[strata, child, source]``."""
+        tables, t = self.tables, self.n_nodes + index
+        cells = counts[int(tables.first[t]) : int(tables.first[t + 1])]
+        source, child = self.pair_of(index)
+        return cells.reshape(-1, int(tables.cards[child]), int(tables.cards[source]))
+
     @cached_property
-    def _ties_of_pair(self) -> dict[tuple[int, int], list[int]]:
+    def _tests_by_pair(self) -> dict[tuple[int, int], list[int]]:
         found: dict[tuple[int, int], list[int]] = {}
         sources = self.tables.source[self.n_nodes :].tolist()
         children = self.tables.child[self.n_nodes :].tolist()
@@ -75,26 +85,26 @@ class TestPlan:
             found.setdefault((min(x, y), max(x, y)), []).append(index)
         return found
 
-    def ties_of(self, x: int, y: int) -> list[int]:
-        """Return the tests of a pair."""
-        return self._ties_of_pair[min(x, y), max(x, y)]
+    def tests_of_pair(self, x: int, y: int) -> list[int]:
+        """Return the one or two tests of a pair."""
+        return self._tests_by_pair[min(x, y), max(x, y)]
 
-    def count(self, test: ChiSquareTest, codes: Codes, levels: LevelMap) -> Counts:
+    def count(self, table: PackedTable, codes: Codes, levels: LevelMap) -> Counts:
         """Count all tables of a window; ``codes`` are already numbered by ``levels``."""
         counts = np.empty(self.n_cells, np.int32)
         splits = Splits(
-            masks=np.empty((MASKS_MAX, test.evidence.bits.shape[1]), np.uint64),
+            masks=np.empty((MASKS_MAX, table.evidence.bits.shape[1]), np.uint64),
             total=np.zeros(MASKS_MAX, np.int64),
             row_code=np.empty(codes.shape[1], np.int32),
         )
-        coded = Coded(codes, levels.places(test))
-        count_tables(self.tables, coded, test.evidence, splits, counts)
+        coded = Coded(codes, levels.places(table))
+        count_tables(self.tables, coded, table.evidence, splits, counts)
         return counts
 
     def count_rows(self, codes: Codes) -> Counts:
-        """Count all tables of rows whose codes are numbers already."""
+        """Count all tables of rows whose codes are numbered already."""
         rows = np.ascontiguousarray(codes)
-        return self.count(ChiSquareTest(rows, self.names), rows, LevelMap.natural(len(rows)))
+        return self.count(PackedTable(rows, self.names), rows, LevelMap.identity(len(rows)))
 
 
 def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
@@ -104,7 +114,7 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     for parent, node in dag.edges:
         parents[place[node]].append(place[parent])
     n_nodes = len(dag.nodes)
-    sets = [node_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
+    sets = [node_conditioning_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
     ends = [(-1, v) for v in range(n_nodes)]
     for child in range(n_nodes):
         room = n_rows // (ROWS_PER_CELL * cards[child])
@@ -116,7 +126,7 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
             if source in parents[child]:
                 others = [v for v in parents[child] if v != source]
                 given = trimmed(others, cards, int(room // cards[source]))
-            elif (source > child or child in parents[source]) and given == _other_way(
+            elif (source > child or child in parents[source]) and given == _other_direction(
                 source, child, parents, cards, n_rows
             ):
                 continue
@@ -125,42 +135,41 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     return plan_of(dag.nodes, ends, sets, cards)
 
 
-def plan_of(
-    names: tuple[str, ...], ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints
-) -> TestPlan:
-    """Return the plan of given tables: source (-1 for a node's own table), child and set."""
-    return TestPlan(names, _make_tables(ends, sets, cards))
+def node_conditioning_set(
+    v: int, parents: Sequence[int], cards: Ints, n_rows: int
+) -> tuple[int, ...]:
+    """Return the parents given which a node is compared: as many as the rows are enough for."""
+    room = min(n_rows // ROWS_PER_CONFIGURATION, NODE_CELLS_MAX // int(cards[v]))
+    return trimmed(parents, cards, room)
+
+
+def _other_direction(
+    source: int, child: int, parents: list[list[int]], cards: Ints, n_rows: int
+) -> tuple[int, ...]:
+    """Return the conditioning set of the same pair with source and child swapped."""
+    room = n_rows // (ROWS_PER_CELL * int(cards[source]) * int(cards[child]))
+    return trimmed([v for v in parents[source] if v != child], cards, room)
 
 
 def with_cards(plan: TestPlan, cards: Ints, n_rows: int) -> TestPlan:
     """Return the same tests over more levels.
 
-    A set whose levels have become more than rows can fill, so that a pair has less than a row for
-    each cell or a node less than a row for each configuration, is trimmed.
+    A conditioning set is trimmed if its configurations have become too many for the rows: less than
+    one row a cell of a pair, or less than one row a configuration of a node.
     """
     tables = plan.tables
     ends = list(zip(tables.source.tolist(), tables.child.tolist(), strict=True))
     sets = []
     for t, (source, child) in enumerate(ends):
         n_cells = 1 if source < 0 else int(cards[source] * cards[child])
-        sets.append(trimmed(plan.given(t), cards, n_rows // n_cells))
+        sets.append(trimmed(plan.conditioning_set(t), cards, n_rows // n_cells))
     return plan_of(plan.names, ends, sets, cards)
 
 
-def node_set(v: int, parents: Sequence[int], cards: Ints, n_rows: int) -> tuple[int, ...]:
-    """Return the parents given which a node is compared: as many as the rows are enough for."""
-    room = min(n_rows // ROWS_PER_CONFIGURATION, NODE_CELLS_MAX // int(cards[v]))
-    return trimmed(parents, cards, room)
-
-
-def _other_way(
-    source: int, child: int, parents: list[list[int]], cards: Ints, n_rows: int
-) -> tuple[int, ...]:
-    room = n_rows // (ROWS_PER_CELL * int(cards[source]) * int(cards[child]))
-    return trimmed([v for v in parents[source] if v != child], cards, room)
-
-
-def _make_tables(ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints) -> Tables:
+def plan_of(
+    names: tuple[str, ...], ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints
+) -> TestPlan:
+    """Return the plan of given tables: source (-1 for a node's own table), child and set."""
     width = max((len(members) for members in sets), default=0)
     members = np.zeros((len(sets), max(width, 1)), np.int16)
     size = np.array([len(given) for given in sets], np.int8)
@@ -173,7 +182,7 @@ def _make_tables(ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards
         strata *= np.where(size > m, cards[members[:, m]], 1)
     cells = strata * cards[child] * np.where(source >= 0, cards[source], 1)
     order = np.lexsort((np.arange(len(sets)), *members.T[::-1], size, child))
-    return Tables(
+    tables = Tables(
         members=members,
         size=size,
         child=np.ascontiguousarray(child),
@@ -183,15 +192,13 @@ def _make_tables(ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards
         cards=np.ascontiguousarray(cards, np.int64),
         order=order.astype(np.int64),
     )
-
-
-# Codes numbered by first appearance in a regime, so that tables hold no empty levels.
-
-_UNSEEN = 255  # a schema has at most 252 codes
+    return TestPlan(names, tables)
 
 
 class LevelMap:
-    """Numbers the codes that occurred; a new one is put at the end, so old numbers stay.
+    """Numbers the codes by first occurrence in a regime, so that tables have no empty levels.
+
+    A new code gets the next number, so old numbers stay.
 
     Parameters
     ----------
@@ -220,8 +227,8 @@ class LevelMap:
         return levels
 
     @classmethod
-    def natural(cls, n_variables: int) -> LevelMap:
-        """Return the map of codes that are numbers already."""
+    def identity(cls, n_variables: int) -> LevelMap:
+        """Return the map of codes that are numbered already."""
         return cls.from_array(np.tile(np.arange(256, dtype=np.uint8), (n_variables, 1)))
 
     @property
@@ -236,23 +243,22 @@ class LevelMap:
         return known
 
     def learn(self, codes: Codes) -> bool:
-        """Give numbers to codes not met before, smaller first; return whether there are any."""
+        """Give numbers to new codes, smaller first; return whether there are any."""
         grown = False
         for v, row in enumerate(codes):
-            met = np.flatnonzero(np.bincount(row, minlength=1))
-            new = met[self._number[v, met] == _UNSEEN]
+            present = np.flatnonzero(np.bincount(row, minlength=1))
+            new = present[self._number[v, present] == _UNSEEN]
             if len(new):
                 self._add(v, new)
                 grown = True
         return grown
 
-    def learn_from(self, test: ChiSquareTest) -> bool:
-        """Do as ``learn`` does, with the codes that a test has found."""
-        first = test.evidence.first
-        variables = np.repeat(np.arange(len(first) - 1), np.diff(first))
-        new = self._number[variables, test.level_codes] == _UNSEEN
+    def learn_packed(self, table: PackedTable) -> bool:
+        """Do as ``learn`` does, with the codes that a packed table has found."""
+        variables = table.level_variables
+        new = self._number[variables, table.level_codes] == _UNSEEN
         for v in np.unique(variables[new]).tolist():
-            self._add(v, np.sort(test.level_codes[new & (variables == v)]))
+            self._add(v, np.sort(table.level_codes[new & (variables == v)]))
         return bool(new.any())
 
     def _add(self, v: int, codes: npt.NDArray[np.integer]) -> None:
@@ -261,8 +267,8 @@ class LevelMap:
 
     def apply(self, codes: Codes) -> Codes:
         """Return the numbers of codes that have all been learned."""
-        natural = np.arange(256, dtype=np.uint8)
-        other = (self._number != natural) & (self._number != _UNSEEN)
+        identity = np.arange(256, dtype=np.uint8)
+        other = (self._number != identity) & (self._number != _UNSEEN)
         moved = np.flatnonzero(other.any(axis=1)).tolist()
         if not moved:
             return codes
@@ -271,18 +277,12 @@ class LevelMap:
             numbers[v] = self._number[v, codes[v]]
         return numbers
 
-    def places(self, test: ChiSquareTest) -> npt.NDArray[np.int32]:
-        """Return for each variable and number its level in a test's bit sets; -1 if absent."""
-        first = test.evidence.first
-        variables = np.repeat(np.arange(len(first) - 1), np.diff(first))
-        level = np.full((len(first) - 1, int(self.cards.max(initial=1))), -1, np.int32)
-        level[variables, self._number[variables, test.level_codes]] = np.arange(len(variables))
+    def places(self, table: PackedTable) -> npt.NDArray[np.int32]:
+        """Return for each variable and number its level in a packed table; -1 if absent."""
+        variables = table.level_variables
+        level = np.full((len(table.names), int(self.cards.max(initial=1))), -1, np.int32)
+        level[variables, self._number[variables, table.level_codes]] = np.arange(len(variables))
         return level
-
-
-# Several fields of each row as one number.
-
-MOST_NUMBERS = 2**62  # of configurations, so that none wraps
 
 
 def n_configurations(cards: Ints, members: Sequence[int]) -> int:
@@ -294,6 +294,23 @@ def n_configurations(cards: Ints, members: Sequence[int]) -> int:
     (10, 1208925819614629174706176)
     """
     return math.prod(cards[list(members)].tolist())
+
+
+def trimmed(members: Sequence[int], cards: Ints, room: int) -> tuple[int, ...]:
+    """Leave out the member with the most levels until there are at most ``room`` configurations.
+
+    Examples
+    --------
+    >>> trimmed([0, 1, 2], np.array([2, 5, 3]), 6)
+    (0, 2)
+    """
+    kept = sorted(members)
+    n_left = n_configurations(cards, kept)
+    while kept and n_left > room:
+        largest = max(kept, key=lambda v: (int(cards[v]), v))
+        kept.remove(largest)
+        n_left //= int(cards[largest])
+    return tuple(kept)
 
 
 def joint_codes(codes: Codes, cards: Ints, members: Iterable[int]) -> Ints:
@@ -310,33 +327,10 @@ def joint_codes(codes: Codes, cards: Ints, members: Iterable[int]) -> Ints:
     code, n_numbers = np.zeros(codes.shape[1], np.int64), 1
     for v in members:
         card = int(cards[v])
-        if n_numbers * card > MOST_NUMBERS:
-            met, code = np.unique(code, return_inverse=True)
-            n_numbers = len(met)
+        if n_numbers * card > _CONFIGURATIONS_MAX:
+            present, code = np.unique(code, return_inverse=True)
+            n_numbers = len(present)
         n_numbers *= card
         code *= card
         code += codes[v]
     return code
-
-
-def trimmed(members: Sequence[int], cards: Ints, room: int) -> tuple[int, ...]:
-    """Leave out the member with the most levels until there are at most ``room`` configurations.
-
-    Examples
-    --------
-    >>> trimmed([0, 1, 2], np.array([2, 5, 3]), 6)
-    (0, 2)
-    """
-    kept = sorted(members)
-    n_left = n_configurations(cards, kept)
-    while kept and n_left > room:
-        most = max(kept, key=lambda v: (int(cards[v]), v))
-        kept.remove(most)
-        n_left //= int(cards[most])
-    return tuple(kept)
-
-
-def divided(value: Floats | Ints, by: Floats | Ints) -> Floats:
-    """Divide; 0 where the divisor is 0."""
-    shape = np.broadcast_shapes(value.shape, by.shape)
-    return np.divide(value, by, out=np.zeros(shape), where=by != 0)

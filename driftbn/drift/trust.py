@@ -1,4 +1,9 @@
-"""What a window of this size can show at all."""
+"""How far the decision can be trusted on its stream (METHOD.md, 8).
+
+Power: the smallest change that a window of this size shows. Shadow windows: the decision on
+permuted rows, in which nothing can have changed, which measures the rate of false alarms.
+Calibration: a report of both to the user.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from driftbn.drift.comparison import Comparison, Group
+from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.outcome import UndecidedPair
 from driftbn.drift.reference import Regime
 from driftbn.kernels.evidence import Floats
@@ -16,15 +21,20 @@ from driftbn.learning.independence import Codes, critical_values
 
 POWERLESS = 0.1  # nats: a test that cannot see even this says nothing
 MAX_UNDECIDED = 50
-_NINE_OF_TEN = 1.2816  # standard deviations
+PERMUTED_ROWS = 256  # neighbours that stay together in a shadow window, so that sessions do
+MIN_SHADOW_REFERENCE = 4  # windows in the reference
+TOO_LARGE_EFFECT = 20.0  # above, a window of usual size has too few independent rows
+
+_NORMAL_90 = 1.2816  # quantile of the standard normal for a power of nine in ten
+_NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 
 
 def visible_statistic(dof: Floats, level: float) -> Floats:
-    """Return by how much a statistic must be shifted to be seen in nine of ten cases.
+    """Return the noncentrality of chi-square that is seen in nine of ten cases.
 
-    With ``k = (d - 1) / 2``, the root of a shifted chi-square less k has a standard deviation of
-    about 1 around the root of its shift plus k; from the critical value to there, it is 1.28.
-    The shift is right to 0.3 % from 1 to 200 degrees of freedom.
+    With ``k = (dof - 1) / 2``, the square root of a noncentral chi-square less k is about normal
+    around the root of its noncentrality plus k, with standard deviation 1. The result is right to
+    0.3 % from 1 to 200 degrees of freedom.
 
     Examples
     --------
@@ -36,12 +46,12 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
         np.maximum(dof, 1.0).astype(np.int64)
     ]
     k = (np.maximum(dof, 1.0) - 1.0) / 2.0
-    shift: Floats = (np.sqrt(np.maximum(critical - k, 0.0)) + _NINE_OF_TEN) ** 2 - k
+    shift: Floats = (np.sqrt(np.maximum(critical - k, 0.0)) + _NORMAL_90) ** 2 - k
     return np.where(dof >= 1.0, shift, np.inf)
 
 
 def visible_changes(comparison: Comparison, level: float) -> Floats:
-    """Return for each tie the smallest change, in nats, that its test shows in nine of ten cases.
+    """Return for each pair test the smallest change, in nats, that it shows in nine of ten cases.
 
     Parameters
     ----------
@@ -50,8 +60,8 @@ def visible_changes(comparison: Comparison, level: float) -> Floats:
     level
         Level of each single test.
     """
-    n_a, n_b = comparison.a.n_rows, comparison.b.n_rows
-    shift = visible_statistic(comparison.tie_statistics[1], level)
+    n_a, n_b = comparison.older.n_rows, comparison.newer.n_rows
+    shift = visible_statistic(comparison.pair_statistics[1], level)
     return shift * (n_a + n_b) / (2.0 * n_a * n_b)
 
 
@@ -93,18 +103,12 @@ def undecided_pairs(comparison: Comparison, level: float) -> tuple[tuple[Undecid
     return tuple(pairs), n_pairs
 
 
-# The false-alarm rate as it is: the decision on windows in which nothing can have changed.
-
-BLOCK_ROWS = 256  # neighbours that stay together
-MIN_WINDOWS = 4  # in the reference
-
-
-def gets_unit(index: int, share: float) -> bool:
-    """Return whether a share of each window, summed up, comes to one more whole with this one.
+def falls_due(index: int, share: float) -> bool:
+    """Return whether something done for a share of the windows, evenly spaced, is done for this.
 
     Examples
     --------
-    >>> [index for index in range(8) if gets_unit(index, 0.25)]
+    >>> [index for index in range(8) if falls_due(index, 0.25)]
     [3, 7]
     """
     return int((index + 1) * share) > int(index * share)
@@ -112,14 +116,17 @@ def gets_unit(index: int, share: float) -> bool:
 
 @dataclass
 class Shadow:
-    """Counts the false alarms on windows dealt out anew.
+    """Counts the false alarms on shadow windows.
+
+    Rows of the reference and of the present window are permuted, in blocks of neighbouring rows so
+    that sessions stay together. Whatever the stream does, such windows differ by chance only.
 
     Parameters
     ----------
     share
-        Share of the windows looked at.
+        Share of the windows judged a second time.
     n_windows, n_alarms
-        Windows looked at so far, and those called drift.
+        Shadow windows so far, and those called drift.
     """
 
     share: float
@@ -127,61 +134,62 @@ class Shadow:
     n_alarms: int = 0
 
     def is_due(self, index: int, regime: Regime) -> bool:
-        """Whether this window is looked at."""
-        return gets_unit(index, self.share) and len(regime.windows) >= MIN_WINDOWS
+        """Whether this window is judged a second time."""
+        return falls_due(index, self.share) and len(regime.windows) >= MIN_SHADOW_REFERENCE
 
-    def look(
-        self, index: int, regime: Regime, group: Group, is_drift: Callable[[Comparison, int], bool]
+    def judge(
+        self,
+        index: int,
+        regime: Regime,
+        window: PooledWindows,
+        is_drift: Callable[[Comparison, int], bool],
     ) -> None:
-        """Deal out the rows, judge them, and count.
+        """Permute the rows, judge them, and count.
 
         Parameters
         ----------
         index
-            Number of the window; it decides how the rows are dealt out.
+            Number of the window; it seeds the permutation.
         regime
             Gives the rows of the reference, and the tests.
-        group
+        window
             The present window.
         is_drift
             Says whether a comparison at a scale is called drift.
         """
-        codes = [*regime.windows, *group.windows]
-        pool = regime.pool.counts + group.counts
-        n_rows = group.n_rows
-        dealt = _dealt(codes, np.random.default_rng([index, len(codes)]))
+        codes = [*regime.windows, *window.windows]
+        pool = regime.pool.counts + window.counts
+        n_rows = window.n_rows
+        rows = _permuted(codes, np.random.default_rng([index, len(codes)]))
         self.n_windows += 1
         counts, n_counted = np.zeros_like(pool), 0
         for scale in regime.config.scales:
             n_taken = scale * n_rows
-            if n_taken + n_rows > dealt.shape[1]:
+            if n_taken + n_rows > rows.shape[1]:
                 break
-            counts = counts + regime.plan.count_rows(dealt[:, n_counted:n_taken])
+            counts = counts + regime.plan.count_rows(rows[:, n_counted:n_taken])
             n_counted = n_taken
-            taken, left = dealt[:, :n_taken], dealt[:, n_taken:]
-            newer = Group(regime.plan, counts, [np.ascontiguousarray(taken)], group.effects)
-            older = Group(regime.plan, pool - counts, [np.ascontiguousarray(left)])
-            discount = regime.config.dependent_rows
-            if is_drift(Comparison(older, newer, discount=discount), scale):
+            taken, left = (
+                np.ascontiguousarray(part) for part in (rows[:, :n_taken], rows[:, n_taken:])
+            )
+            newer = PooledWindows(regime.plan, counts, [taken], window.effects)
+            older = PooledWindows(regime.plan, pool - counts, [left])
+            dependent_rows = regime.config.dependent_rows
+            if is_drift(Comparison(older, newer, dependent_rows=dependent_rows), scale):
                 self.n_alarms += 1
                 break
 
 
-def _dealt(windows: list[Codes], rng: np.random.Generator) -> Codes:
+def _permuted(windows: list[Codes], rng: np.random.Generator) -> Codes:
     """Return all rows, blocks in random order."""
     whole = np.concatenate(windows, axis=1)
-    n_blocks = -(-whole.shape[1] // BLOCK_ROWS)
-    starts = (rng.permutation(n_blocks) * BLOCK_ROWS).tolist()
-    return np.concatenate([whole[:, start : start + BLOCK_ROWS] for start in starts], axis=1)
-
-
-# Intervals of shares.
-
-_CONFIDENCE = 1.959964  # standard deviations on each side of 95 %
+    n_blocks = -(-whole.shape[1] // PERMUTED_ROWS)
+    starts = (rng.permutation(n_blocks) * PERMUTED_ROWS).tolist()
+    return np.concatenate([whole[:, start : start + PERMUTED_ROWS] for start in starts], axis=1)
 
 
 def wilson_interval(n_hits: int, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share by Wilson's rule; all of 0 to 1 where nothing is known.
+    """Return Wilson's 95 % interval of a share; all of 0 to 1 where nothing is known.
 
     Examples
     --------
@@ -190,16 +198,11 @@ def wilson_interval(n_hits: int, n: int) -> tuple[float, float]:
     """
     if n == 0:
         return 0.0, 1.0
-    z2 = _CONFIDENCE**2
+    z2 = _NORMAL_95**2
     share = n_hits / n
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    margin = _CONFIDENCE * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    margin = _NORMAL_95 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
     return max(0.0, centre - margin), min(1.0, centre + margin)
-
-
-# How far a monitor can be trusted on its stream.
-
-LARGE_EFFECT = 20.0  # above, there are too few independent rows in a window of usual size
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,8 @@ class CalibrationReport:
     design_effects
         By field, how much more its counts vary than those of independent rows, in the last window.
     shadow_windows, shadow_alarms
-        Windows dealt out anew, so that nothing can have changed, and those called drift.
+        Windows judged with their rows permuted, so that nothing can have changed, and those
+        called drift.
     visible
         For every pair of fields the smallest change that one window shows, worst first.
     wanted
@@ -294,7 +298,7 @@ class CalibrationReport:
     def advice(self) -> tuple[str, ...]:
         """What to change, in plain words; empty if nothing."""
         found = []
-        if self.largest_design_effect > LARGE_EFFECT:
+        if self.largest_design_effect > TOO_LARGE_EFFECT:
             effect = self.largest_design_effect
             found.append(
                 f"Neighbouring records repeat each other up to {effect:.0f} times; "

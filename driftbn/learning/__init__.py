@@ -1,7 +1,13 @@
 """Learning the structure of a table: PC, FSBN and SSBN."""
 
-from driftbn.learning.independence import ChiSquareTest, IndependenceTest, SearchCost
-from driftbn.learning.learner import LearnedStructure, StructureLearner, learn_structure
+from driftbn.learning.independence import ChiSquareTest, IndependenceTest, PackedTable, SearchCost
+from driftbn.learning.learner import (
+    LearnedStructure,
+    LearnedWindow,
+    MakeTest,
+    StructureLearner,
+    learn_structure,
+)
 from driftbn.learning.orientation import extend_to_dag
 from driftbn.learning.search import Overrun, RdsaTally, SeparatorMap
 
@@ -9,7 +15,10 @@ __all__ = [
     "ChiSquareTest",
     "IndependenceTest",
     "LearnedStructure",
+    "LearnedWindow",
+    "MakeTest",
     "Overrun",
+    "PackedTable",
     "RdsaTally",
     "SearchCost",
     "SeparatorMap",

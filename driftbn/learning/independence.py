@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.config import Statistic
+from driftbn.config import LearnerConfig, Statistic
 from driftbn.errors import ConfigError, DataError, VariableMismatchError
 from driftbn.kernels.chi_square import ROWS_PER_DOF, SEPARATED, judge, remove_independent
 from driftbn.kernels.chi_square import test_conditional as run_test
@@ -167,6 +167,53 @@ WORDS_STEP = 4  # bit sets are padded to whole vectors of four words, so no loop
 JOINT_LEVELS_MAX = 8192  # levels of all variables; the counts of their pairs then take 256 MB
 EXACT_DOF_MAX = 2048  # beyond, Wilson and Hilferty's cube is right to five digits
 
+# A block of neighbouring rows is one word of a bit set, or several.
+BLOCK_ROWS = WORD_BITS
+BLOCK_ROWS_MAX = 512
+BLOCKS_PER_EFFECT = 4  # blocks grow until they are this many times as long as the design effect
+
+_NO_VALUES: Floats = np.zeros(0)  # read-only as all critical values: kernels are compiled for that
+_NO_VALUES.setflags(write=False)
+
+
+class PackedTable:
+    """A table of codes as bit sets, with the counts of every two levels.
+
+    Parameters
+    ----------
+    codes
+        Small integers, shape [variables, rows].
+    names
+        Names of the variables, in the order of ``codes``; the table is in the order of names.
+
+    Raises
+    ------
+    DataError
+        If codes and names do not fit together or there are no rows.
+    """
+
+    def __init__(self, codes: Codes, names: Sequence[str]) -> None:
+        order = _checked_order(codes, names)
+        self.names = tuple(names[i] for i in order)
+        in_order = bool(np.all(np.diff(order) > 0))
+        self.evidence, self.level_codes = _pack(codes if in_order else codes[order])
+
+    @property
+    def codes(self) -> Codes:
+        """The rows, shape [variables, rows]: all codes from 0 to a variable's largest occur."""
+        return self.evidence.codes
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows in the table."""
+        return int(self.evidence.codes.shape[1])
+
+    @property
+    def level_variables(self) -> Ints:
+        """The variable of each level; ``level_codes`` has the code that it was given as."""
+        first = self.evidence.first
+        return np.repeat(np.arange(len(first) - 1), np.diff(first))
+
 
 class ChiSquareTest(IndependenceTest):
     """Independence tests on a table, by compiled kernels over bit sets.
@@ -214,29 +261,39 @@ class ChiSquareTest(IndependenceTest):
         statistic: Statistic = Statistic.CHI_SQUARE,
         design_effects: Mapping[str, float] | None = None,
     ) -> None:
-        order = _checked_order(codes, names)
-        self.names = tuple(names[i] for i in order)
+        self._open(PackedTable(codes, names), alpha, statistic, design_effects or {})
+
+    @classmethod
+    def of_table(
+        cls, table: PackedTable, config: LearnerConfig, design_effects: Mapping[str, float]
+    ) -> ChiSquareTest:
+        """Return the test on a table that is packed already."""
+        test = cls.__new__(cls)
+        test._open(table, config.alpha, config.statistic, design_effects)
+        return test
+
+    def _open(
+        self,
+        table: PackedTable,
+        alpha: float,
+        statistic: Statistic,
+        design_effects: Mapping[str, float],
+    ) -> None:
+        self.names = table.names
         self.alpha = alpha
-        in_order = bool(np.all(np.diff(order) > 0))
-        self._evidence, self.level_codes = _pack(
-            codes if in_order else codes[order],
-            alpha,
-            statistic,
-            _excess(self.names, design_effects or {}),
+        largest = int(np.diff(table.evidence.first).max(initial=1))
+        max_dof = max(table.n_rows // ROWS_PER_DOF, (largest - 1) ** 2, 1)
+        self._evidence = table.evidence._replace(
+            critical=critical_values(alpha, max_dof),
+            excess=_excess(self.names, design_effects),
+            entropy=n_log_n_table(table.n_rows) if statistic is Statistic.G else np.zeros(0),
         )
-        self.tests = np.zeros(
-            (0, 2), np.int64
-        )  # a search, or the first question, makes the buffers
+        self.tests = np.zeros((0, 2), np.int64)  # a search, or the first question, makes buffers
 
     @property
     def evidence(self) -> Evidence:
         """The packed table: bit sets, totals and counts of pairs."""
         return self._evidence
-
-    def discount(self, design_effects: Mapping[str, float]) -> None:
-        """Take these design effects from now on, in place of those given before."""
-        excess = _excess(self.names, design_effects)
-        self._evidence = self._evidence._replace(excess=excess)
 
     @property
     def n_rows(self) -> int:
@@ -290,6 +347,39 @@ class ChiSquareTest(IndependenceTest):
         return int(pursue_census(census, self._evidence, self._work, n_tests))
 
 
+def design_effects(table: PackedTable) -> Floats:
+    """Return for each variable how much more its counts vary than those of independent rows.
+
+    Blocks of neighbouring rows are doubled until they are long enough for the effect that they
+    show. It is 1 unless it is two standard errors above 1.
+    """
+    evidence, n_rows = table.evidence, table.n_rows
+    n_words = -(-n_rows // BLOCK_ROWS)
+    first = evidence.first[:-1]
+    n_levels = np.diff(evidence.first)
+    counts = np.bitwise_count(evidence.bits[:, :n_words]).astype(np.float64)
+    rows = np.full(n_words, float(BLOCK_ROWS))
+    rows[-1] = n_rows - BLOCK_ROWS * (n_words - 1)
+    share = evidence.totals[:, None] / n_rows
+    scores = (counts - rows * share) / np.sqrt(evidence.totals[:, None])
+    expected = np.maximum(n_levels - 1, 1)
+    effects = np.ones(len(n_levels))
+    growing = n_levels > 1
+    length = BLOCK_ROWS
+    while True:
+        n_blocks = scores.shape[1]
+        total = np.add.reduceat(np.sum(scores * scores, axis=1), first)
+        now = total / expected * n_blocks / max(n_blocks - 2, 1)
+        error = np.sqrt(2.0 / (n_blocks * expected))
+        found = np.where(now > 1.0 + 2.0 * error, now * (1.0 + (now - 1.0) / (2.0 * length)), 1.0)
+        effects = np.where(growing, np.maximum(found, 1.0), effects)
+        growing &= length < BLOCKS_PER_EFFECT * now
+        if length >= BLOCK_ROWS_MAX or not growing.any() or n_blocks < 8:
+            return effects
+        scores = np.add.reduceat(scores, np.arange(0, n_blocks, 2), axis=1)
+        length *= 2
+
+
 @lru_cache(maxsize=32)
 def critical_values(alpha: float, max_dof: int) -> Floats:
     """Return by degrees of freedom the value that chi-square exceeds with probability alpha."""
@@ -329,11 +419,8 @@ def _excess(names: tuple[str, ...], design_effects: Mapping[str, float]) -> Floa
     return np.sqrt(effects - 1.0)
 
 
-def _pack(
-    codes: Codes, alpha: float, statistic: Statistic, excess: Floats
-) -> tuple[Evidence, Codes]:
+def _pack(codes: Codes) -> tuple[Evidence, Codes]:
     """Return the packed table and for each of its levels the code that it was given as."""
-    n_rows = codes.shape[1]
     n_levels = codes.max(axis=1).astype(np.int64) + 1
     first = np.concatenate(([0], np.cumsum(n_levels)))
     bits = _pack_levels(codes, n_levels, first)
@@ -341,23 +428,21 @@ def _pack(
     level_codes = (np.arange(len(totals)) - np.repeat(first[:-1], n_levels)).astype(np.uint8)
     if not np.all(totals):
         dense = _without_gaps(codes, totals, first)
-        evidence, dense_codes = _pack(dense, alpha, statistic, excess)
+        evidence, dense_codes = _pack(dense)
         begin = np.repeat(evidence.first[:-1], np.diff(evidence.first))
         return evidence, level_codes[totals > 0][begin + dense_codes]
     order = np.lexsort((-totals, np.repeat(np.arange(len(codes)), n_levels)))
     bits, totals = bits[order], totals[order]
     n_joint = len(totals) if len(totals) <= JOINT_LEVELS_MAX else 0
-    largest = int(n_levels.max(initial=1))
-    max_dof = max(n_rows // ROWS_PER_DOF, (largest - 1) ** 2, 1)
     evidence = Evidence(
         codes=np.ascontiguousarray(codes),
         bits=bits,
         first=first,
         totals=totals,
         joint=np.zeros((n_joint, n_joint), np.int32),
-        critical=critical_values(alpha, max_dof),
-        excess=excess,
-        entropy=n_log_n_table(n_rows) if statistic is Statistic.G else np.zeros(0),
+        critical=_NO_VALUES,
+        excess=np.zeros(len(codes)),
+        entropy=np.zeros(0),
     )
     if n_joint:
         count_pairs(evidence)

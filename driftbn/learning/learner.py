@@ -7,9 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from driftbn.config import Algorithm, Knowledge, LearnerConfig, WarmStart, choice
+from driftbn.encoding.duplicates import find_duplicates
 from driftbn.graphs.graph import Dag, Edge, Pdag
-from driftbn.learning.independence import ChiSquareTest, IndependenceTest, SearchCost
+from driftbn.kernels.evidence import Floats
+from driftbn.learning.independence import (
+    ChiSquareTest,
+    Codes,
+    IndependenceTest,
+    PackedTable,
+    SearchCost,
+    design_effects,
+)
 from driftbn.learning.knowledge import KnownEdges, apply_knowledge
 from driftbn.learning.orientation import (
     Orientation,
@@ -78,6 +89,44 @@ class LearnedStructure:
         return extend_to_dag(self.graph)
 
 
+MakeTest = Callable[[PackedTable, LearnerConfig, Mapping[str, float]], IndependenceTest]
+"""Makes the independence test of a table: a subclass of ``IndependenceTest``, or any function.
+
+It is called with the table, the settings (which have ``alpha``) and design effects by name, as far
+as they are known.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedWindow:
+    """Rows and what was learned of them.
+
+    Parameters
+    ----------
+    codes
+        Rows, ``[variables, rows]``, variables sorted by name.
+    table
+        The same, packed.
+    learned
+        The graph.
+    effects
+        Design effect of each variable.
+    twins
+        For each variable that says the same as an earlier one, that one.
+    """
+
+    codes: Codes
+    table: PackedTable
+    learned: LearnedStructure
+    effects: Floats
+    twins: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Variables, sorted."""
+        return self.table.names
+
+
 class StructureLearner:
     """Learns structures with one configuration.
 
@@ -89,6 +138,8 @@ class StructureLearner:
         What is known of the edges beforehand.
     clock
         Returns seconds, for the deadline and the reported time.
+    independence_test
+        Makes the test that is asked; by default chi-square or G, as ``config`` says.
     """
 
     def __init__(
@@ -96,10 +147,16 @@ class StructureLearner:
         config: LearnerConfig | None = None,
         knowledge: Knowledge | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        independence_test: MakeTest = ChiSquareTest.of_table,
     ) -> None:
         self.config = config or LearnerConfig()
         self.knowledge = knowledge or Knowledge()
         self._clock = clock
+        self._make_test = independence_test
+
+    def with_config(self, config: LearnerConfig) -> StructureLearner:
+        """Return a learner that differs from this one in its configuration only."""
+        return StructureLearner(config, self.knowledge, self._clock, self._make_test)
 
     def learn(
         self,
@@ -109,15 +166,39 @@ class StructureLearner:
     ) -> LearnedStructure:
         """Learn from an encoded table, warm if an earlier structure is given."""
         started = self._clock()
-        test = ChiSquareTest(
-            table.codes,
-            table.schema.names,
-            self.config.alpha,
-            self.config.statistic,
-            design_effects,
-        )
+        packed = PackedTable(table.codes, table.schema.names)
+        test = self._make_test(packed, self.config, design_effects or {})
         excluded = [column.name for column in table.schema.excluded]
         return self._learn(test, previous, started, table.schema, excluded)
+
+    def learn_window(
+        self,
+        codes: Codes,
+        names: Sequence[str],
+        previous: LearnedStructure | None = None,
+        *,
+        dependent_rows: bool = True,
+    ) -> LearnedWindow:
+        """Learn from rows of a stream, corrected for dependence between neighbouring rows.
+
+        A variable that says the same as an earlier one has no part in the search: it hangs on that
+        one by an edge without direction, and nothing else can be said of it.
+        """
+        table = PackedTable(codes, names)
+        effects = design_effects(table) if dependent_rows else np.ones(len(names))
+        twins = find_duplicates(codes)
+        single, single_effects = table, effects
+        if twins:
+            kept = [v for v in range(len(names)) if v not in twins]
+            single = PackedTable(codes[kept], [names[v] for v in kept])
+            single_effects = effects[kept]
+        test = self._make_test(
+            single, self.config, dict(zip(single.names, single_effects.tolist(), strict=True))
+        )
+        learned = self.learn_from(test, previous, [names[v] for v in twins])
+        if twins:
+            learned = replace(learned, graph=_with_twins(learned.graph, names, twins))
+        return LearnedWindow(codes, table, learned, effects, twins)
 
     def learn_from(
         self,
@@ -197,6 +278,12 @@ class StructureLearner:
         return replace(start, recalled=recalled, recalled_size=sizes)
 
 
+def _with_twins(graph: Pdag, names: Sequence[str], twins: Mapping[int, int]) -> Pdag:
+    """Return the graph with each twin joined to the variable that it repeats."""
+    joined = ((names[first], names[copy]) for copy, first in twins.items())
+    return Pdag(names, graph.directed_edges, (*graph.undirected_edges, *joined))
+
+
 def learn_structure(  # noqa: PLR0913 - one call for every kind of table
     data: object,
     algorithm: Algorithm | str | None = None,
@@ -208,6 +295,7 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
     design_effects: Mapping[str, float] | None = None,
     schema: SchemaConfig | None = None,
     names: Sequence[str] | None = None,
+    independence_test: MakeTest = ChiSquareTest.of_table,
 ) -> LearnedStructure:
     """Learn who depends on whom in a table.
 
@@ -232,6 +320,8 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
         How columns become codes.
     names
         Column names of a 2-D array.
+    independence_test
+        Makes the test that is asked; by default chi-square or G, as ``config`` says.
 
     Returns
     -------
@@ -262,5 +352,5 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
         settings = replace(settings, algorithm=choice(Algorithm, "algorithm", algorithm))
     if alpha is not None:
         settings = replace(settings, alpha=alpha)
-    learner = StructureLearner(settings, knowledge)
+    learner = StructureLearner(settings, knowledge, independence_test=independence_test)
     return learner.learn(infer_and_encode(data, schema, names=names), previous, design_effects)

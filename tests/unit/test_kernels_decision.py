@@ -13,7 +13,7 @@ from numba import njit
 from driftbn.drift.plan import LevelMap
 from driftbn.kernels import deviance
 from driftbn.kernels.tables import MASK_COUNTS_MAX, MASKS_MAX, Coded, Splits, Tables, count_tables
-from driftbn.learning import ChiSquareTest, independence
+from driftbn.learning import PackedTable, independence
 from tests import reference_decision as reference
 
 LOGS = np.arange(2.0**20) * np.log(np.maximum(np.arange(2.0**20), 1.0))
@@ -82,16 +82,16 @@ def draw_asked(n_variables: int, n_tables: int, rng: np.random.Generator) -> lis
 
 
 def counted(tables: Tables, codes: np.ndarray, levels: LevelMap | None = None) -> np.ndarray:
-    test = ChiSquareTest(codes, [f"v{v:02d}" for v in range(len(codes))])
-    levels = levels or LevelMap.natural(len(codes))
+    packed = PackedTable(codes, [f"v{v:02d}" for v in range(len(codes))])
+    levels = levels or LevelMap.identity(len(codes))
     splits = Splits(
-        masks=np.full((MASKS_MAX, test.evidence.bits.shape[1]), FAR, np.uint64),
+        masks=np.full((MASKS_MAX, packed.evidence.bits.shape[1]), FAR, np.uint64),
         total=np.full(MASKS_MAX, FAR, np.int64),
         row_code=np.full(codes.shape[1], -1, np.int32),
     )
     counts = np.full(tables.first[-1], -1, np.int32)
-    coded = Coded(levels.apply(codes), levels.places(test))
-    count_tables(tables, coded, test.evidence, splits, counts)
+    coded = Coded(levels.apply(codes), levels.places(packed))
+    count_tables(tables, coded, packed.evidence, splits, counts)
     return counts
 
 

@@ -10,22 +10,22 @@ from scipy.stats import chi2, gamma
 
 from driftbn.datasets import asia, random_dag
 from driftbn.datasets.sampling import sample_codes
-from driftbn.drift.comparison import Comparison, Group, chi_square_p, deviance_p_values
-from driftbn.drift.dispersion import merge_states
+from driftbn.drift.comparison import Comparison, PooledWindows, chi_square_p, deviance_p_values
+from driftbn.drift.dispersion import pool_rare_states
 from driftbn.drift.plan import LevelMap, make_plan
 from driftbn.drift.plan import TestPlan as Plan
 from driftbn.graphs.graph import Dag
-from driftbn.learning import ChiSquareTest
+from driftbn.learning import PackedTable
 from tests import reference_decision as reference
 from tests.unit.drift.test_dispersion import naive_check
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-def group_of(plan: Plan, windows: list[np.ndarray]) -> Group:
+def group_of(plan: Plan, windows: list[np.ndarray]) -> PooledWindows:
     codes = np.concatenate(windows, axis=1)
-    levels = LevelMap.natural(len(codes))
-    return Group(plan, plan.count(ChiSquareTest(codes, plan.names), codes, levels), windows)
+    levels = LevelMap.identity(len(codes))
+    return PooledWindows(plan, plan.count(PackedTable(codes, plan.names), codes, levels), windows)
 
 
 def draw_window(
@@ -56,11 +56,11 @@ def draw_comparison(seed: int, *, kept: float = 0.3, copies: int = 1) -> Compari
     return Comparison(group_of(plan, windows[:3]), group_of(plan, windows[3:]))
 
 
-def table_of(group: Group, table: int) -> np.ndarray:
+def table_of(group: PooledWindows, table: int) -> np.ndarray:
     """Count the rows of a table ``[strata, child, source]``, or ``[strata, child]`` of a node."""
     tables = group.plan.tables
     ends = [int(v) for v in (tables.child[table], tables.source[table]) if v >= 0]
-    members = (*group.plan.given(table), *ends)
+    members = (*group.plan.conditioning_set(table), *ends)
     codes = np.concatenate(group.windows, axis=1)
     counts = reference.cell_counts(codes, tables.cards.tolist(), members)
     return np.array(counts).reshape(-1, *(int(tables.cards[v]) for v in ends))
@@ -68,7 +68,7 @@ def table_of(group: Group, table: int) -> np.ndarray:
 
 def tie_tables(compared: Comparison, index: int) -> tuple[np.ndarray, np.ndarray]:
     table = compared.plan.n_nodes + index
-    return table_of(compared.a, table), table_of(compared.b, table)
+    return table_of(compared.older, table), table_of(compared.newer, table)
 
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6]))
@@ -76,7 +76,7 @@ def tie_tables(compared: Comparison, index: int) -> tuple[np.ndarray, np.ndarray
 def test_nodes_have_the_deviance_and_the_p_value_of_the_formula(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
     for v in range(compared.plan.n_nodes):
-        expected = reference.difference(table_of(compared.a, v), table_of(compared.b, v))
+        expected = reference.difference(table_of(compared.older, v), table_of(compared.newer, v))
         assert compared.node_statistics[v] == pytest.approx(expected, rel=1e-7, abs=1e-9)
         assert compared.node_p_values[v] == pytest.approx(expected.p_value, rel=1e-6)
 
@@ -85,20 +85,22 @@ def test_nodes_have_the_deviance_and_the_p_value_of_the_formula(seed: int, kept:
 @settings(max_examples=25)
 def test_ties_are_stronger_apart_than_together(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
-    assert compared.tie_statistics.shape == (2, compared.plan.n_ties)
-    for index in range(compared.plan.n_ties):
+    assert compared.pair_statistics.shape == (2, compared.plan.n_pair_tests)
+    for index in range(compared.plan.n_pair_tests):
         g, dof = reference.interaction(*tie_tables(compared, index))
-        assert compared.tie_statistics[0, index] == pytest.approx(g, rel=1e-9, abs=1e-8)
-        assert compared.tie_statistics[1, index] == dof
+        assert compared.pair_statistics[0, index] == pytest.approx(g, rel=1e-9, abs=1e-8)
+        assert compared.pair_statistics[1, index] == dof
 
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6, 0.9]))
 @settings(max_examples=25)
 def test_a_tie_changes_where_interaction_and_an_end_do(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
-    for index in range(compared.plan.n_ties):
-        expected = reference.tie_p_value(*tie_tables(compared, index))
-        assert compared.plain_tie_p_value(index) == pytest.approx(expected, rel=1e-5, abs=1e-300)
+    for index in range(compared.plan.n_pair_tests):
+        expected = reference.pair_p_value(*tie_tables(compared, index))
+        assert compared.screening_pair_p_value(index) == pytest.approx(
+            expected, rel=1e-5, abs=1e-300
+        )
 
 
 def test_interaction_is_that_of_two_tables_written_down() -> None:
@@ -108,7 +110,7 @@ def test_interaction_is_that_of_two_tables_written_down() -> None:
     plan = make_plan(Dag("ab", [("a", "b")]), np.array([2, 2]), 100)
     groups = [group_of(plan, [w.astype(np.uint8) for w in group]) for group in windows]
     g = 2.0 * (80 * np.log(1.6) + 20 * np.log(0.4)) - 2.0 * (130 * np.log(1.3) + 70 * np.log(0.7))
-    found = Comparison(*groups).tie_statistics
+    found = Comparison(*groups).pair_statistics
     assert found[:, 0] == pytest.approx([g, 1.0])
 
 
@@ -132,12 +134,12 @@ def test_screening_leaves_out_only_what_is_1_when_corrected_for_both_families(ke
     hidden = shown = 0
     for seed in range(40):
         compared = draw_comparison(seed, kept=kept)
-        value, dof = compared.tie_statistics
+        value, dof = compared.pair_statistics
         exact = np.where(dof > 0, chi2.sf(value, np.maximum(dof, 1)), 1.0)
-        given_as_1 = compared.tie_p_values == 1.0
-        assert np.all(2.0 * exact[given_as_1] * compared.plan.n_ties >= 1.0 - 1e-9)
+        given_as_1 = compared.pair_p_values == 1.0
+        assert np.all(2.0 * exact[given_as_1] * compared.plan.n_pair_tests >= 1.0 - 1e-9)
         rest = ~given_as_1
-        np.testing.assert_allclose(compared.tie_p_values[rest], exact[rest], rtol=1e-9)
+        np.testing.assert_allclose(compared.pair_p_values[rest], exact[rest], rtol=1e-9)
         hidden += int(given_as_1.sum())
         shown += int(rest.sum())
     assert hidden > 0
@@ -148,26 +150,26 @@ def test_screening_leaves_out_only_what_is_1_when_corrected_for_both_families(ke
 @settings(max_examples=25)
 def test_a_tie_is_never_surer_than_its_interaction(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.7)
-    for index in range(compared.plan.n_ties):
-        if compared.tie_p_values[index] < 1.0:
-            assert compared.plain_tie_p_value(index) >= compared.tie_p_values[index]
+    for index in range(compared.plan.n_pair_tests):
+        if compared.pair_p_values[index] < 1.0:
+            assert compared.screening_pair_p_value(index) >= compared.pair_p_values[index]
 
 
 def test_a_comparison_of_one_field_has_no_ties() -> None:
     plan = make_plan(Dag("a"), np.array([2]), 100)
     groups = [group_of(plan, [np.tile([[0, 1]], 50).astype(np.uint8)]) for _ in range(2)]
     compared = Comparison(*groups)
-    assert compared.tie_statistics.shape == (2, 0)
-    assert compared.tie_p_values.tolist() == []
+    assert compared.pair_statistics.shape == (2, 0)
+    assert compared.pair_p_values.tolist() == []
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_groups_of_the_same_rows_do_not_differ(seed: int) -> None:
     """Rounding leaves some of their deviances a little below 0."""
-    group = draw_comparison(seed).a
+    group = draw_comparison(seed).older
     compared = Comparison(group, group)
     np.testing.assert_allclose(compared.node_p_values, 1.0, rtol=1e-4)
-    p = [compared.tie_p_value(index)[0] for index in range(compared.plan.n_ties)]
+    p = [compared.pair_p_value(index)[0] for index in range(compared.plan.n_pair_tests)]
     np.testing.assert_allclose(p, 1.0, rtol=1e-4)
 
 
@@ -182,7 +184,7 @@ def test_a_level_that_only_one_group_has_is_a_change() -> None:
     compared = Comparison(group_of(plan, [old]), group_of(plan, [new]))
     assert compared.node_p_values[0] < 1e-12
     assert compared.node_p_values[1] > 1e-3
-    assert compared.tie_statistics[1, 0] == 1.0 + 2.0 - 2.0
+    assert compared.pair_statistics[1, 0] == 1.0 + 2.0 - 2.0
 
 
 def test_a_constant_that_becomes_another_is_a_change() -> None:
@@ -200,7 +202,7 @@ def test_a_copy_that_becomes_a_negation_is_a_change() -> None:
     old, new = group_of(plan, [np.stack([x, x])]), group_of(plan, [np.stack([y, 1 - y])])
     compared = Comparison(old, new)
     assert compared.node_p_value(1)[0] < 1e-12
-    assert compared.tie_p_value(0)[0] < 1e-12
+    assert compared.pair_p_value(0)[0] < 1e-12
 
 
 def test_a_lost_tie_of_rare_states_is_seen() -> None:
@@ -212,8 +214,8 @@ def test_a_lost_tie_of_rare_states_is_seen() -> None:
         x, alone = rng.random((2, 5000)) < 0.004
         windows.append(np.stack([x, alone | (x & (rng.random(5000) < share))]).astype(np.uint8))
     compared = Comparison(group_of(plan, windows[:8]), group_of(plan, windows[8:]))
-    plain = compared.plain_tie_p_value(0)
-    assert compared.tie_p_value(0)[0] == pytest.approx(plain, rel=30.0)
+    plain = compared.screening_pair_p_value(0)
+    assert compared.pair_p_value(0)[0] == pytest.approx(plain, rel=30.0)
     assert plain < 1e-9
 
 
@@ -229,9 +231,9 @@ def test_a_change_is_seen_where_neighbouring_blocks_go_opposite_ways(share: floa
         turned = np.where(rng.random(2048) < equal, 0, in_turn)
         windows.append(np.stack([x, x ^ turned]).astype(np.uint8))
     groups = group_of(plan, windows[:8]), group_of(plan, windows[8:])
-    exact = Comparison(*groups).tie_p_value(0)
+    exact = Comparison(*groups).pair_p_value(0)
     assert exact[0] < 1e-6
-    assert Comparison(*groups).tie_p_value(0, 1e-3) == exact
+    assert Comparison(*groups).pair_p_value(0, 1e-3) == exact
 
 
 def test_a_group_counts_its_rows() -> None:
@@ -249,10 +251,10 @@ def test_more_rows_than_before_are_compared_by_the_same_formula() -> None:
         groups = [group_of(plan, [rng.integers(0, 2, (2, n_rows)).astype(np.uint8)])] * 2
         groups[1] = group_of(plan, [rng.integers(0, 2, (2, 1000)).astype(np.uint8)])
         compared = Comparison(*groups)
-        expected = reference.difference(table_of(compared.a, 0), table_of(compared.b, 0))
+        expected = reference.difference(table_of(compared.older, 0), table_of(compared.newer, 0))
         assert compared.node_statistics[0] == pytest.approx(expected, rel=1e-6, abs=1e-8)
         g, dof = reference.interaction(*tie_tables(compared, 0))
-        assert compared.tie_statistics[:, 0] == pytest.approx([g, dof], rel=1e-6, abs=1e-8)
+        assert compared.pair_statistics[:, 0] == pytest.approx([g, dof], rel=1e-6, abs=1e-8)
 
 
 @given(seed=seeds)
@@ -261,7 +263,7 @@ def test_states_are_merged_as_the_statistic_merges_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 6, 2))
     a, b = (rng.poisson(rng.choice([0.0, 0.3, 3.0, 30.0], shape)) for _ in range(2))
-    merged, configuration = merge_states(a, b)
+    merged, configuration = pool_rare_states(a, b)
     assert np.all(np.diff(configuration) >= 0)
     for s, cells in enumerate(merged.reshape(shape)):
         states = reference.pooled_states(a[s].tolist(), b[s].tolist())
@@ -282,7 +284,9 @@ def corrected_p(
         return 1.0, 1.0
     cards = compared.plan.tables.cards
     groups = ([], [])
-    for cells, windows in zip(groups, (compared.a.windows, compared.b.windows), strict=True):
+    for cells, windows in zip(
+        groups, (compared.older.windows, compared.newer.windows), strict=True
+    ):
         for codes in windows:
             code = np.zeros(codes.shape[1], np.int64)
             for member in (*given_set, v):
@@ -298,7 +302,7 @@ def test_a_node_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
         if p > 0.05 / compared.plan.n_nodes:
             assert compared.node_p_value(v) == (p, 1.0)
             continue
-        given_set, statistics = compared.plan.given(v), compared.node_statistics[v]
+        given_set, statistics = compared.plan.conditioning_set(v), compared.node_statistics[v]
         expected, effect = corrected_p(compared, given_set, v, statistics)
         found = compared.node_p_value(v)[0]
         n_tests = compared.plan.n_nodes
@@ -315,30 +319,30 @@ def test_a_node_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
 def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.8, copies=4)
     cards = compared.plan.tables.cards.tolist()
-    groups = compared.a.windows, compared.b.windows
-    for index in range(compared.plan.n_ties):
-        plain = compared.plain_tie_p_value(index)
+    groups = compared.older.windows, compared.newer.windows
+    for index in range(compared.plan.n_pair_tests):
+        plain = compared.screening_pair_p_value(index)
         if plain > 0.01 / compared.plan.n_nodes:
-            assert compared.tie_p_value(index) == (plain, 1.0)
+            assert compared.pair_p_value(index) == (plain, 1.0)
             continue
-        source, child = compared.plan.tie(index)
-        members = compared.plan.given(compared.plan.n_nodes + index)
+        source, child = compared.plan.pair_of(index)
+        members = compared.plan.conditioning_set(compared.plan.n_nodes + index)
         effect = reference.effect_on_tie(groups, cards, (*members, child, source))
-        g, dof = compared.tie_statistics[:, index].tolist()
+        g, dof = compared.pair_statistics[:, index].tolist()
         ends = compared.end_statistics(index)
         p_ends = [
             corrected_p(compared, (*members, child), source, ends[0])[0],
             corrected_p(compared, (*members, source), child, ends[1])[0],
         ]
         interaction = max(plain, effect.p_value(g, dof, 2.0 * dof))
-        found = compared.tie_p_value(index)
+        found = compared.pair_p_value(index)
         expected = max(interaction, min(1.0, 2.0 * min(p_ends)))
-        if interaction * compared.plan.n_ties >= 1.0:  # the ends are not looked at any more
+        if interaction * compared.plan.n_pair_tests >= 1.0:  # the ends are not looked at any more
             expected = interaction
-        if expected * compared.plan.n_ties < 1.0:
+        if expected * compared.plan.n_pair_tests < 1.0:
             assert found == pytest.approx((expected, effect.effect), rel=1e-6)
         else:
-            assert found[0] * compared.plan.n_ties >= 0.8
+            assert found[0] * compared.plan.n_pair_tests >= 0.8
             assert found[1] <= effect.effect * (1.0 + 1e-6)
 
 
@@ -347,11 +351,13 @@ def test_taking_out_dependence_never_makes_a_test_surer(copies: int) -> None:
     n_raised = 0
     for seed in range(25):
         careful = draw_comparison(seed, kept=0.5, copies=copies)
-        plain = Comparison(careful.a, careful.b, discount=False)
+        plain = Comparison(careful.older, careful.newer, dependent_rows=False)
         pairs = [
             (careful.node_p_value(v), plain.node_p_value(v)) for v in range(plain.plan.n_nodes)
         ]
-        pairs += [(careful.tie_p_value(i), plain.tie_p_value(i)) for i in range(plain.plan.n_ties)]
+        pairs += [
+            (careful.pair_p_value(i), plain.pair_p_value(i)) for i in range(plain.plan.n_pair_tests)
+        ]
         for (p, effect), (plain_p, no_effect) in pairs:
             assert plain_p <= p <= 1.0
             assert effect >= no_effect == 1.0
@@ -359,16 +365,22 @@ def test_taking_out_dependence_never_makes_a_test_surer(copies: int) -> None:
     assert n_raised > 5
 
 
-def with_effects(compared: Comparison, effects: np.ndarray, *, discount: bool = True) -> Comparison:
-    b = compared.b
-    return Comparison(compared.a, Group(b.plan, b.counts, b.windows, effects), discount=discount)
+def with_effects(
+    compared: Comparison, effects: np.ndarray, *, dependent_rows: bool = True
+) -> Comparison:
+    b = compared.newer
+    return Comparison(
+        compared.older,
+        PooledWindows(b.plan, b.counts, b.windows, effects),
+        dependent_rows=dependent_rows,
+    )
 
 
 def test_fields_without_dependence_are_looked_at_as_they_are() -> None:
     compared = draw_comparison(3, kept=0.6)
     same = with_effects(compared, np.ones(compared.plan.n_nodes))
     np.testing.assert_array_equal(same.node_p_values, compared.node_p_values)
-    np.testing.assert_array_equal(same.tie_p_values, compared.tie_p_values)
+    np.testing.assert_array_equal(same.pair_p_values, compared.pair_p_values)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -387,24 +399,24 @@ def test_ties_are_discounted_at_first_look_by_both_of_their_ends(seed: int) -> N
     compared = draw_comparison(seed, kept=0.8)
     effects = np.linspace(1.0, 6.0, compared.plan.n_nodes)
     found = with_effects(compared, effects)
-    value, dof = compared.tie_statistics
-    for index in range(compared.plan.n_ties):
-        source, child = compared.plan.tie(index)
+    value, dof = compared.pair_statistics
+    for index in range(compared.plan.n_pair_tests):
+        source, child = compared.plan.pair_of(index)
         discount = 1.0 + 0.5 * np.sqrt((effects[source] - 1.0) * (effects[child] - 1.0))
-        if found.tie_p_values[index] < 1.0:
+        if found.pair_p_values[index] < 1.0:
             expected = chi2.sf(value[index] / discount, dof[index])
-            assert found.tie_p_values[index] == pytest.approx(expected, rel=1e-9)
-        assert found.plain_tie_p_value(index) >= compared.plain_tie_p_value(index)
+            assert found.pair_p_values[index] == pytest.approx(expected, rel=1e-9)
+        assert found.screening_pair_p_value(index) >= compared.screening_pair_p_value(index)
         if discount == 1.0:
-            assert found.plain_tie_p_value(index) == compared.plain_tie_p_value(index)
+            assert found.screening_pair_p_value(index) == compared.screening_pair_p_value(index)
 
 
 def test_a_first_look_without_discount_does_not_ask_for_dependence() -> None:
     compared = draw_comparison(1, kept=0.6)
     effects = np.full(compared.plan.n_nodes, 9.0)
-    found = with_effects(compared, effects, discount=False)
+    found = with_effects(compared, effects, dependent_rows=False)
     np.testing.assert_array_equal(found.node_p_values, compared.node_p_values)
-    np.testing.assert_array_equal(found.tie_p_values, compared.tie_p_values)
+    np.testing.assert_array_equal(found.pair_p_values, compared.pair_p_values)
 
 
 class AsiaStream:
@@ -418,14 +430,14 @@ class AsiaStream:
         self.rng = np.random.default_rng(seed)
         self.copies = copies
 
-    def group(self, n_windows: int) -> Group:
+    def group(self, n_windows: int) -> PooledWindows:
         rows = n_windows * 2000 // self.copies
         codes = sample_codes(self.network, rows, self.rng)[self.order]
         windows = np.split(np.repeat(codes, self.copies, axis=1), n_windows, axis=1)
         return group_of(self.plan, windows)
 
-    def comparison(self, *, discount: bool = False) -> Comparison:
-        return Comparison(self.group(4), self.group(1), discount=discount)
+    def comparison(self, *, dependent_rows: bool = False) -> Comparison:
+        return Comparison(self.group(4), self.group(1), dependent_rows=dependent_rows)
 
 
 def smallest_node_p(compared: Comparison) -> float:
@@ -434,9 +446,9 @@ def smallest_node_p(compared: Comparison) -> float:
 
 
 def smallest_tie_p(compared: Comparison) -> float:
-    suspects = np.flatnonzero(compared.tie_p_values < 1.0).tolist()
-    p = min((compared.tie_p_value(index)[0] for index in suspects), default=1.0)
-    return p * compared.plan.n_ties
+    suspects = np.flatnonzero(compared.pair_p_values < 1.0).tolist()
+    p = min((compared.pair_p_value(index)[0] for index in suspects), default=1.0)
+    return p * compared.plan.n_pair_tests
 
 
 def test_stationary_windows_are_rejected_as_often_as_the_level_says() -> None:
@@ -447,7 +459,7 @@ def test_stationary_windows_are_rejected_as_often_as_the_level_says() -> None:
         compared = stream.comparison()
         nodes.append(smallest_node_p(compared))
         ties.append(smallest_tie_p(compared))
-        interactions.append(float(compared.tie_p_values.min()) * compared.plan.n_ties)
+        interactions.append(float(compared.pair_p_values.min()) * compared.plan.n_pair_tests)
     assert 0.02 <= np.mean(np.array(nodes) < 0.05) <= 0.08
     assert 0.01 <= np.mean(np.array(interactions) < 0.05) <= 0.08
     assert 0.002 <= np.mean(np.array(ties) < 0.05) <= 0.08
@@ -458,8 +470,8 @@ def test_dependence_is_taken_out_of_stationary_windows_of_repeated_rows() -> Non
     stream = AsiaStream(seed=2, copies=5)
     plain, careful = [], []
     for _ in range(60):
-        compared = stream.comparison(discount=True)
-        uncorrected = Comparison(compared.a, compared.b, discount=False)
+        compared = stream.comparison(dependent_rows=True)
+        uncorrected = Comparison(compared.older, compared.newer, dependent_rows=False)
         plain.append((smallest_node_p(uncorrected), smallest_tie_p(uncorrected)))
         careful.append((smallest_node_p(compared), smallest_tie_p(compared)))
     assert np.all(np.mean(np.array(plain) < 0.05, axis=0) > 0.85)

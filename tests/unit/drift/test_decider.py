@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from driftbn.datasets import asia, change_table, remove_edge
 from driftbn.datasets.sampling import sample_codes
 from driftbn.decision.settings import DecisionConfig
-from driftbn.drift.decider import MAX_CORRECTED, CountDecider, smallest
+from driftbn.drift.decider import MAX_CORRECTED, CountDecider, strongest
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
@@ -21,7 +21,7 @@ from driftbn.drift.outcome import (
     Family,
     NodeChange,
 )
-from driftbn.drift.reference import WindowEvidence, learn_rows
+from driftbn.drift.reference import LearnedWindow
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
 
@@ -43,7 +43,7 @@ def test_the_smallest_corrected_p_value_is_found(p: list[float], factors: list[f
         asked.append(index)
         return corrected[index], factors[index]
 
-    index, found, effect = smallest(np.array(p), correct)
+    index, found, effect = strongest(np.array(p), correct)
     best = min(corrected)
     assert found == best
     if best < 1.0:
@@ -59,7 +59,7 @@ def test_only_what_may_still_be_smallest_is_corrected() -> None:
         asked.append(index)
         return (0.004, 2.0) if index == 1 else (0.9, 9.0)
 
-    assert smallest(np.array([0.01, 0.002, 0.001, 1.0, 0.5]), correct) == (1, 0.004, 2.0)
+    assert strongest(np.array([0.01, 0.002, 0.001, 1.0, 0.5]), correct) == (1, 0.004, 2.0)
     assert asked == [2, 1]
 
 
@@ -70,19 +70,19 @@ def test_of_very_many_tests_that_reject_only_the_first_are_corrected() -> None:
         asked.append(index)
         return 1.0, 50.0
 
-    assert smallest(np.full(500, 1e-9), correct) == (0, 1.0, 1.0)
+    assert strongest(np.full(500, 1e-9), correct) == (0, 1.0, 1.0)
     assert asked == list(range(MAX_CORRECTED))
 
 
 def test_no_tests_say_nothing() -> None:
-    assert smallest(np.ones(3), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
-    assert smallest(np.zeros(0), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
+    assert strongest(np.ones(3), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
+    assert strongest(np.zeros(0), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
 
 
-def window(network: BayesianNetwork, seed: int, n_rows: int = 1500) -> WindowEvidence:
+def window(network: BayesianNetwork, seed: int, n_rows: int = 1500) -> LearnedWindow:
     order = [network.index(name) for name in NAMES]
     codes = sample_codes(network, n_rows, np.random.default_rng(seed))[order]
-    return learn_rows(LEARNER, codes, NAMES)
+    return LEARNER.learn_window(codes, NAMES)
 
 
 def play(decider: CountDecider, networks: list[BayesianNetwork], seed: int) -> list[DriftDecision]:
@@ -144,20 +144,23 @@ def test_p_values_are_corrected_for_all_tests_families_and_scales() -> None:
     play(decider, [BEFORE] * 5, 2)
     regime = decider.regime
     assert regime is not None
-    verdict = decider.judge(regime, regime.read(window(AFTER, 9)))
-    mechanism, association = verdict.families
-    nodes = min(verdict.comparison.node_p_value(v)[0] for v in range(8))
+    judgement = decider.judge(regime, regime.counted(window(AFTER, 9)))
+    mechanism, association = judgement.families
+    nodes = min(judgement.comparison.node_p_value(v)[0] for v in range(8))
     assert mechanism.family is Family.MECHANISM
     assert mechanism.p_value == pytest.approx(min(1.0, nodes * 8 * 3 / 0.25), rel=1e-9, abs=0.0)
     assert mechanism.n_tests == 8
     assert association.family is Family.ASSOCIATION
-    assert association.n_tests == verdict.comparison.plan.n_ties
-    p = [verdict.comparison.tie_p_value(i)[0] for i in range(verdict.comparison.plan.n_ties)]
+    assert association.n_tests == judgement.comparison.plan.n_pair_tests
+    p = [
+        judgement.comparison.pair_p_value(i)[0]
+        for i in range(judgement.comparison.plan.n_pair_tests)
+    ]
     assert association.p_value == pytest.approx(
         min(1.0, min(p) * len(p) * 3 / 0.75), rel=1e-9, abs=0.0
     )
     assert set(association.fields) == {"bronc", "smoke"}
-    assert verdict.p_value == min(mechanism.p_value, association.p_value)
+    assert judgement.p_value == min(mechanism.p_value, association.p_value)
 
 
 def test_a_young_reference_is_corrected_for_pairs() -> None:
@@ -266,7 +269,7 @@ def test_a_single_field_comes_back_too() -> None:
     decisions = []
     for index, share in enumerate([0.5] * 4 + [0.2] * 4 + [0.5] * 3):
         codes = (rng.random((1, 600)) < share).astype(np.uint8)
-        decisions.append(decider.decide(index, learn_rows(LEARNER, codes, "a")))
+        decisions.append(decider.decide(index, LEARNER.learn_window(codes, "a")))
     settled = [decision for decision in decisions if decision.settling]
     assert [(d.regime, d.recurring) for d in settled] == [(1, False), (0, True)]
 
@@ -274,7 +277,7 @@ def test_a_single_field_comes_back_too() -> None:
 def test_accepting_starts_a_new_reference() -> None:
     decider = CountDecider(DecisionConfig(), LEARNER)
     play(decider, [BEFORE] * 4 + [AFTER], 7)
-    assert decider.left is not None
+    assert decider.settling
     decider.accept()
     (told, after) = play(decider, [AFTER] * 2, 8)
     assert told.level is DriftLevel.LEARNING
@@ -302,7 +305,7 @@ def test_the_archive_is_bounded() -> None:
 def test_design_effects_are_those_of_the_window() -> None:
     decider = CountDecider(DecisionConfig(), LEARNER)
     codes = np.repeat(window(BEFORE, 1, 300).codes, 5, axis=1)
-    told = decider.decide(0, learn_rows(LEARNER, codes, NAMES))
+    told = decider.decide(0, LEARNER.learn_window(codes, NAMES))
     assert told.design_effect == decider.effects.max() > 2.0
 
 

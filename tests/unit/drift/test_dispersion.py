@@ -20,19 +20,18 @@ from driftbn.drift.dispersion import (
     BlockScores,
     BlockSums,
     CombinedSums,
-    Dependence,
-    DependenceOfGroups,
+    Dispersion,
     GroupRows,
     PairScores,
     StateRows,
-    check_states,
+    TwoSampleDispersion,
     corrected_p_value,
-    dependence_of_pair,
-    design_effects,
+    corrected_state_test,
+    pair_dispersion,
 )
-from driftbn.drift.plan import divided
 from driftbn.kernels.deviance import FG, KF, KG, KK, KN, N_MOMENTS
-from driftbn.learning import ChiSquareTest
+from driftbn.learning import PackedTable
+from driftbn.learning.independence import design_effects
 from tests import reference_decision as reference
 
 CARDS = np.array([[2], [3], [5], [2], [9]])
@@ -44,13 +43,13 @@ def draw_rows(n_rows: int, rng: np.random.Generator) -> np.ndarray:
 
 def mean_effects(windows: list[np.ndarray]) -> np.ndarray:
     names = "abcdefgh"
-    return np.mean([design_effects(ChiSquareTest(w, names[: len(w)])) for w in windows], axis=0)
+    return np.mean([design_effects(PackedTable(w, names[: len(w)])) for w in windows], axis=0)
 
 
 def test_few_independent_fields_are_taken_for_dependent() -> None:
     rng = np.random.default_rng(1)
     effects = np.array(
-        [design_effects(ChiSquareTest(draw_rows(5000, rng), "abcde")) for _ in range(80)]
+        [design_effects(PackedTable(draw_rows(5000, rng), "abcde")) for _ in range(80)]
     )
     assert np.all(effects >= 1.0)
     assert np.mean(effects > 1.0) < 0.08
@@ -89,7 +88,7 @@ def test_only_fields_fixed_within_a_session_depend_on_it(length: int) -> None:
 def test_a_field_of_one_level_has_no_effect() -> None:
     bursts = np.repeat(np.random.default_rng(8).integers(0, 2, 100), 64)
     codes = np.stack([np.zeros(6400), bursts]).astype(np.uint8)
-    effects = design_effects(ChiSquareTest(codes, "ab"))
+    effects = design_effects(PackedTable(codes, "ab"))
     assert effects[0] == 1.0
     assert effects[1] > 20.0
 
@@ -97,7 +96,7 @@ def test_a_field_of_one_level_has_no_effect() -> None:
 @pytest.mark.parametrize("n_rows", [1, 5, 63, 64, 65, 130])
 def test_few_rows_give_finite_effects(n_rows: int) -> None:
     codes = draw_rows(n_rows, np.random.default_rng(5))
-    effects = design_effects(ChiSquareTest(codes, "abcde"))
+    effects = design_effects(PackedTable(codes, "abcde"))
     assert effects.shape == (5,)
     assert np.all((effects >= 1.0) & np.isfinite(effects))
 
@@ -124,10 +123,10 @@ class RowScores(BlockScores):
         )
 
 
-def measure(older: list[np.ndarray], newer: list[np.ndarray]) -> Dependence:
-    measured = DependenceOfGroups(RowScores(older), RowScores(newer))
-    assert measured.effect == measured.dependence.effect
-    return measured.dependence
+def measure(older: list[np.ndarray], newer: list[np.ndarray]) -> Dispersion:
+    measured = TwoSampleDispersion(RowScores(older), RowScores(newer))
+    assert measured.effect == measured.dispersion.effect
+    return measured.dispersion
 
 
 @given(
@@ -208,23 +207,23 @@ def test_scores_in_one_direction_are_concentrated() -> None:
 
 def test_blocks_without_spread_say_nothing() -> None:
     groups = ([np.zeros((64 * n, 4))] for n in (30, 10))
-    assert measure(*groups) == Dependence(effect=1.0, concentration=1.0, blocks_dof=38)
+    assert measure(*groups) == Dispersion(effect=1.0, concentration=1.0, blocks_dof=38)
 
 
 def test_concentration_is_measured_only_where_a_p_value_may_matter() -> None:
     rng = np.random.default_rng(13)
     groups = [RowScores([repeated_rows(4, 6400, rng)]) for _ in range(2)]
-    measured = DependenceOfGroups(*groups)
-    plain = Dependence(measured.effect, 1.0, measured.dependence.blocks_dof)
+    measured = TwoSampleDispersion(*groups)
+    plain = Dispersion(measured.effect, 1.0, measured.dispersion.blocks_dof)
     asked = groups[0].n_asked
-    large, effect = measured.p_value(12.0, 3.0, 6.0, most=0.01)
+    large, effect = measured.p_value(12.0, 3.0, 6.0, exact_to=0.01)
     assert effect <= measured.effect
     assert large >= 0.01
     assert large <= 1.2 * corrected_p_value(12.0, 3.0, 6.0, plain)
     assert groups[0].n_asked == asked
-    small, effect = measured.p_value(120.0, 3.0, 6.0, most=0.01)
+    small, effect = measured.p_value(120.0, 3.0, 6.0, exact_to=0.01)
     assert effect == measured.effect
-    assert small == corrected_p_value(120.0, 3.0, 6.0, measured.dependence) < 0.01
+    assert small == corrected_p_value(120.0, 3.0, 6.0, measured.dispersion) < 0.01
 
 
 def alternating(n_rows: int, rng: np.random.Generator, turns: int = 64) -> np.ndarray:
@@ -236,12 +235,12 @@ def alternating(n_rows: int, rng: np.random.Generator, turns: int = 64) -> np.nd
 def test_older_blocks_hide_nothing_that_longer_blocks_would_show() -> None:
     """Neighbours that go opposite ways make blocks of 64 rows vary, longer ones not at all."""
     rng = np.random.default_rng(14)
-    measured = DependenceOfGroups(
+    measured = TwoSampleDispersion(
         RowScores([alternating(1280, rng) for _ in range(8)]), RowScores([alternating(1280, rng)])
     )
     assert measured.effect < 1.5
-    p, effect = measured.p_value(40.0, 1.0, 2.0, most=1e-3)
-    assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dependence) < 1e-6
+    p, effect = measured.p_value(40.0, 1.0, 2.0, exact_to=1e-3)
+    assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dispersion) < 1e-6
     assert effect == measured.effect
 
 
@@ -251,11 +250,11 @@ def test_newer_rows_that_ask_for_longer_blocks_hide_nothing_either() -> None:
     plain = [repeated_rows(1, 1280, rng)[:, :1] for _ in range(2)]
     mixed = [np.where(rng.random((1280, 1)) < 0.45, alternating(1280, rng), u) for u in plain]
     older, newer = RowScores(mixed), RowScores([alternating(1280, rng)])
-    measured = DependenceOfGroups(older, newer)
+    measured = TwoSampleDispersion(older, newer)
     assert older.squares(64) / (older.expected + newer.expected) > 3.0
     assert measured.effect < 2.0
-    p, _ = measured.p_value(40.0, 1.0, 2.0, most=1e-3)
-    assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dependence) < 1e-4
+    p, _ = measured.p_value(40.0, 1.0, 2.0, exact_to=1e-3)
+    assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dispersion) < 1e-4
 
 
 @given(
@@ -275,9 +274,9 @@ def test_a_p_value_that_is_left_early_does_not_reject(
         "turns": lambda: alternating(1280, rng, int(rng.choice([16, 64, 128, 256]))),
     }
     windows = [draw[kind]() * rng.choice([0.1, 1.0, 2.0]) for kind in kinds]
-    measured = DependenceOfGroups(RowScores(windows[:-1]), RowScores(windows[-1:]))
+    measured = TwoSampleDispersion(RowScores(windows[:-1]), RowScores(windows[-1:]))
     p, effect = measured.p_value(value, 2.0, 4.0, most)
-    exact = corrected_p_value(value, 2.0, 4.0, measured.dependence)
+    exact = corrected_p_value(value, 2.0, 4.0, measured.dispersion)
     assert p == exact or min(p, exact) > most
     assert effect <= measured.effect * (1.0 + 1e-12)
 
@@ -287,7 +286,7 @@ def test_few_newer_rows_are_not_looked_at_where_older_ones_suffice() -> None:
     older = RowScores([repeated_rows(4, 1280, rng) for _ in range(8)])
     newer = RowScores([repeated_rows(4, 1280, rng)])
     newer.squares = lambda length: pytest.fail("asked")  # type: ignore[method-assign]
-    p, effect = DependenceOfGroups(older, newer).p_value(12.0, 3.0, 6.0, most=0.01)
+    p, effect = TwoSampleDispersion(older, newer).p_value(12.0, 3.0, 6.0, exact_to=0.01)
     assert p > 0.01
     assert effect == pytest.approx(4.0 * 8 / 9, rel=0.2)
 
@@ -303,38 +302,38 @@ def test_concentration_hides_nothing_that_was_not_hidden_before(
     statistic: float, mean: float, concentration: float, n_tests: int
 ) -> None:
     """A p-value that is 1 when corrected for all tests without it is so with it, or nearly."""
-    without = corrected_p_value(statistic, mean, 2.0 * mean, Dependence(2.0, 1.0, 700.0 * mean))
+    without = corrected_p_value(statistic, mean, 2.0 * mean, Dispersion(2.0, 1.0, 700.0 * mean))
     dof = 700.0 * max(1.0, mean / concentration)
-    p = corrected_p_value(statistic, mean, 2.0 * mean, Dependence(2.0, concentration, dof))
+    p = corrected_p_value(statistic, mean, 2.0 * mean, Dispersion(2.0, concentration, dof))
     if without * n_tests >= 1.0:
         assert p * n_tests >= 0.5
 
 
 def test_a_corrected_p_value_is_the_tail_of_f() -> None:
-    dependence = Dependence(effect=2.0, concentration=1.5, blocks_dof=70.0)
-    found = corrected_p_value(30.0, 4.0, 9.0, dependence)
+    dispersion = Dispersion(effect=2.0, concentration=1.5, blocks_dof=70.0)
+    found = corrected_p_value(30.0, 4.0, 9.0, dispersion)
     assert found == pytest.approx(f.sf(30.0 / 8.0, 2.0 * 16.0 / (9.0 * 1.5), 70.0))
-    assert corrected_p_value(-1e-14, 4.0, 9.0, dependence) == 1.0
+    assert corrected_p_value(-1e-14, 4.0, 9.0, dispersion) == 1.0
 
 
 def test_a_test_keeps_the_directions_that_the_scores_have() -> None:
     """Their squares may add up to far more than its degrees of freedom, of which none is lost."""
     for concentration, directions, left in ((60.0, 110.0, 4.0), (60.0, 3.0, 3.0), (2.0, 1.0, 2.0)):
-        dependence = Dependence(1.0, concentration, 700.0 * directions, directions)
-        found = corrected_p_value(35.0, 4.0, 8.0, dependence)
+        dispersion = Dispersion(1.0, concentration, 700.0 * directions, directions)
+        found = corrected_p_value(35.0, 4.0, 8.0, dispersion)
         assert found == pytest.approx(f.sf(35.0 / 4.0, left, 700.0 * directions))
 
 
 def test_without_dependence_and_with_many_blocks_it_is_chi_square() -> None:
-    dependence = Dependence(effect=1.0, concentration=1.0, blocks_dof=1e9)
-    assert corrected_p_value(12.0, 3.0, 6.0, dependence) == pytest.approx(chi2.sf(12.0, 3), 1e-5)
+    dispersion = Dispersion(effect=1.0, concentration=1.0, blocks_dof=1e9)
+    assert corrected_p_value(12.0, 3.0, 6.0, dispersion) == pytest.approx(chi2.sf(12.0, 3), 1e-5)
 
 
 @pytest.mark.parametrize("larger", ["effect", "concentration"])
 def test_more_dependence_gives_a_larger_p_value(larger: str) -> None:
     plain = {"effect": 1.0, "concentration": 1.0, "blocks_dof": 80.0}
     p, raised = (
-        corrected_p_value(20.0, 4.0, 8.0, Dependence(**values))
+        corrected_p_value(20.0, 4.0, 8.0, Dispersion(**values))
         for values in (plain, {**plain, larger: 2.0})
     )
     assert p < raised
@@ -677,12 +676,12 @@ def test_dependence_of_a_pair_is_that_of_its_rows(
     new = bursty_windows(shape, [305], copies, rng)
     tables = tuple(table_of(group, shape).astype(np.int32) for group in (old, new))
     sums = sums_of(old, shape), sums_of(new, shape)
-    found = dependence_of_pair(sums, (0, 1, 2), (tables[0], tables[1]))
+    found = pair_dispersion(sums, (0, 1, 2), (tables[0], tables[1]))
     codes = [[np.array(np.unravel_index(cells, shape)) for cells in group] for group in (old, new)]
     expected = reference.effect_on_tie((codes[0], codes[1]), cards, (0, 1, 2))
     assert found.effect == pytest.approx(expected.effect)
-    assert found.dependence.concentration == pytest.approx(expected.concentration)
-    assert found.dependence.blocks_dof == pytest.approx(expected.blocks_dof)
+    assert found.dispersion.concentration == pytest.approx(expected.concentration)
+    assert found.dispersion.blocks_dof == pytest.approx(expected.blocks_dof)
 
 
 # States of one field given others, where rows come in bursts.
@@ -706,7 +705,7 @@ def effect_of(windows: list[list[np.ndarray]], cells: list[Cells]) -> reference.
     same = (of[:, None] == of).astype(float)
     scores = []
     for group, table in zip(windows, tables, strict=True):
-        share = divided(table, table @ same)
+        share = table / np.maximum(table @ same, 1)
         weight = np.sqrt(np.maximum(tables[0] + tables[1], 1.0))
         scores.append([(w - (w @ same) * share) / weight for w in group])
     if sum(float((u * u).sum()) for group in scores for u in group) < 1e-9:
@@ -776,7 +775,7 @@ def compared(windows: list[list[np.ndarray]], cells: list[Cells]) -> reference.D
 def naive_check(
     groups: Groups, n_configurations: int, n_states: int, largest: float = 1.0
 ) -> tuple[float, float]:
-    """Do as ``check_states`` does, row by row."""
+    """Do as ``corrected_state_test`` does, row by row."""
     shape = n_configurations, n_states
     tables = [
         np.bincount(np.concatenate(list(g)), minlength=math.prod(shape)).reshape(shape).tolist()
@@ -816,7 +815,7 @@ def library_check(
         GroupRows(np.concatenate(list(g)).astype(np.int32), [len(rows) for rows in g])
         for g in groups
     )
-    return check_states(StateRows((older, newer), *shape, largest), statistics, LOGS, EXACT)
+    return corrected_state_test(StateRows((older, newer), *shape, largest), statistics, LOGS, EXACT)
 
 
 def draw_groups(seed: int, copies: int, copies_before: int) -> tuple[Groups, int, int]:

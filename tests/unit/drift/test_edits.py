@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from driftbn.drift.edits import (
-    Doubts,
+    Ambiguity,
     Edit,
+    EditRows,
     EditSearch,
     FamilyScores,
+    MutualInformation,
     Parents,
-    Rows,
-    Tie,
-    measure_tie,
+    information_given,
+    information_in,
     reaches,
-    tie_of,
 )
 from driftbn.drift.outcome import ChangeType
 from tests import reference_decision as reference
@@ -63,9 +63,11 @@ def search(
 ) -> EditSearch:
     n_fields = len(before)
     certain = before if sure else graph(n_fields)
-    doubts = Doubts([not sure] * n_fields, certain, separators or {})
+    ambiguity = Ambiguity([not sure] * n_fields, certain, separators or {})
     cards = np.full(n_fields, 2)
-    return EditSearch(before, Rows([earlier], [newer], cards), np.full(n_fields, effect), doubts)
+    return EditSearch(
+        before, EditRows([earlier], [newer], cards), np.full(n_fields, effect), ambiguity
+    )
 
 
 def test_an_edge_that_is_gone_is_removed() -> None:
@@ -209,9 +211,12 @@ def test_a_changed_table_of_many_levels_turns_no_edge() -> None:
 
     before = rng.dirichlet(np.full(4, 20.0), (4, 4))
     after = rng.dirichlet(np.full(4, 20.0), (4, 4))
-    doubts = Doubts([False] * 3, graph(3, _1={0, 2}), {})
+    ambiguity = Ambiguity([False] * 3, graph(3, _1={0, 2}), {})
     found = EditSearch(
-        graph(3, _1={0, 2}), Rows([rows(before)], [rows(after)], np.full(3, 4)), np.ones(3), doubts
+        graph(3, _1={0, 2}),
+        EditRows([rows(before)], [rows(after)], np.full(3, 4)),
+        np.ones(3),
+        ambiguity,
     )
     assert found.run([(0, 1), (1, 2)], [1]) == []
 
@@ -223,9 +228,9 @@ def test_a_free_edge_that_would_close_a_circle_points_the_other_way() -> None:
     newer = draw(order, parents, 2, kept=0.8)
     newer[3] = 1 - newer[3]
     before = graph(4, _1={0}, _2={1}, _3={0, 2})
-    doubts = Doubts([True, True, True, False], graph(4, _3={0, 2}), {})
-    rows = Rows([earlier], [newer], np.full(4, 2))
-    assert EditSearch(before, rows, np.ones(4), doubts).run([(0, 3)], [3]) == []
+    ambiguity = Ambiguity([True, True, True, False], graph(4, _3={0, 2}), {})
+    rows = EditRows([earlier], [newer], np.full(4, 2))
+    assert EditSearch(before, rows, np.ones(4), ambiguity).run([(0, 3)], [3]) == []
 
 
 def test_an_edge_that_only_the_other_parents_show_is_no_addition() -> None:
@@ -283,7 +288,7 @@ def random_rows(rng: np.random.Generator, seed: int) -> tuple[dict[int, list[int
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_rows_and_any_doubts_give_an_answer(seed: int) -> None:
+def test_any_rows_and_any_ambiguity_give_an_answer(seed: int) -> None:
     """Graphs of six fields with free directions, new rows by another graph."""
     rng = np.random.default_rng(seed)
     (old, earlier), (_, newer) = (random_rows(rng, seed + i) for i in (0, 100))
@@ -389,13 +394,13 @@ def test_turning_an_edge_is_weighed_against_leaving_it_and_taking_it_out() -> No
     scores = FamilyScores([codes], np.full(4, 2))
     turned = fit(codes, 1, frozenset({0, 2})) + fit(codes, 2, frozenset())
     stayed = fit(codes, 1, frozenset({0})) + fit(codes, 2, frozenset({1}))
-    gain = scores.gain_of_turning(PARENTS, 1, 2)
+    gain = scores.gain_of_reversing(PARENTS, 1, 2)
     assert gain == pytest.approx(turned - stayed, abs=1e-9)
     spurious = {**PARENTS, 3: frozenset({2})}
     turned = fit(codes, 2, frozenset({1, 3})) + fit(codes, 3, frozenset())
     without = fit(codes, 2, frozenset({1})) + fit(codes, 3, frozenset())
     stayed = fit(codes, 2, frozenset({1})) + fit(codes, 3, frozenset({2}))
-    gain = scores.gain_of_turning(spurious, 2, 3)
+    gain = scores.gain_of_reversing(spurious, 2, 3)
     assert gain == pytest.approx(turned - max(without, stayed), abs=1e-9)
     assert gain < 2.0
 
@@ -408,7 +413,7 @@ def test_the_number_of_levels_does_not_decide_on_a_direction() -> None:
     scores = FamilyScores([codes], np.array([10, 2, 10]))
     taken = scores.score(1, frozenset({2})) - scores.score(1, frozenset({0, 2}))
     assert abs(taken) < 15.0
-    assert abs(scores.gain_of_turning(parents, 0, 1)) < 15.0
+    assert abs(scores.gain_of_reversing(parents, 0, 1)) < 15.0
 
 
 def test_the_earlier_table_counts_for_any_parents_where_it_still_holds() -> None:
@@ -464,7 +469,7 @@ def draw_table(seed: int) -> np.ndarray:
 @settings(max_examples=60)
 def test_information_is_that_of_the_shares(seed: int) -> None:
     table = draw_table(seed)
-    tie = tie_of(table)
+    tie = information_in(table)
     assert tie.n_rows == table.sum()
     if tie.n_rows:
         assert tie.raw == pytest.approx(information(table / table.sum()), abs=1e-9)
@@ -481,7 +486,7 @@ def test_spread_is_the_variance_of_what_rows_add(seed: int) -> None:
     for s, i, j in product(*map(range, table.shape)):
         margins = table[s, i].sum() * table[s, :, j].sum()
         terms += [math.log(table[s, i, j] * table[s].sum() / margins)] * int(table[s, i, j])
-    assert tie_of(table).spread == pytest.approx(np.var(terms), abs=1e-9)
+    assert information_in(table).spread == pytest.approx(np.var(terms), abs=1e-9)
 
 
 def test_rows_of_all_windows_are_taken_together() -> None:
@@ -492,26 +497,28 @@ def test_rows_of_all_windows_are_taken_together() -> None:
     for pair, members in (((0, 1), ()), ((2, 0), (3,)), ((3, 1), (0, 2))):
         counts = reference.cell_counts(pooled, cards.tolist(), (*members, *pair))
         table = np.array(counts).reshape(-1, cards[pair[0]], cards[pair[1]])
-        assert measure_tie(windows, cards, pair, members) == tie_of(table)
+        assert information_given(windows, cards, pair, members) == information_in(table)
 
 
 def test_no_rows_say_nothing() -> None:
-    tie = tie_of(np.zeros((2, 2, 2), np.int32))
+    tie = information_in(np.zeros((2, 2, 2), np.int32))
     assert tie.p_value() == 1.0
     assert tie.nats == 0.0
     assert (tie.association.low, tie.association.high) == (0.0, math.inf)
 
 
 def test_nats_are_less_what_independent_fields_show() -> None:
-    assert Tie(raw=0.05, spread=0.1, dof=4.0, n_rows=100.0).nats == pytest.approx(0.03)
-    assert Tie(raw=0.01, spread=0.1, dof=4.0, n_rows=100.0).nats == 0.0
+    assert MutualInformation(raw=0.05, spread=0.1, dof=4.0, n_rows=100.0).nats == pytest.approx(
+        0.03
+    )
+    assert MutualInformation(raw=0.01, spread=0.1, dof=4.0, n_rows=100.0).nats == 0.0
 
 
 def test_independent_fields_have_nothing_in_the_mean() -> None:
     rng = np.random.default_rng(2)
     shares = np.outer([0.2, 0.3, 0.5], [0.4, 0.6]).ravel()
     tables = rng.multinomial(500, shares, 500).reshape(500, 1, 3, 2)
-    ties = [tie_of(table) for table in tables]
+    ties = [information_in(table) for table in tables]
     bias = [tie.raw - tie.dof / (2.0 * tie.n_rows) for tie in ties]
     assert abs(np.mean(bias)) < 3e-4  # the raw mean is 2e-3
     assert np.mean([tie.p_value() < 0.05 for tie in ties]) == pytest.approx(0.05, abs=0.03)
@@ -522,7 +529,7 @@ def test_interval_holds_the_truth_in_95_of_100_samples() -> None:
     joint = SHARES[:, None, None] * STRONG / STRONG.sum((1, 2), keepdims=True)
     truth = information(joint)
     tables = rng.multinomial(800, joint.ravel(), 500).reshape(500, *joint.shape)
-    intervals = [tie_of(table).association for table in tables]
+    intervals = [information_in(table).association for table in tables]
     held = np.mean([a.low <= truth <= a.high for a in intervals])
     assert 0.92 <= held <= 0.98
     assert all(a.low <= a.nats <= a.high for a in intervals)
@@ -531,7 +538,7 @@ def test_interval_holds_the_truth_in_95_of_100_samples() -> None:
 
 def test_interval_narrows_with_the_rows() -> None:
     table = np.array([[[40, 10], [10, 40]]])
-    few, many = tie_of(table).association, tie_of(table * 100).association
+    few, many = information_in(table).association, information_in(table * 100).association
     assert (many.high - many.low) * 9 < few.high - few.low
     assert many.nats > few.nats
 
@@ -539,12 +546,12 @@ def test_interval_narrows_with_the_rows() -> None:
 def test_p_value_is_that_of_g_with_the_design_effect_taken_out() -> None:
     table = np.array([[[30, 20], [20, 30]], [[25, 15], [10, 30]]])
     g, dof = reference.g_and_dof(table)
-    tie = tie_of(table)
+    tie = information_in(table)
     assert tie.p_value() == pytest.approx(chi2.sf(g, dof))
     assert tie.p_value(4.0) == pytest.approx(chi2.sf(g / 4.0, dof))
     assert tie.p_value(4.0) > tie.p_value()
 
 
 def test_a_field_of_one_level_is_tied_to_nothing() -> None:
-    tie = tie_of(np.array([[[5, 9]]]))
+    tie = information_in(np.array([[[5, 9]]]))
     assert (tie.raw, tie.dof, tie.p_value()) == (0.0, 0.0, 1.0)

@@ -11,18 +11,18 @@ from driftbn.datasets import add_edge, asia, change_root_marginal, change_table,
 from driftbn.datasets.sampling import sample_codes
 from driftbn.decision.settings import DecisionConfig
 from driftbn.drift.comparison import Comparison
-from driftbn.drift.edits import Edit, measure_tie
+from driftbn.drift.edits import Edit, information_given
 from driftbn.drift.naming import (
     NAMING_LEVEL,
     Naming,
     associations,
+    changed_root,
     edge_change,
     holm,
     name_changes,
-    root_of_change,
 )
 from driftbn.drift.outcome import ChangeType, DriftKind
-from driftbn.drift.reference import Regime, learn_rows
+from driftbn.drift.reference import Regime
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
 from tests import reference_decision as reference
@@ -64,12 +64,12 @@ def named(
     after: BayesianNetwork, seed: int = 1, before: BayesianNetwork | None = None
 ) -> tuple[Naming, Comparison]:
     learner, known = StructureLearner(), before or asia()
-    windows = [learn_rows(learner, rows(known, 3000, seed + i), NAMES) for i in range(4)]
+    windows = [learner.learn_window(rows(known, 3000, seed + i), NAMES) for i in range(4)]
     regime = Regime(0, DecisionConfig(), learner, windows[0])
     for window in windows[1:]:
-        regime.join(regime.read(window))
-    newest = learn_rows(learner, rows(after, 3000, seed + 50), NAMES)
-    compared = regime.compare(regime.read(newest))
+        regime.absorb(regime.counted(window))
+    newest = learner.learn_window(rows(after, 3000, seed + 50), NAMES)
+    compared = regime.compare(regime.counted(newest))
     naming = name_changes(
         compared, regime.learned.graph, regime.parents, newest.learned, newest.effects
     )
@@ -91,7 +91,7 @@ def test_a_removed_edge_is_named_with_what_is_left_of_it() -> None:
     assert edge.after.low == 0.0
     assert edge.after.high < 0.005
     assert naming.effect == pytest.approx(edge.before.nats - edge.after.nats, abs=0.02)
-    assert compared.b.n_rows == 3000
+    assert compared.newer.n_rows == 3000
 
 
 def test_an_edge_that_was_is_shown_given_the_other_parents_whatever_test_is_surer(
@@ -102,15 +102,15 @@ def test_an_edge_that_was_is_shown_given_the_other_parents_whatever_test_is_sure
     _, compared = named(remove_edge(before, "smoke", "dysp").network, before=before)
     smoke, dysp = NAMES.index("smoke"), NAMES.index("dysp")
     given_of = {
-        compared.plan.tie(tie): compared.plan.given(len(NAMES) + tie)
-        for tie in compared.plan.ties_of(smoke, dysp)
+        compared.plan.pair_of(tie): compared.plan.conditioning_set(len(NAMES) + tie)
+        for tie in compared.plan.tests_of_pair(smoke, dysp)
     }
     assert {given_of[smoke, dysp], given_of[dysp, smoke]} == {(1, 3), (1,)}
 
     def surer_backwards(tie: int) -> tuple[float, float]:
-        return (1e-30 if compared.plan.tie(tie) == (dysp, smoke) else 1e-6), 1.0
+        return (1e-30 if compared.plan.pair_of(tie) == (dysp, smoke) else 1e-6), 1.0
 
-    monkeypatch.setattr(compared, "tie_p_value", surer_backwards)
+    monkeypatch.setattr(compared, "pair_p_value", surer_backwards)
     removed = edge_change(compared, Edit(ChangeType.REMOVED, smoke, dysp))
     reversed_ = edge_change(compared, Edit(ChangeType.REVERSED, dysp, smoke))
     added = edge_change(compared, Edit(ChangeType.ADDED, smoke, dysp))
@@ -152,11 +152,13 @@ def test_a_changed_node_without_parents_is_a_marginal_change() -> None:
 def test_associations_are_those_of_the_rows() -> None:
     _, compared = named(asia())
     plan = compared.plan
-    for tie in range(0, plan.n_ties, 5):
-        source, child = plan.tie(tie)
-        members = plan.given(plan.n_nodes + tie)
-        for found, group in zip(associations(compared, tie), (compared.a, compared.b), strict=True):
-            tied = measure_tie(group.windows, plan.tables.cards, (child, source), members)
+    for tie in range(0, plan.n_pair_tests, 5):
+        source, child = plan.pair_of(tie)
+        members = plan.conditioning_set(plan.n_nodes + tie)
+        for found, group in zip(
+            associations(compared, tie), (compared.older, compared.newer), strict=True
+        ):
+            tied = information_given(group.windows, plan.tables.cards, (child, source), members)
             assert found.nats == pytest.approx(tied.nats, abs=1e-12)
 
 
@@ -190,11 +192,11 @@ def chain(
 
 def compare(old: list[np.ndarray], new: np.ndarray) -> tuple[Naming, Comparison, Regime]:
     names = "abc"[: len(new)]
-    regime = Regime(0, DecisionConfig(), LEARNER, learn_rows(LEARNER, old[0], names))
+    regime = Regime(0, DecisionConfig(), LEARNER, LEARNER.learn_window(old[0], names))
     for codes in old[1:]:
-        regime.join(regime.read(learn_rows(LEARNER, codes, names)))
-    newest = learn_rows(LEARNER, new, names)
-    compared = regime.compare(regime.read(newest))
+        regime.absorb(regime.counted(LEARNER.learn_window(codes, names)))
+    newest = LEARNER.learn_window(new, names)
+    compared = regime.compare(regime.counted(newest))
     naming = name_changes(
         compared, regime.learned.graph, regime.parents, newest.learned, newest.effects
     )
@@ -211,7 +213,7 @@ def test_a_root_is_named_wherever_the_reference_puts_it(root: int) -> None:
     (node,) = naming.nodes
     assert (node.name, node.parents) == ("abc"[root], ())
     assert (node.p_value, node.effect) == pytest.approx(
-        (3 * compared.states_given(root, ())[0], compared.states_given(root, ())[1]), rel=1e-9
+        (3 * compared.node_given(root, ())[0], compared.node_given(root, ())[1]), rel=1e-9
     )
     assert node.effect == pytest.approx(0.06, rel=0.5)
     assert naming.effect == node.effect
@@ -232,7 +234,7 @@ def test_two_changes_are_not_told_by_one_root() -> None:
     naming, compared, regime = compare(old, new)
     assert naming.kind is DriftKind.MECHANISM
     graph, parents = regime.learned.graph, regime.parents
-    assert root_of_change(compared, graph, parents, [0, 1, 2], 0.01) is None
+    assert changed_root(compared, graph, parents, [0, 1, 2]) is None
 
 
 def test_one_changed_field_is_no_question() -> None:
@@ -240,8 +242,8 @@ def test_one_changed_field_is_no_question() -> None:
     old = [chain(0, 0.5, 0.8, rng) for _ in range(4)]
     _, compared, regime = compare(old, chain(0, 0.7, 0.8, rng))
     graph, parents = regime.learned.graph, regime.parents
-    assert root_of_change(compared, graph, parents, [0], 0.01) is None
-    assert root_of_change(compared, graph, parents, [], 0.01) is None
+    assert changed_root(compared, graph, parents, [0]) is None
+    assert changed_root(compared, graph, parents, []) is None
 
 
 @pytest.mark.parametrize("given", [(), (0,), (0, 2)])
@@ -255,7 +257,7 @@ def test_a_node_is_compared_given_any_others(given: tuple[int, ...]) -> None:
         for codes in (np.concatenate(old, axis=1), new)
     ]
     expected = reference.difference(*tables)
-    p, effect = compared.states_given(1, given)
+    p, effect = compared.node_given(1, given)
     assert p == pytest.approx(expected.p_value, rel=1e-6)
     excess = max(0.0, expected.deviance - expected.mean)
     assert effect == pytest.approx(excess * 1600 / (2 * 1200 * 400))

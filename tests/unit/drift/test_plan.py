@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from driftbn.datasets import random_dag
 from driftbn.drift.plan import (
     LevelMap,
-    divided,
     joint_codes,
     make_plan,
     n_configurations,
@@ -22,7 +21,7 @@ from driftbn.drift.plan import (
 )
 from driftbn.drift.plan import TestPlan as Plan
 from driftbn.graphs.graph import Dag
-from driftbn.learning import ChiSquareTest
+from driftbn.learning import PackedTable
 from tests import reference_decision as reference
 
 # a -> c <- b, c -> d; e alone
@@ -33,11 +32,11 @@ MANY_ROWS = 10**6
 def ties(plan: Plan) -> dict[tuple[str, str], str]:
     """Return by source and child the set of each test, as names."""
     found = {}
-    for index in range(plan.n_ties):
-        source, child = plan.tie(index)
-        given_set = plan.given(plan.n_nodes + index)
+    for index in range(plan.n_pair_tests):
+        source, child = plan.pair_of(index)
+        given_set = plan.conditioning_set(plan.n_nodes + index)
         found[plan.names[source], plan.names[child]] = "".join(plan.names[v] for v in given_set)
-    assert len(found) == plan.n_ties
+    assert len(found) == plan.n_pair_tests
     return found
 
 
@@ -47,7 +46,7 @@ def cards(*values: int) -> np.ndarray:
 
 def test_a_node_is_tested_given_its_parents() -> None:
     plan = make_plan(DAG, cards(2, 2, 2, 2, 2), MANY_ROWS)
-    assert [plan.given(v) for v in range(5)] == [(), (), (0, 1), (2,), ()]
+    assert [plan.conditioning_set(v) for v in range(5)] == [(), (), (0, 1), (2,), ()]
     assert plan.tables.source[:5].tolist() == [-1] * 5
     assert plan.tables.child[:5].tolist() == [0, 1, 2, 3, 4]
 
@@ -82,26 +81,26 @@ def test_all_tests_of_a_pair_are_found_from_either_end() -> None:
     plan = make_plan(DAG, cards(2, 3, 2, 3, 2), MANY_ROWS)
     listed = []
     for x, y in combinations(range(5), 2):
-        of_pair = plan.ties_of(x, y)
-        assert of_pair == plan.ties_of(y, x)
-        assert {frozenset(plan.tie(index)) for index in of_pair} == {frozenset((x, y))}
+        of_pair = plan.tests_of_pair(x, y)
+        assert of_pair == plan.tests_of_pair(y, x)
+        assert {frozenset(plan.pair_of(index)) for index in of_pair} == {frozenset((x, y))}
         listed += of_pair
-    assert sorted(listed) == list(range(plan.n_ties))
+    assert sorted(listed) == list(range(plan.n_pair_tests))
 
 
 def test_a_node_drops_its_largest_parents_until_ten_rows_remain_to_a_configuration() -> None:
     dag = Dag("abcd", [("a", "d"), ("b", "d"), ("c", "d")])
     sizes = cards(2, 5, 3, 2)
-    assert make_plan(dag, sizes, 300).given(3) == (0, 1, 2)
-    assert make_plan(dag, sizes, 299).given(3) == (0, 2)
-    assert make_plan(dag, sizes, 59).given(3) == (0,)
-    assert make_plan(dag, sizes, 19).given(3) == ()
+    assert make_plan(dag, sizes, 300).conditioning_set(3) == (0, 1, 2)
+    assert make_plan(dag, sizes, 299).conditioning_set(3) == (0, 2)
+    assert make_plan(dag, sizes, 59).conditioning_set(3) == (0,)
+    assert make_plan(dag, sizes, 19).conditioning_set(3) == ()
 
 
 def test_the_table_of_a_node_has_at_most_8192_cells() -> None:
     dag = Dag("abc", [("a", "c"), ("b", "c")])
-    assert make_plan(dag, cards(64, 64, 2), MANY_ROWS).given(2) == (0, 1)
-    assert make_plan(dag, cards(64, 64, 3), MANY_ROWS).given(2) == (0,)
+    assert make_plan(dag, cards(64, 64, 2), MANY_ROWS).conditioning_set(2) == (0, 1)
+    assert make_plan(dag, cards(64, 64, 3), MANY_ROWS).conditioning_set(2) == (0,)
 
 
 def test_a_pair_has_at_least_five_rows_to_a_cell() -> None:
@@ -115,7 +114,7 @@ def test_a_pair_has_at_least_five_rows_to_a_cell() -> None:
 
 def test_of_two_equally_large_members_the_later_goes() -> None:
     dag = Dag("abc", [("a", "c"), ("b", "c")])
-    assert make_plan(dag, cards(4, 4, 2), 100).given(2) == (0,)
+    assert make_plan(dag, cards(4, 4, 2), 100).conditioning_set(2) == (0,)
 
 
 def test_sets_that_become_equal_by_trimming_make_one_test() -> None:
@@ -141,7 +140,7 @@ def test_sets_are_parents_that_fit_the_rows(n_nodes: int, n_rows: int, seed: int
     for t in range(len(plan.tables.child)):
         child, source = int(plan.tables.child[t]), int(plan.tables.source[t])
         others = {dag.nodes.index(p) for p in dag.parents(dag.nodes[child])} - {source}
-        given_set = plan.given(t)
+        given_set = plan.conditioning_set(t)
         assert set(given_set) <= others
         assert fits(given_set, child, source, sizes, n_rows) or not given_set
         assert given_set == tuple(sorted(others)) or not fits(others, child, source, sizes, n_rows)
@@ -172,14 +171,14 @@ def check_layout(plan: Plan, sizes: np.ndarray) -> None:
     cells = []
     for t in range(len(tables.child)):
         ends = [v for v in (tables.child[t], tables.source[t]) if v >= 0]
-        assert tables.strata[t] == math.prod(int(sizes[v]) for v in plan.given(t))
+        assert tables.strata[t] == math.prod(int(sizes[v]) for v in plan.conditioning_set(t))
         cells.append(int(tables.strata[t]) * math.prod(int(sizes[v]) for v in ends))
     assert np.diff(tables.first).tolist() == cells
     assert tables.first[0] == 0
     assert plan.n_cells == sum(cells)
     assert tables.cards.tolist() == sizes.tolist()
     assert sorted(tables.order.tolist()) == list(range(len(cells)))
-    splits = [(int(tables.child[t]), plan.given(t)) for t in tables.order.tolist()]
+    splits = [(int(tables.child[t]), plan.conditioning_set(t)) for t in tables.order.tolist()]
     changes = sum(a != b for a, b in zip(splits[1:], splits[:-1], strict=True))
     assert changes == len(set(splits)) - 1
 
@@ -188,7 +187,9 @@ def test_a_plan_keeps_its_tests_over_more_levels() -> None:
     plan = make_plan(DAG, cards(2, 2, 2, 2, 1), 200)
     wider = with_cards(plan, cards(2, 9, 2, 3, 2), 200)
     assert ties(wider) == ties(plan)
-    assert [wider.given(v) for v in range(5)] == [plan.given(v) for v in range(5)]
+    assert [wider.conditioning_set(v) for v in range(5)] == [
+        plan.conditioning_set(v) for v in range(5)
+    ]
     check_layout(wider, cards(2, 9, 2, 3, 2))
     check_layout(plan, cards(2, 2, 2, 2, 1))
 
@@ -211,14 +212,16 @@ def test_sets_whose_levels_become_too_many_for_the_rows_are_trimmed() -> None:
     plan = make_plan(dag, cards(*[2] * 12), 5000)
     wider = with_cards(plan, cards(*[34] * 12), 5000)
     check_layout(wider, cards(*[34] * 12))
-    assert max(len(plan.given(t)) for t in range(len(plan.tables.child))) == 8
+    assert max(len(plan.conditioning_set(t)) for t in range(len(plan.tables.child))) == 8
     assert np.diff(wider.tables.first).max() <= 5000 * 34
-    assert [wider.tie(i) for i in range(wider.n_ties)] == [plan.tie(i) for i in range(plan.n_ties)]
+    assert [wider.pair_of(i) for i in range(wider.n_pair_tests)] == [
+        plan.pair_of(i) for i in range(plan.n_pair_tests)
+    ]
 
 
 def test_a_plan_of_one_node_has_no_ties() -> None:
     plan = make_plan(Dag("a"), cards(3), 100)
-    assert (plan.n_nodes, plan.n_ties, plan.n_cells) == (1, 0, 3)
+    assert (plan.n_nodes, plan.n_pair_tests, plan.n_cells) == (1, 0, 3)
 
 
 def test_a_window_is_counted_by_the_numbers_of_the_regime() -> None:
@@ -229,10 +232,10 @@ def test_a_window_is_counted_by_the_numbers_of_the_regime() -> None:
     levels.learn(np.full((5, 1), 10, np.uint8))
     levels.learn(codes)
     plan = make_plan(DAG, levels.cards, 333)
-    counts = plan.count(ChiSquareTest(codes, "abcde"), levels.apply(codes), levels)
+    counts = plan.count(PackedTable(codes, "abcde"), levels.apply(codes), levels)
     for t in range(len(plan.tables.child)):
         ends = [int(v) for v in (plan.tables.child[t], plan.tables.source[t]) if v >= 0]
-        members = (*plan.given(t), *ends)
+        members = (*plan.conditioning_set(t), *ends)
         expected = reference.cell_counts(levels.apply(codes), levels.cards.tolist(), members)
         assert counts[plan.tables.first[t] : plan.tables.first[t + 1]].tolist() == expected
 
@@ -271,7 +274,7 @@ def test_codes_that_are_known_change_nothing() -> None:
     before = levels.number.copy()
     assert not levels.learn(np.array([[3, 3, 7]], np.uint8))
     assert not levels.learn(np.zeros((1, 0), np.uint8))
-    assert not levels.learn_from(ChiSquareTest(np.array([[7, 7]], np.uint8), "a"))
+    assert not levels.learn_packed(PackedTable(np.array([[7, 7]], np.uint8), "a"))
     np.testing.assert_array_equal(levels.number, before)
 
 
@@ -281,7 +284,7 @@ def test_numbers_learned_from_a_test_are_those_learned_from_codes(seed: int) -> 
     by_codes, by_test = LevelMap(4), LevelMap(4)
     for codes in draw_windows(seed):
         grown = by_codes.learn(codes)
-        assert by_test.learn_from(ChiSquareTest(codes, NAMES)) is grown
+        assert by_test.learn_packed(PackedTable(codes, NAMES)) is grown
         np.testing.assert_array_equal(by_codes.number, by_test.number)
 
 
@@ -318,7 +321,7 @@ def test_places_lead_to_the_rows_of_a_number(seed: int) -> None:
     for codes in windows:
         levels.learn(codes)
     codes = windows[0]
-    test = ChiSquareTest(codes, NAMES)
+    test = PackedTable(codes, NAMES)
     places, numbers = levels.places(test), levels.apply(codes)
     assert places.shape == (4, levels.cards.max())
     bits = np.unpackbits(test.evidence.bits.view(np.uint8), axis=1, bitorder="little")
@@ -340,23 +343,18 @@ def test_a_map_is_made_again_from_its_array() -> None:
     assert levels.cards.tolist() == [2]
 
 
-def test_natural_numbers_are_the_codes() -> None:
+def test_codes_numbered_already_stay_as_they_are() -> None:
     codes = np.array([[3, 0, 251]], np.uint8)
-    natural = LevelMap.natural(1)
-    assert not natural.learn(codes)
-    np.testing.assert_array_equal(natural.apply(codes), codes)
-    places = natural.places(ChiSquareTest(codes, "a"))
+    identity = LevelMap.identity(1)
+    assert not identity.learn(codes)
+    np.testing.assert_array_equal(identity.apply(codes), codes)
+    places = identity.places(PackedTable(codes, "a"))
     assert np.flatnonzero(places[0] >= 0).tolist() == [0, 3, 251]
 
 
 # Several fields of each row as one number.
 
 MANY_CARDS = st.lists(st.integers(1, 34), min_size=1, max_size=60)
-
-
-def test_dividing_by_nothing_gives_nothing() -> None:
-    assert divided(np.array([1.0, 4.0]), np.array([0.0, 2.0])).tolist() == [0.0, 2.0]
-    assert divided(np.array([[6], [3]]), np.array([3, 0])).tolist() == [[2.0, 0.0], [1.0, 0.0]]
 
 
 @given(cards=MANY_CARDS, room=st.integers(0, 10**6))

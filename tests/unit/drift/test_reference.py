@@ -9,8 +9,8 @@ from driftbn.config import Knowledge, LearnerConfig
 from driftbn.datasets import asia, remove_edge
 from driftbn.datasets.sampling import sample_codes
 from driftbn.decision.settings import DecisionConfig
-from driftbn.drift.comparison import Comparison, Group
-from driftbn.drift.reference import Regime, WindowEvidence, learn_rows
+from driftbn.drift.comparison import Comparison, PooledWindows
+from driftbn.drift.reference import LearnedWindow, Regime
 from driftbn.graphs.graph import Pdag
 from driftbn.learning import StructureLearner, learn_structure
 from tests.drift_streams import DriftStream, Repeats
@@ -20,18 +20,18 @@ LEARNER = StructureLearner()
 N_ROWS = 400
 
 
-def window(seed: int, n_rows: int = N_ROWS, learner: StructureLearner = LEARNER) -> WindowEvidence:
+def window(seed: int, n_rows: int = N_ROWS, learner: StructureLearner = LEARNER) -> LearnedWindow:
     network = asia()
     order = [network.index(name) for name in NAMES]
     codes = sample_codes(network, n_rows, np.random.default_rng(seed))[order]
-    return learn_rows(learner, codes, NAMES)
+    return learner.learn_window(codes, NAMES)
 
 
 def grown(n_windows: int, **settings: object) -> Regime:
     config = DecisionConfig(**{"scales": (1, 2, 4), **settings})  # type: ignore[arg-type]
     regime = Regime(3, config, LEARNER, window(0))
     for seed in range(1, n_windows):
-        regime.join(regime.read(window(seed)))
+        regime.absorb(regime.counted(window(seed)))
     return regime
 
 
@@ -41,7 +41,7 @@ def counted(regime: Regime, codes: list[np.ndarray]) -> np.ndarray:
     pooled = np.concatenate(codes, axis=1).astype(np.int64)
     counts = []
     for t in range(len(tables.child)):
-        members = [*regime.plan.given(t), int(tables.child[t])]
+        members = [*regime.plan.conditioning_set(t), int(tables.child[t])]
         members += [int(tables.source[t])] if tables.source[t] >= 0 else []
         cards = tables.cards[members]
         code = np.zeros(pooled.shape[1], np.int64)
@@ -75,24 +75,24 @@ def test_the_newest_windows_are_compared_with_the_reference_before_them(
     n_windows: int, scale: int
 ) -> None:
     regime = grown(n_windows)
-    compared = regime.compare_at(scale, regime.read(window(99)))
+    compared = regime.compare_at(scale, regime.counted(window(99)))
     newer = [*range(n_windows - scale + 1, n_windows), 99]
     older = [seed for seed in range(min(n_windows, 8)) if seed not in newer]
     if not older:
         assert compared is None
         return
     assert compared is not None
-    assert compared.b.n_rows == scale * N_ROWS
-    np.testing.assert_array_equal(compared.a.counts, counted(regime, as_read(regime, *older)))
-    np.testing.assert_array_equal(compared.b.counts, counted(regime, as_read(regime, *newer)))
-    for group, seeds in ((compared.a, older), (compared.b, newer)):
+    assert compared.newer.n_rows == scale * N_ROWS
+    np.testing.assert_array_equal(compared.older.counts, counted(regime, as_read(regime, *older)))
+    np.testing.assert_array_equal(compared.newer.counts, counted(regime, as_read(regime, *newer)))
+    for group, seeds in ((compared.older, older), (compared.newer, newer)):
         rows = np.concatenate(group.windows, axis=1)
         np.testing.assert_array_equal(rows, np.concatenate(as_read(regime, *seeds), axis=1))
 
 
 def test_there_is_nothing_older_than_too_few_windows() -> None:
     regime = grown(2)
-    group = regime.read(window(99))
+    group = regime.counted(window(99))
     assert regime.compare_at(2, group) is not None
     assert regime.compare_at(4, group) is None
     assert grown(1).compare_at(2, group) is None
@@ -113,7 +113,7 @@ def test_a_search_that_is_stopped_leaves_the_graph_as_it_is() -> None:
     regime = Regime(0, DecisionConfig(), learner, window(0))
     before = regime.dag
     for seed in range(1, 8):
-        regime.join(regime.read(window(seed)))
+        regime.absorb(regime.counted(window(seed)))
     assert regime.dag == before
 
 
@@ -121,7 +121,7 @@ def test_a_level_met_later_is_counted_too() -> None:
     regime = grown(5)
     codes = window(5).codes.copy()
     codes[2, ::10] = 7
-    group = regime.read(learn_rows(LEARNER, codes, NAMES))
+    group = regime.counted(LEARNER.learn_window(codes, NAMES))
     assert regime.levels.cards.tolist() == [2, 2, 3, 2, 2, 2, 2, 2]
     rows = as_read(regime, *range(5))
     np.testing.assert_array_equal(regime.pool.counts, counted(regime, rows))
@@ -136,7 +136,7 @@ def same(one: Comparison | None, other: Comparison | None) -> None:
     if one is None or other is None:
         return
     np.testing.assert_array_equal(one.node_p_values, other.node_p_values)
-    np.testing.assert_array_equal(one.tie_p_values, other.tie_p_values)
+    np.testing.assert_array_equal(one.pair_p_values, other.pair_p_values)
     assert [one.node_p_value(v) for v in range(8)] == [other.node_p_value(v) for v in range(8)]
 
 
@@ -144,15 +144,15 @@ def same(one: Comparison | None, other: Comparison | None) -> None:
 @pytest.mark.parametrize("scales", [(1,), (1, 2, 4)])
 def test_a_regime_comes_back_from_its_parts(n_windows: int, scales: tuple[int, ...]) -> None:
     regime = grown(n_windows, scales=scales)
-    again = Regime.from_parts(regime.parts(), regime.config, LEARNER)
+    again = Regime.from_state(regime.state(), regime.config, LEARNER)
     assert again.number == 3
     assert again.parents == regime.parents
     for seed in (50, 51, 52):
-        groups: list[Group] = [r.read(window(seed)) for r in (regime, again)]
+        groups: list[PooledWindows] = [r.counted(window(seed)) for r in (regime, again)]
         for scale in scales:
             same(regime.compare_at(scale, groups[0]), again.compare_at(scale, groups[1]))
-        regime.join(groups[0])
-        again.join(groups[1])
+        regime.absorb(groups[0])
+        again.absorb(groups[1])
         assert again.dag == regime.dag
 
 
@@ -163,9 +163,9 @@ def test_an_archived_regime_keeps_its_newest_windows() -> None:
     np.testing.assert_array_equal(np.concatenate(regime.windows, axis=1), np.hstack(rows))
     np.testing.assert_array_equal(regime.pool.counts, counted(regime, rows))
     assert regime.recent == []
-    regime.join(regime.read(window(7)))
+    regime.absorb(regime.counted(window(7)))
     assert len(regime.windows) == 5
-    assert regime.compare_at(2, regime.read(window(8))) is not None
+    assert regime.compare_at(2, regime.counted(window(8))) is not None
 
 
 def test_a_small_regime_is_archived_whole() -> None:
@@ -182,7 +182,7 @@ def test_reading_a_window_does_not_take_it_in() -> None:
     after = remove_edge(asia(), "smoke", "bronc").network
     order = [after.index(name) for name in NAMES]
     codes = sample_codes(after, N_ROWS, np.random.default_rng(1))[order]
-    regime.compare(regime.read(learn_rows(LEARNER, codes, NAMES)))
+    regime.compare(regime.counted(LEARNER.learn_window(codes, NAMES)))
     np.testing.assert_array_equal(regime.pool.counts, before)
     assert len(regime.windows) == 4
 
@@ -201,7 +201,7 @@ def chain(n_fields: int, n_rows: int = 1500, seed: int = 1) -> np.ndarray:
 
 def test_a_window_is_learned_as_by_one_call() -> None:
     codes = chain(4)
-    found = learn_rows(LEARNER, codes, "abcd", dependent_rows=False)
+    found = LEARNER.learn_window(codes, "abcd", dependent_rows=False)
     expected = learn_structure({name: codes[v] for v, name in enumerate("abcd")})
     assert found.learned.graph == expected.graph
     assert found.names == tuple("abcd")
@@ -212,8 +212,8 @@ def test_a_window_is_learned_as_by_one_call() -> None:
 def test_a_twin_hangs_on_the_first_of_its_kind_alone() -> None:
     codes = chain(4)
     with_twins = np.vstack([codes, 2 - codes[1], codes[1]])
-    found = learn_rows(LEARNER, with_twins, "abcdef")
-    plain = learn_rows(LEARNER, codes, "abcd").learned.graph
+    found = LEARNER.learn_window(with_twins, "abcdef")
+    plain = LEARNER.learn_window(codes, "abcd").learned.graph
     assert found.twins == {4: 1, 5: 1}
     assert found.learned.graph == Pdag(
         "abcdef", plain.directed_edges, [*plain.undirected_edges, ("b", "e"), ("b", "f")]
@@ -222,9 +222,9 @@ def test_a_twin_hangs_on_the_first_of_its_kind_alone() -> None:
 
 def test_twins_have_no_part_in_the_search() -> None:
     codes = np.vstack([chain(4), chain(4)[2]])
-    found = learn_rows(LEARNER, codes, "abcde")
+    found = LEARNER.learn_window(codes, "abcde")
     assert found.learned.tallies.names == tuple("abcd")
-    assert found.test.names == tuple("abcde")
+    assert found.table.names == tuple("abcde")
     assert found.learned.cost.tests[0] == 6
 
 
@@ -233,17 +233,17 @@ def test_a_search_may_start_from_one_with_other_twins(first: bool) -> None:
     plain, with_twins = chain(5, seed=2), chain(5, seed=3)
     with_twins[4] = with_twins[0]
     windows = [with_twins, plain] if first else [plain, with_twins]
-    before = learn_rows(LEARNER, windows[0], "abcde")
-    after = learn_rows(LEARNER, windows[1], "abcde", before.learned)
+    before = LEARNER.learn_window(windows[0], "abcde")
+    after = LEARNER.learn_window(windows[1], "abcde", before.learned)
     assert after.learned.cost.warm
-    cold = learn_rows(LEARNER, windows[1], "abcde").learned.graph
+    cold = LEARNER.learn_window(windows[1], "abcde").learned.graph
     assert after.learned.graph.skeleton == cold.skeleton
 
 
 def test_what_is_known_of_a_twin_is_left_aside() -> None:
     learner = StructureLearner(knowledge=Knowledge(forbidden=[("e", "a"), ("b", "c")]))
     codes = np.vstack([chain(4), chain(4)[0]])
-    graph = learn_rows(learner, codes, "abcde").learned.graph
+    graph = learner.learn_window(codes, "abcde").learned.graph
     assert ("b", "c") not in graph.directed_edges
     assert ("a", "e") in graph.undirected_edges
 
@@ -260,7 +260,7 @@ def test_bursts_are_measured_and_taken_out_of_the_tests() -> None:
     n_wrong = {True: 0, False: 0}
     for seed in range(10):
         for careful in n_wrong:
-            found = learn_rows(LEARNER, bursty(seed=seed), names, dependent_rows=careful)
+            found = LEARNER.learn_window(bursty(seed=seed), names, dependent_rows=careful)
             n_wrong[careful] += len(found.learned.graph.skeleton - true_edges)
             assert (found.effects[names.index("smoke")] > 4.0) == careful
     assert 4 * n_wrong[True] < n_wrong[False]
@@ -269,21 +269,21 @@ def test_bursts_are_measured_and_taken_out_of_the_tests() -> None:
 def test_bursts_are_taken_out_of_the_tests_among_twins_too() -> None:
     names = [*sorted(asia().nodes), "zz"]
     codes = np.vstack([bursty(), bursty()[NAMES.index("smoke")]])
-    found = learn_rows(LEARNER, codes, names)
-    alone = learn_rows(LEARNER, bursty(), NAMES)
+    found = LEARNER.learn_window(codes, names)
+    alone = LEARNER.learn_window(bursty(), NAMES)
     assert found.twins == {8: NAMES.index("smoke")}
     assert found.learned.graph.skeleton == alone.learned.graph.skeleton | {("smoke", "zz")}
-    careless = learn_rows(LEARNER, codes, names, dependent_rows=False)
+    careless = LEARNER.learn_window(codes, names, dependent_rows=False)
     assert found.learned.graph.skeleton != careless.learned.graph.skeleton
 
 
 def test_rows_taken_for_independent_have_no_effect() -> None:
-    found = learn_rows(LEARNER, bursty(), sorted(asia().nodes), dependent_rows=False)
+    found = LEARNER.learn_window(bursty(), sorted(asia().nodes), dependent_rows=False)
     assert found.effects.tolist() == [1.0] * 8
 
 
 def test_a_limit_stops_the_search_with_twins_too() -> None:
     learner = StructureLearner(LearnerConfig(max_tests=1))
-    found = learn_rows(learner, np.vstack([chain(4), chain(4)[0]]), "abcde")
+    found = learner.learn_window(np.vstack([chain(4), chain(4)[0]]), "abcde")
     assert found.learned.overrun is not None
     assert ("a", "e") in found.learned.graph.skeleton

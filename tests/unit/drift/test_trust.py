@@ -14,14 +14,14 @@ from scipy.stats import binomtest, chi2, ncx2
 from driftbn import DecisionConfig, DriftMonitor, MonitorConfig
 from driftbn.datasets import asia, random_dag, remove_edge, sample
 from driftbn.datasets.sampling import sample_codes
-from driftbn.drift.comparison import Comparison, Group
+from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.decider import CountDecider
 from driftbn.drift.plan import LevelMap, make_plan
 from driftbn.drift.plan import TestPlan as Plan
-from driftbn.drift.reference import Regime, WindowEvidence, learn_rows
+from driftbn.drift.reference import LearnedWindow, Regime
 from driftbn.drift.trust import (
     MAX_UNDECIDED,
-    MIN_WINDOWS,
+    MIN_SHADOW_REFERENCE,
     POWERLESS,
     CalibrationReport,
     Shadow,
@@ -34,7 +34,7 @@ from driftbn.drift.trust import (
 )
 from driftbn.errors import ConfigError
 from driftbn.graphs.graph import Dag
-from driftbn.learning import ChiSquareTest, StructureLearner
+from driftbn.learning import PackedTable, StructureLearner
 from tests.drift_streams import DriftStream, Repeats
 
 
@@ -55,9 +55,9 @@ def test_a_test_without_freedom_sees_nothing() -> None:
     assert visible_statistic(np.zeros(0), 0.05).shape == (0,)
 
 
-def group_of(plan: Plan, codes: np.ndarray) -> Group:
-    test = ChiSquareTest(codes, plan.names)
-    return Group(plan, plan.count(test, codes, LevelMap.natural(len(codes))), [codes])
+def group_of(plan: Plan, codes: np.ndarray) -> PooledWindows:
+    test = PackedTable(codes, plan.names)
+    return PooledWindows(plan, plan.count(test, codes, LevelMap.identity(len(codes))), [codes])
 
 
 def asia_comparison(n_a: int, n_b: int) -> Comparison:
@@ -73,7 +73,7 @@ def asia_comparison(n_a: int, n_b: int) -> Comparison:
 
 def test_a_change_is_a_share_of_the_rows_of_both_groups() -> None:
     compared = asia_comparison(8000, 2000)
-    expected = visible_statistic(compared.tie_statistics[1], 1e-4) * 10_000 / (2 * 8000 * 2000)
+    expected = visible_statistic(compared.pair_statistics[1], 1e-4) * 10_000 / (2 * 8000 * 2000)
     np.testing.assert_allclose(visible_changes(compared, 1e-4), expected)
 
 
@@ -85,7 +85,7 @@ def test_every_pair_is_there_once_with_its_best_test() -> None:
     changes = visible_changes(compared, 1e-3)
     names = list(compared.plan.names)
     for pair in pairs:
-        ties = compared.plan.ties_of(names.index(pair.source), names.index(pair.target))
+        ties = compared.plan.tests_of_pair(names.index(pair.source), names.index(pair.target))
         assert pair.source < pair.target
         assert pair.visible_change == min(changes[tie] for tie in ties)
     worst_first = [pair.visible_change for pair in pairs]
@@ -133,16 +133,16 @@ NAMES = sorted(asia().nodes)
 LEARNER = StructureLearner()
 
 
-def windows_of(stream: DriftStream, n_windows: int, n_rows: int) -> list[WindowEvidence]:
+def windows_of(stream: DriftStream, n_windows: int, n_rows: int) -> list[LearnedWindow]:
     order = [stream.before.index(name) for name in NAMES]
     batches = stream.batches(n_rows)
-    return [learn_rows(LEARNER, next(batches)[order], NAMES) for _ in range(n_windows)]
+    return [LEARNER.learn_window(next(batches)[order], NAMES) for _ in range(n_windows)]
 
 
-def regime_of(windows: list[WindowEvidence], config: DecisionConfig | None = None) -> Regime:
+def regime_of(windows: list[LearnedWindow], config: DecisionConfig | None = None) -> Regime:
     regime = Regime(0, config or DecisionConfig(), LEARNER, windows[0])
     for window in windows[1:]:
-        regime.join(regime.read(window))
+        regime.absorb(regime.counted(window))
     return regime
 
 
@@ -159,18 +159,18 @@ def test_a_share_of_the_windows_is_looked_at(share: float, n_due: int) -> None:
 def test_a_small_reference_is_not_looked_at() -> None:
     for n_windows in range(1, 6):
         regime = regime_of(SMALL[:n_windows])
-        assert Shadow(1.0).is_due(3, regime) == (n_windows >= MIN_WINDOWS)
+        assert Shadow(1.0).is_due(3, regime) == (n_windows >= MIN_SHADOW_REFERENCE)
 
 
 def looked_at(shadow: Shadow, regime: Regime, answers: list[bool]) -> list[Comparison]:
     seen: list[Comparison] = []
 
     def is_drift(comparison: Comparison, scale: int) -> bool:
-        assert comparison.b.n_rows == 500 * scale
+        assert comparison.newer.n_rows == 500 * scale
         seen.append(comparison)
         return answers[len(seen) - 1]
 
-    shadow.look(5, regime, regime.read(SMALL[6]), is_drift)
+    shadow.judge(5, regime, regime.counted(SMALL[6]), is_drift)
     return seen
 
 
@@ -185,23 +185,23 @@ def test_every_scale_is_judged_until_one_is_drift() -> None:
 
 def test_all_rows_are_dealt_out_once() -> None:
     regime = regime_of(SMALL[:6])
-    group = regime.read(SMALL[6])
+    group = regime.counted(SMALL[6])
     for compared in looked_at(Shadow(1.0), regime, [False] * 3):
-        rows = np.hstack([*compared.a.windows, *compared.b.windows])
+        rows = np.hstack([*compared.older.windows, *compared.newer.windows])
         held = np.hstack([*regime.windows, *group.windows])
         assert rows.shape == held.shape
         assert sorted(map(bytes, rows.T)) == sorted(map(bytes, held.T))
         np.testing.assert_array_equal(
-            compared.a.counts + compared.b.counts, regime.pool.counts + group.counts
+            compared.older.counts + compared.newer.counts, regime.pool.counts + group.counts
         )
-        assert compared.b.counts[:2].sum() == compared.b.n_rows
+        assert compared.newer.counts[:2].sum() == compared.newer.n_rows
 
 
 def test_a_window_is_dealt_out_the_same_way_every_time() -> None:
     regime = regime_of(SMALL[:6])
     one, other = (looked_at(Shadow(1.0), regime, [False] * 3) for _ in range(2))
     for first, second in zip(one, other, strict=True):
-        np.testing.assert_array_equal(first.b.counts, second.b.counts)
+        np.testing.assert_array_equal(first.newer.counts, second.newer.counts)
 
 
 def rate(stream: DriftStream, n_rows: int, *, dependent_rows: bool = True) -> float:
@@ -227,12 +227,12 @@ def test_rows_of_two_regimes_dealt_out_are_no_drift() -> None:
     first = windows_of(DriftStream(asia(), seed=4), 6, 1000)
     (last,) = windows_of(DriftStream(after, seed=5), 1, 1000)
     regime = regime_of(first)
-    group = regime.read(last)
+    group = regime.counted(last)
     decider = CountDecider(DecisionConfig(), LEARNER)
     assert decider.judge(regime, group).p_value < 1e-6
     shadow = Shadow(1.0)
     for index in range(20):
-        shadow.look(
+        shadow.judge(
             index, regime, group, lambda c, _: bool(np.min(c.node_p_values) * 8 * 3 < 0.0025)
         )
     assert shadow.n_windows == 20
