@@ -34,11 +34,11 @@ class DriftKind(StrEnum):
     STRUCTURAL = "structural"
     """A dependency was added, removed or reversed."""
     ASSOCIATION = "association"
-    """How two fields go together changed, and no edge could be named."""
+    """How two fields are associated changed, and no edge could be named."""
     MECHANISM = "mechanism"
-    """A field follows the same fields as before, by another table."""
+    """A field follows the same parents as before, by another table."""
     MARGINAL = "marginal"
-    """Only how often the values of a field come that depends on no other."""
+    """Only the distribution of fields without parents changed."""
 
 
 class ChangeType(StrEnum):
@@ -53,9 +53,9 @@ class Family(StrEnum):
     """A family of tests."""
 
     MECHANISM = "mechanism"
-    """One test a field: its values given its parents."""
+    """One test for each field: its values given its parents."""
     ASSOCIATION = "association"
-    """One test a pair of fields: how they go together, given what separates or drives them."""
+    """One or two tests for each pair of fields: their association given the parents of an end."""
 
 
 class EpisodeEvent(StrEnum):
@@ -64,19 +64,19 @@ class EpisodeEvent(StrEnum):
     STARTED = "started"
     """A change was found. An episode that was open is over: this one is another change."""
     UPDATED = "updated"
-    """More is known of the change, or it goes on."""
+    """More is known of the change, or it continues."""
     ENDED = "ended"
     """Nothing has changed any further for some windows."""
 
 
 @dataclass(frozen=True)
 class Association:
-    """How strongly two fields go together, in nats, with a 95 % interval.
+    """How strongly two fields are associated, in nats, with a 95 % interval.
 
     Parameters
     ----------
     nats
-        Conditional mutual information, with the bias of small samples taken out; not below 0.
+        Conditional mutual information, corrected for the bias of small samples; not below 0.
     low, high
         Limits of the interval.
     """
@@ -94,17 +94,17 @@ class EdgeChange:
     ----------
     source, target
         The edge: as it points now if it was added or reversed, as it pointed if it was removed.
-        If the data do not tell the direction, the smaller name comes first.
+        If the data do not show the direction, the smaller name comes first.
     change
         What happened to it.
     p_value
-        Of the test that confirmed it, after Holm's correction.
+        Of the test that confirmed it, corrected for all tests of its family (Bonferroni).
     before, after
         The association of the two fields in the reference and now, given ``given``.
     given
         The fields held fixed.
     directed
-        Whether the data tell the direction.
+        Whether the data show the direction.
     """
 
     source: str
@@ -157,11 +157,11 @@ class FamilyResult:
     fields
         The field, or the pair of fields, of that test.
     scale
-        How many windows were put together in that test.
+        How many windows were pooled in that test.
     n_tests
         How many tests the correction is for.
     design_effect
-        By how much dependence between rows had to be discounted in that test; 1 if not at all.
+        The design effect that this test was corrected for; 1 if none.
     """
 
     family: Family
@@ -208,7 +208,7 @@ class DriftDecision:
     kind
         What has changed; ``None`` if nothing has.
     scale
-        How many windows had to be put together to see it; ``None`` if nothing was seen.
+        How many windows had to be pooled to see it; ``None`` if nothing was seen.
     edges, node_changes
         What could be named, strongest first.
     effect
