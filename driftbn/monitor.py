@@ -30,7 +30,15 @@ from driftbn.learning import (
 from driftbn.learning.knowledge import apply_knowledge, knowledge_about
 from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
-from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
+from driftbn.report import (
+    Excluded,
+    MissingShare,
+    ShadowLook,
+    Timings,
+    Twin,
+    WarmAudit,
+    WindowReport,
+)
 from driftbn.schema import Schema, is_rare
 from driftbn.schema_events import merged_events
 from driftbn.snapshot import (
@@ -350,7 +358,7 @@ class DriftMonitor:
             start=window.start,
             end=window.end,
             events=_without_rare(self._events, window, schema),
-            excluded=tuple((item.name, item.reason.value) for item in schema.excluded),
+            excluded=tuple(Excluded(item.name, item.reason.value) for item in schema.excluded),
             missing=_missing_shares(window, schema),
             target=target,
             blanket=tuple(sorted(blanket)),
@@ -389,18 +397,18 @@ def _without_rare(
     )
 
 
-def _missing_shares(window: Window, schema: Schema) -> tuple[tuple[str, float], ...]:
+def _missing_shares(window: Window, schema: Schema) -> tuple[MissingShare, ...]:
     """Return the fields that have missing values, each with their share of its rows."""
     codes = np.array([variable.missing_code for variable in schema.variables], np.uint8)
     shares = (window.codes == codes[:, None]).mean(axis=1).tolist()
     pairs = zip(schema.names, shares, strict=True)
-    return tuple((name, share) for name, share in pairs if share)
+    return tuple(MissingShare(name, share) for name, share in pairs if share)
 
 
-def _twin_names(window: LearnedWindow) -> tuple[tuple[str, str], ...]:
+def _twin_names(window: LearnedWindow) -> tuple[Twin, ...]:
     """Return the fields that are copies in this window, each with the one that it copies."""
     names = window.names
-    return tuple((names[copy], names[first]) for copy, first in sorted(window.twins.items()))
+    return tuple(Twin(names[copy], names[first]) for copy, first in sorted(window.twins.items()))
 
 
 def _shadow_look(before: Shadow, now: Shadow) -> ShadowLook | None:

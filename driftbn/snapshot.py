@@ -14,6 +14,7 @@ from dataclasses import asdict, fields
 from enum import Enum
 from typing import Any, Final
 
+import numpy as np
 import numpy.typing as npt
 
 from driftbn.config import Knowledge, LearnerConfig

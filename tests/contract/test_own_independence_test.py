@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chi2
-from tests.drift_streams import Abrupt, DriftStream, Repeats
 
 from driftbn import DriftMonitor, LearnerConfig, MonitorConfig, learn_structure
 from driftbn.datasets import asia, remove_edge, sample
 from driftbn.learning import ChiSquareTest, IndependenceTest, PackedTable
+from tests.drift_streams import Abrupt, DriftStream, Repeats
 
 SIZE = 1000
 N_WINDOWS = 8

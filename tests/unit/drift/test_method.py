@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from driftbn.kernels import deviance
 
 from driftbn import drift
 from driftbn.drift import comparison, decider, dispersion, edits, episodes, naming, plan, trust
+from driftbn.kernels import deviance
 from driftbn.learning import independence
 
 MODULES = (
