@@ -25,6 +25,7 @@ _SCHEMA_PARTS = (
     (SchemaEventKind.NEW_COLUMN, "{names} {is_are} new"),
     (SchemaEventKind.NEW_LEVEL, "{names} {has_have} values never seen before"),
 )
+_BACK_SHORT = "the relations are back to an earlier state"
 _BACK = "the relations between the fields are back to an earlier state"
 _UNDONE = (
     "This means that nothing changes any more, not that the change was undone: the records as they"
@@ -69,6 +70,11 @@ def summary(decision: DriftDecision) -> str:
     names = listed([change.name for change in changes], limit=3)
     be = "comes" if len(changes) == 1 else "come"
     return f"{names} now {be} out differently for the same values of the fields they depend on"
+
+
+def episode_headline(name: str, decision: DriftDecision, back: bool) -> str:
+    """Return the one thing to know of an episode; ``back`` if an earlier state has come back."""
+    return f"Drift in {name}: {summary(decision)}{f'; {_BACK_SHORT}' if back else ''}."
 
 
 def started(name: str, report: WindowReport, explanation: Explanation) -> Explanation:
@@ -137,6 +143,26 @@ def begun(episode: int, window: int, record: int | None, time: str | None) -> st
     if time is not None:
         where.append(time)
     return f"Episode {episode:,} began in {', '.join(where)}"
+
+
+def lasted(began: str, n_windows: int, last: int, end: int | None) -> str:
+    """Return from when to when an episode is, as a sentence.
+
+    Parameters
+    ----------
+    began
+        Where it began; see ``begun``.
+    n_windows, last
+        Its windows so far, and the last one of them.
+    end
+        The window that ended it; ``None`` while it goes on.
+    """
+    if end is None:
+        so_far = counted(n_windows, "window")
+        return f"{began}, and goes on; it has {so_far} up to window {last:,}."
+    if end != last:
+        return f"{began}, and ended before window {end:,}."
+    return f"{began}, and ended with window {end:,}: nothing further changed."
 
 
 def told_before(where: str, what: str) -> str:

@@ -14,10 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 from driftbn_service.cli import ExitCode, main
+from driftbn_service.commands import report as report_command
 from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.png import MAX_PIXELS
-from driftbn_service.reports.page import chat_picture_of
-from driftbn_service.reports.story import Request, story_of
 from driftbn_service.store import Store, StoreError
 
 from driftbn.datasets import asia, random_dag, remove_edge
@@ -32,7 +31,7 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     NodeChange,
 )
-from driftbn.explain.svg import LIGHT
+from driftbn.explain.svg import LIGHT, Drawing
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
@@ -393,17 +392,19 @@ def test_all_outputs_come_of_one_call_and_are_the_same_each_time(
     assert b"tIME" not in png
 
 
-def test_picture_shows_the_colours_of_what_changed(run: Run, history: Path) -> None:
-    with Store(history, read_only=True) as store:
-        calm, drift = (
-            chat_picture_of(story_of(store, Request("orders", window=window)))
-            for window in (2, ALARM)
-        )
-    assert 'class="line removed confirmed"' not in calm.body
-    assert 'class="line removed confirmed"' in drift.body
-    assert f".line.removed path{{stroke:{LIGHT['removed']}" in drift.body
-    assert "was removed" in drift.body
-    assert 'class="timeline"' in drift.body
+def test_picture_shows_the_words_and_colours_of_what_changed(
+    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[Drawing] = []
+    monkeypatch.setattr(report_command, "png_renderer", lambda: lambda it: drawn.append(it) or b"")
+    for window in (2, ALARM):
+        run(history, "--window", window, "--png", tmp_path / "r.png")
+    calm, drift = (drawing.body for drawing in drawn)
+    assert 'class="line removed confirmed"' not in calm
+    assert 'class="line removed confirmed"' in drift
+    assert f".line.removed path{{stroke:{LIGHT['removed']}" in drift
+    assert "was removed" in drift
+    assert 'class="timeline"' in drift
 
 
 def test_hostile_names_are_shown_as_they_are_and_do_nothing(run: Run, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from driftbn_service.cli import main
 from driftbn_service.events import EventState, naming_window, publication_of
 from driftbn_service.http.app import make_app
-from driftbn_service.reports.story import Request, story_of
 from driftbn_service.settings import EndpointSettings
 
 from driftbn.drift.outcome import (
@@ -90,6 +92,14 @@ def publish(service: FakeService, *decisions: DriftDecision) -> None:
     service.publish(found)
 
 
+def told_by_report(history: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return the window by which ``driftbn report`` tells the episode."""
+    words = ["report", "--monitor", "orders", "--history", str(history), "--episode", "0", "--json"]
+    assert main(words) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)["window"]
+    return found
+
+
 CASES = [
     pytest.param(
         alarm(DriftKind.STRUCTURAL, EDGE), settling(DriftKind.STRUCTURAL, EDGE), SETTLING,
@@ -112,14 +122,18 @@ CASES = [
 
 @pytest.mark.parametrize(("first", "second", "expected"), CASES)
 def test_page_and_report_tell_an_episode_by_the_same_window(
-    service: FakeService, first: DriftDecision, second: DriftDecision, expected: int
+    service: FakeService,
+    capsys: pytest.CaptureFixture[str],
+    first: DriftDecision,
+    second: DriftDecision,
+    expected: int,
 ) -> None:
     publish(service, first, second, of_episode(DriftLevel.STABLE))
     client = Client(make_app(service, EndpointSettings()))
     told = client.get(EPISODE).json()
-    report = story_of(service.store, Request("orders", episode=0)).report
+    report = told_by_report(service.store.path, capsys)
     graph = client.get(f"/api/v1/monitors/orders/graph?window={CALM}").json()
-    assert told["explained_window"] == report.index == graph["confirmed_window"] == expected
+    assert told["explained_window"] == report["index"] == graph["confirmed_window"] == expected
 
 
 def test_windows_that_come_later_do_not_name_an_earlier_one(service: FakeService) -> None:

@@ -6,20 +6,64 @@ import argparse
 import json
 import os
 import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final
 
+from driftbn.codec import Codec
 from driftbn.config import check_integer
+from driftbn.errors import DriftbnError
+from driftbn.explain.html import (
+    bullets,
+    edge_table,
+    excluded_table,
+    family_table,
+    figure_of,
+    node_table,
+    numbers,
+    page,
+    section,
+    shown,
+    table,
+    timeline_panel,
+    undecided_table,
+)
+from driftbn.explain.messages import begun, episode_headline, lasted, monitor_name
+from driftbn.explain.picture import picture_of, scene_of
+from driftbn.explain.sentences import change_sentences, target_sentences
+from driftbn.explain.svg import Drawing
+from driftbn.explain.timeline import Moment, timeline_of
+from driftbn.explain.words import counted, moment, printable
+from driftbn.report import REPORTS, WindowReport
 from driftbn_service.errors import UsageError
+from driftbn_service.events import naming_window
 from driftbn_service.output import check_names, save, write_lines, write_text
 from driftbn_service.png import png_renderer
-from driftbn_service.reports.page import chat_picture_of, html_of
-from driftbn_service.reports.story import DEFAULT_LAST, Request, story_of
-from driftbn_service.reports.words import document_of, lines_of
 from driftbn_service.settings import load_settings, settings_path
-from driftbn_service.store import Store
+from driftbn_service.store import EpisodeRow, Store, WindowRow
+from driftbn_service.store.rows import EpisodeEdge
 from driftbn_service.tables import STDIN
+from driftbn_service.text import Line, Style
 
-_LARGEST = 2**63 - 1  # what SQLite can count to
+FORMAT: Final = "driftbn.monitor-report"
+VERSION: Final = 1
+DEFAULT_LAST: Final = 200
+"""Windows of the time line."""
+MAX_EPISODES: Final = 10
+"""Episodes that are listed; the others are counted."""
+_MAX_NAMED: Final = 10  # names that an error lists
+_MAX_NAMING: Final = 4  # windows of one episode whose words are told
+_MAX_SENTENCES: Final = 3  # of those on changes that a picture has room for
+_LARGEST: Final = 2**63 - 1  # what SQLite can count to
+_WIDTH: Final = 80  # columns of a terminal that has not been touched
+_HEAD: Final = Line("episode  windows        state  what", Style.HEAD)
+_ROWS: Final = Codec(
+    base=REPORTS,
+    renamed={EpisodeEdge: {"window_index": "window"}},
+    omitted={EpisodeRow: ("monitor", "key")},
+)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -82,17 +126,19 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     render = None if arguments.png is None else png_renderer()
     with Store(_history(arguments), read_only=True) as store:
-        story = story_of(store, _request(arguments))
+        key = _find_key(store, arguments.monitor, arguments.key)
+        source = _Source(store, arguments.monitor, key)
+        story = source.story(arguments.window, arguments.episode, arguments.last)
     outputs = []
     if arguments.html is not None:
-        outputs.append((arguments.html, _encoded(html_of(story))))
+        outputs.append((arguments.html, _html(story).encode("utf-8", "backslashreplace")))
     if render is not None:
-        outputs.append((arguments.png, render(chat_picture_of(story))))
+        outputs.append((arguments.png, render(_chat_picture(story))))
     save(outputs)
     if arguments.json:
-        write_text(json.dumps(document_of(story)) + "\n", None)
+        write_text(json.dumps(_document(story)) + "\n", None)
     elif not outputs:
-        write_lines(lines_of(story), None)
+        write_lines(_lines(story), None)
     return 0
 
 
@@ -107,12 +153,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("a picture cannot go to a terminal; give a file")
 
 
-def _request(arguments: argparse.Namespace) -> Request:
-    return Request(
-        arguments.monitor, arguments.key, arguments.window, arguments.episode, arguments.last
-    )
-
-
 def _history(arguments: argparse.Namespace) -> Path:
     if arguments.history is not None:
         return Path(arguments.history)
@@ -120,5 +160,413 @@ def _history(arguments: argparse.Namespace) -> Path:
     return load_settings(path, os.environ).history_path
 
 
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
+# --- What is told ---
+
+
+class NotInHistoryError(DriftbnError):
+    """The history does not hold what a report is asked of.
+
+    Attributes
+    ----------
+    path, problem
+        The file of the history, and what it does not hold and what it does.
+    """
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}")
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a report on a monitor tells.
+
+    Parameters
+    ----------
+    monitor, key
+        Whose it is.
+    headline
+        The one thing to know.
+    context
+        From when to when.
+    changes
+        What changed, in sentences.
+    found
+        How it was found and what else is known, in sentences; empty if ``changes`` tells that.
+    advice
+        What to do.
+    report
+        The window that is drawn, with all changes of the episode.
+    episode
+        What it is about; ``None`` if that is a window.
+    windows
+        The time line, the oldest first.
+    episodes
+        The newest episodes of the monitor, the newest first.
+    n_episodes
+        How many there have been.
+    """
+
+    monitor: str
+    key: str
+    headline: str
+    context: tuple[str, ...]
+    changes: tuple[str, ...]
+    found: tuple[str, ...]
+    advice: tuple[str, ...]
+    report: WindowReport = field(repr=False)
+    episode: EpisodeRow | None = None
+    windows: tuple[WindowRow, ...] = field(default=(), repr=False)
+    episodes: tuple[EpisodeRow, ...] = field(default=(), repr=False)
+    n_episodes: int = 0
+
+    @property
+    def name(self) -> str:
+        """The monitor in words."""
+        return monitor_name(self.monitor, self.key)
+
+    @property
+    def state(self) -> str:
+        """What it comes to, in a word."""
+        if self.episode is None:
+            return self.report.decision.level.value
+        return "drift" if self.episode.is_open else "ended"
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in words."""
+        if self.episode is None:
+            return f"window {self.report.index:,}"
+        return f"episode {self.episode.episode:,}"
+
+    @property
+    def title(self) -> str:
+        """Whose it is, what it is about and what it comes to."""
+        return f"{self.name}, {self.subject}: {self.state}"
+
+    @property
+    def chosen(self) -> range:
+        """Numbers of the windows that it is about."""
+        if self.episode is None:
+            return range(self.report.index, self.report.index + 1)
+        return range(self.episode.started_window, self.episode.last_window + 1)
+
+    @property
+    def moments(self) -> list[Moment]:
+        """The time line as it is drawn."""
+        return [
+            Moment(row.window_index, row.hamming, row.confirmed_hamming, row.drift, row.episode)
+            for row in self.windows
+        ]
+
+
+def _find_key(store: Store, monitor: str, key: str | None) -> str:
+    """Return the key of the monitor that is meant; without one that of the only one there is."""
+    if key is not None and store.monitor(monitor, key) is not None:
+        return key
+    found = [row.key for row in store.monitors(monitor, limit=_MAX_NAMED + 1)]
+    if not found:
+        problem = f"there is no window of a monitor {monitor!r}; {_known(store)}"
+        raise NotInHistoryError(store.path, problem)
+    if key is None and ("" in found or len(found) == 1):
+        return found[0]
+    more = " and more" if len(found) > _MAX_NAMED else ""
+    keys = ", ".join(repr(key) for key in found[:_MAX_NAMED]) + more
+    if key is None:
+        problem = f"monitor {monitor!r} has several keys, give one with --key: {keys}"
+    else:
+        problem = f"monitor {monitor!r} has no key {key!r}; there are: {keys}"
+    raise NotInHistoryError(store.path, problem)
+
+
+def _known(store: Store) -> str:
+    names: list[str] = []
+    while len(names) <= _MAX_NAMED:
+        # No name holds a NUL, so this skips the other keys of the last one.
+        after = (f"{names[-1]}\0", "") if names else None
+        row = next(iter(store.monitors(after=after, limit=1)), None)
+        if row is None:
+            break
+        names.append(row.monitor)
+    more = " and more" if len(names) > _MAX_NAMED else ""
+    listed = ", ".join(repr(name) for name in names[:_MAX_NAMED])
+    return f"there are: {listed}{more}" if names else "there is none of any monitor yet"
+
+
+class _Source:
+    """The history of one monitor, out of which a story is chosen."""
+
+    def __init__(self, store: Store, monitor: str, key: str) -> None:
+        self._store, self._whose = store, (monitor, key)
+        self._name = monitor_name(monitor, key)
+
+    def story(self, window: int | None, episode: int | None, last: int) -> Story:
+        """Tell of a window or an episode; of neither, the newest episode, or else window."""
+        episodes = tuple(self._store.episodes(*self._whose, limit=MAX_EPISODES))
+        chosen = episodes[0] if episodes and window is None else None
+        if episode is not None:
+            chosen = self._episode(episode, episodes)
+        story = self._of_window(window) if chosen is None else self._of_episode(chosen)
+        row = self._store.monitor(*self._whose)
+        return replace(
+            story,
+            windows=self._time_line(story.chosen, last),
+            episodes=episodes,
+            n_episodes=len(episodes) if row is None else row.n_episodes,
+        )
+
+    def _episode(self, number: int, newest: Sequence[EpisodeRow]) -> EpisodeRow:
+        found = self._store.episode(*self._whose, number)
+        if found is None:
+            numbers = ", ".join(str(row.episode) for row in newest)
+            there = f"the newest are {numbers}" if numbers else "there is none yet"
+            raise self._absent(f"there is no episode {number} of {self._name}; {there}")
+        return found
+
+    def _of_window(self, index: int | None) -> Story:
+        if index is None:
+            index = self._store.windows(*self._whose, limit=1)[0].window_index
+        report = self._report(index)
+        if report is None:
+            there = self._store.series(*self._whose, sys.maxsize).window_index
+            which = f"there are {there[0]} to {there[-1]}"
+            raise self._absent(f"there is no window {index} of {self._name}; {which}")
+        words = report.explain()
+        monitor, key = self._whose
+        return Story(monitor, key, words.headline, (), words.sentences, (), words.advice, report)
+
+    def _of_episode(self, episode: EpisodeRow) -> Story:
+        naming = self._naming(episode)
+        report = _with_all_changes(episode, naming)
+        alarm = self._report(episode.started_window)
+        every = [*([] if alarm is None else [alarm]), *naming]
+        changes = _once(text for one in naming for text in _changes(one))
+        said = _once(text for one in every for text in one.explain().sentences)
+        about = {*changes, *(text for one in every for text in _changes(one))}
+        return Story(
+            *self._whose,
+            episode_headline(self._name, report.decision, episode.recurring),
+            (_context(episode),),
+            changes,
+            tuple(text for text in said if text not in about),
+            _once(text for one in every for text in one.explain().advice),
+            report,
+            episode,
+        )
+
+    def _naming(self, episode: EpisodeRow) -> list[WindowReport]:
+        """Return the windows that name the changes of an episode, as far as they are kept."""
+        wanted = {edge.window_index for edge in episode.edges}
+        wanted = wanted or {naming_window(self._store, episode)}
+        found = [self._report(index) for index in sorted(wanted)[-_MAX_NAMING:]]
+        kept = [report for report in found if report is not None]
+        if not kept:
+            which = f"episode {episode.episode} of {self._name}"
+            raise self._absent(f"the windows of {which} are not kept any more")
+        return kept
+
+    def _report(self, index: int) -> WindowReport | None:
+        found = self._store.window(*self._whose, index)
+        return None if found is None else WindowReport.from_dict(found.report)
+
+    def _time_line(self, chosen: range, last: int) -> tuple[WindowRow, ...]:
+        """Return the newest windows, or, if what is told lies before them, those around it."""
+        rows = self._store.windows(*self._whose, limit=last)
+        if rows and rows[-1].window_index > chosen[0]:
+            before = chosen[-1] + 1 + last // 4
+            rows = self._store.windows(*self._whose, before=before, limit=last)
+        return tuple(reversed(rows))
+
+    def _absent(self, problem: str) -> NotInHistoryError:
+        return NotInHistoryError(self._store.path, problem)
+
+
+def _changes(report: WindowReport) -> list[str]:
+    """Return what a window says of changes."""
+    about = {*change_sentences(report.decision), *target_sentences(report)}
+    return [text for text in report.explain().sentences if text in about]
+
+
+def _once(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
+
+
+def _with_all_changes(episode: EpisodeRow, reports: Sequence[WindowReport]) -> WindowReport:
+    """Return the last of the windows, with the changes that the others have named as well."""
+    last = reports[-1]
+    if len(reports) == 1:
+        return last
+    told = {
+        (report.index, edge.source, edge.target): edge
+        for report in reports
+        for edge in report.decision.edges
+    }
+    named = ((edge.window_index, edge.source, edge.target) for edge in episode.edges)
+    edges = tuple(told[place] for place in named if place in told)
+    nodes = {node.name: node for report in reports for node in report.decision.node_changes}
+    decision = replace(last.decision, edges=edges, node_changes=tuple(nodes.values()))
+    return replace(last, decision=decision)
+
+
+def _context(row: EpisodeRow) -> str:
+    time = None if row.started_time is None else moment(row.started_time)
+    began = begun(row.episode, row.started_window, row.started_record, time)
+    return lasted(began, row.n_windows, row.last_window, row.ended_window)
+
+
+# --- Words and data ---
+
+
+def _lines(story: Story) -> list[Line]:
+    """Return what is told as lines: headline, sentences, advice, episodes."""
+    blank = Line("", Style.NOTE)
+    lines = [Line(printable(story.title), Style.NOTE)]
+    lines += [Line(text, Style.HEAD) for text in _filled(story.headline, "")]
+    lines += [blank, *_bullets((*story.context, *story.changes))]
+    if story.advice:
+        lines += [blank, Line("What to do:", Style.HEAD), *_bullets(story.advice)]
+    if story.found:
+        lines += [blank, Line("How it was found:", Style.HEAD), *_bullets(story.found)]
+    if story.episodes:
+        lines += [blank, _HEAD, *(_episode_line(row) for row in story.episodes)]
+    return lines + [Line(text, Style.NOTE) for text in _more_episodes(story)]
+
+
+def _more_episodes(story: Story) -> tuple[str, ...]:
+    """Return how many episodes are not listed, if any."""
+    n_more = story.n_episodes - len(story.episodes)
+    return (f"and {counted(n_more, 'earlier episode')}",) if n_more > 0 else ()
+
+
+def _episode_windows(row: EpisodeRow) -> str:
+    """Return the windows of an episode.
+
+    Examples
+    --------
+    >>> row = EpisodeRow("m", "", 0, 8, None, None, 13, 13, None, "", False, 6, "ended")
+    >>> _episode_windows(row)
+    '8 to 13'
+    """
+    first, last = f"{row.started_window:,}", f"{row.last_window:,}"
+    if row.is_open:
+        return f"{first} to now"
+    return first if first == last else f"{first} to {last}"
+
+
+def _document(story: Story) -> dict[str, Any]:
+    """Return what is told as plain values, ready for JSON."""
+    columns = ("window_index", "hamming", "confirmed_hamming", "drift", "episode", "p_value", "end")
+    series = {name: [getattr(row, name) for row in story.windows] for name in columns}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "monitor": story.monitor,
+        "key": story.key,
+        "subject": "window" if story.episode is None else "episode",
+        "state": story.state,
+        "headline": story.headline,
+        "sentences": [*story.context, *story.changes, *story.found],
+        "advice": list(story.advice),
+        "episode": None if story.episode is None else _ROWS.encode(story.episode),
+        "window": story.report.to_dict(),
+        "timeline": {"window": series.pop("window_index"), **series},
+        "episodes": [_ROWS.encode(row) for row in story.episodes],
+        "n_episodes": story.n_episodes,
+    }
+
+
+def _bullets(texts: Iterable[str]) -> list[Line]:
+    return [Line(line, Style.NOTE) for text in texts for line in _filled(text, "- ")]
+
+
+def _filled(text: str, first: str) -> list[str]:
+    return textwrap.wrap(
+        printable(text),
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _episode_line(row: EpisodeRow) -> Line:
+    text = f"{row.episode:>7}  {_episode_windows(row):<13}  {row.state:<5}  {row.headline}"
+    return Line(printable(text), Style.REMOVED if row.is_open else Style.NOTE)
+
+
+# --- Page and picture ---
+
+
+def _html(story: Story) -> str:
+    """Return the page: words, picture, time line, tables and numbers.
+
+    The page is one file without scripts and without references to anything outside. Everything
+    that comes from data is escaped, and equal stories give equal pages.
+    """
+    report = story.report
+    body = [
+        _badge(story),
+        f"<h1>{shown(story.headline)}</h1>",
+        "".join(f"<p>{shown(text)}</p>" for text in story.context),
+        section("What changed" if story.episode else "What is known", [bullets(story.changes)]),
+        section("What to do", [bullets(story.advice)]),
+        section(
+            "Picture",
+            [
+                _note(
+                    story,
+                    f"The dependencies in window {report.index:,}, with the changes of the episode"
+                    " that a test confirms.",
+                ),
+                figure_of(report),
+            ],
+        ),
+        section("Time line", [timeline_panel(story.moments, story.chosen)]),
+        section("Changed dependencies", [edge_table(report)]),
+        section("Changed fields", [node_table(report)]),
+        section("How it was found", [bullets(story.found)]),
+        section("Episodes", [_episode_table(story)]),
+        section(
+            "Numbers",
+            [
+                _note(story, f"Of window {report.index:,}, which names the change."),
+                numbers(report),
+                family_table(report),
+            ],
+        ),
+        section("Too small to tell", [undecided_table(report)]),
+        section("Left out", [excluded_table(report)]),
+    ]
+    return page(f"driftbn: {story.name}, {story.subject}", body)
+
+
+def _chat_picture(story: Story) -> Drawing:
+    """Return the picture for a chat message: words in short, graph, legend and time line."""
+    return picture_of(
+        story.headline,
+        (story.title, *story.context, *story.changes[:_MAX_SENTENCES]),
+        scene_of(story.report),
+        timeline_of(story.moments, story.chosen),
+    )
+
+
+def _badge(story: Story) -> str:
+    name = f"{story.name}, {story.subject}"
+    state = f'<span class="level {story.state}">{story.state}</span>'
+    return f'<p>{state} <span class="soft">{shown(name)}</span></p>'
+
+
+def _note(story: Story, text: str) -> str:
+    """Return which window an episode is shown by."""
+    return "" if story.episode is None else f'<p class="soft">{text}</p>'
+
+
+def _episode_table(story: Story) -> str:
+    rows = [
+        (f"{row.episode:,}", _episode_windows(row), row.state, row.kind or "", row.headline)
+        for row in story.episodes
+    ]
+    more = "".join(f'<p class="soft">{shown(text)}</p>' for text in _more_episodes(story))
+    return table(("Episode", "Windows", "State", "Kind", "What"), rows) + more

@@ -1,1 +1,0 @@
-"""A monitor's history told for a chat message or a post-mortem: words, page, picture."""
