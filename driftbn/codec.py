@@ -218,7 +218,7 @@ def _record(type_: Any, members: list[_Member]) -> _Form:
     written = [member for member in members if member.written]
 
     def decode(document: Any) -> Any:
-        known = _checked(document, Mapping)
+        known = _checked(document, (dict, Mapping))  # a dict is known at once
         return type_(
             **{
                 name: step(known[key])
@@ -251,13 +251,14 @@ def _of_fields(members: list[_Member]) -> Step:
 def _of_parts(members: list[_Member]) -> Step:
     """Return what writes a named tuple, or any other with the same parts."""
     keys = [member.key for member in members]
-    steps = [(item.key, item.form.encode) for item in members if item.form.encode is not _same]
+    plain = (_same, bool)  # of truth values there are none of numpy's in tuples
+    steps = [(item.key, item.form.encode) for item in members if item.form.encode not in plain]
+    if not steps:
+        return lambda value: dict(zip(keys, value, strict=True))
 
     def encode(value: Any) -> dict[str, Any]:
         found = dict(zip(keys, value, strict=True))
-        for key, step in steps:
-            found[key] = step(found[key])
-        return found
+        return found | {key: step(found[key]) for key, step in steps}
 
     return encode
 
@@ -266,7 +267,7 @@ def _array(item: _Form) -> _Form:
     encode, decode = item.encode, item.decode
     return _Form(
         list if encode is _same else lambda values: [encode(value) for value in values],
-        lambda values: tuple(decode(value) for value in _checked(values, list | tuple)),
+        lambda values: tuple(decode(value) for value in _checked(values, (list, tuple))),
         lambda components: {"type": "array", "items": item.schema(components)},
     )
 
@@ -293,7 +294,11 @@ def _scalar(type_: Any, null: float) -> _Form:
     if type_ in _PLAIN:
         encode = _same if type_ is str else type_  # numpy has numbers and truth values of its own
         schema = {"type": _PLAIN[type_]}
-        return _Form(encode, lambda value: _checked(value, type_), lambda _: schema)
+        return _Form(
+            encode,
+            lambda value: value if type(value) is type_ else _checked(value, type_),
+            lambda _: schema,
+        )
     if isinstance(type_, type) and issubclass(type_, Enum):
         choices = {"type": "string", "enum": [item.value for item in type_]}
         return _Form(lambda value: value.value, type_, lambda _: choices)
@@ -306,7 +311,8 @@ def _number(value: float | None) -> float | None:
 
 def _checked(value: Any, allowed: Any) -> Any:
     if not isinstance(value, allowed):
-        raise TypeError(f"{value!r:.100} is no {getattr(allowed, '__name__', allowed)}")
+        kind = allowed[0] if isinstance(allowed, tuple) else allowed
+        raise TypeError(f"{value!r:.100} is no {kind.__name__}")
     return value
 
 
