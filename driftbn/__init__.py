@@ -1,7 +1,17 @@
 """driftbn watches event streams and says when the relations between their fields change."""
 
-from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, Statistic, WarmStart
-from driftbn.decision.settings import DecisionConfig
+from driftbn.config import (
+    Algorithm,
+    ColliderRule,
+    DecisionConfig,
+    ErrorPolicy,
+    Knowledge,
+    LearnerConfig,
+    MonitorConfig,
+    Statistic,
+    WarmStart,
+    WindowConfig,
+)
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
@@ -27,10 +37,8 @@ from driftbn.graphs.diff import StructureDiff, compare, shd
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.report import WindowReport
 from driftbn.schema import Schema, SchemaConfig
-from driftbn.window_config import WindowConfig
 
 __version__ = "0.1.0"
 

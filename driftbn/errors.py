@@ -24,6 +24,39 @@ class ConfigError(DriftbnError, ValueError):
         self.allowed = allowed
         super().__init__(f"{field} = {value!r} is not allowed: it must be {allowed}")
 
+    @property
+    def errors(self) -> tuple[ConfigError, ...]:
+        """Each setting at fault by itself."""
+        return (self,)
+
+
+class UnknownSettingError(ConfigError):
+    """There is no setting of that name.
+
+    Attributes
+    ----------
+    known
+        The names that there are.
+    """
+
+    def __init__(self, field: str, value: object, known: Sequence[str]) -> None:
+        self.known = tuple(known)
+        super().__init__(field, value, f"left out; known are {', '.join(map(repr, known))}")
+
+
+class CombinedConfigError(ConfigError):
+    """Several settings have values that are not allowed; ``field`` and so on are of the first."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self._errors = tuple(errors)
+        super().__init__(errors[0].field, errors[0].value, errors[0].allowed)
+        self.args = ("; ".join(map(str, errors)),)
+
+    @property
+    def errors(self) -> tuple[ConfigError, ...]:
+        """Each setting at fault by itself."""
+        return self._errors
+
 
 class KnowledgeError(ConfigError):
     """Expert knowledge contradicts itself or names an unknown variable."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbn.config import Knowledge
+from driftbn.config import Knowledge, MonitorConfig, WindowMode
 from driftbn.drift.decider import CountDecider
 from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
@@ -28,7 +28,6 @@ from driftbn.learning import (
     extend_to_dag,
 )
 from driftbn.learning.knowledge import apply_knowledge, knowledge_about
-from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
 from driftbn.report import (
     Excluded,
@@ -56,7 +55,6 @@ from driftbn.snapshot import (
     unpack,
 )
 from driftbn.window import Window, WindowBuffer
-from driftbn.window_config import WindowConfig, WindowMode
 
 _log = logging.getLogger("driftbn")
 
@@ -72,19 +70,21 @@ class DriftMonitor:
     ----------
     config
         All settings; each has a default.
-    window
-        Short for ``MonitorConfig(window=...)``; only without ``config``.
+        A number is the rows of a window.
     clock
         Returns seconds, for deadlines and the reported times.
     independence_test
         Makes the test that graphs are learned with, from packed table, learner's settings and
         design effects; by default chi-square or G, as ``config.learner`` says. The decision has
         two-sample tests of its own. It is not part of a snapshot.
+    **settings
+        Those of ``MonitorConfig`` by their names, as in ``DriftMonitor(window=2000, alpha=0.001,
+        target="status")``; only without ``config``.
 
     Raises
     ------
     ConfigError
-        If both ``config`` and ``window`` are given, or a setting is not allowed.
+        If a setting is not allowed, or settings are given beside ``config``.
 
     Examples
     --------
@@ -106,15 +106,13 @@ class DriftMonitor:
 
     def __init__(
         self,
-        config: MonitorConfig | None = None,
+        config: MonitorConfig | int | None = None,
         *,
-        window: int | WindowConfig | None = None,
         clock: Callable[[], float] = time.perf_counter,
         independence_test: MakeTest = ChiSquareTest.of_table,
+        **settings: Any,
     ) -> None:
-        if config is not None and window is not None:
-            raise ConfigError("window", window, "left out where config is given")
-        self.config = config or MonitorConfig(window=WindowConfig() if window is None else window)
+        self.config = _config(config, settings)
         self._clock = clock
         self._make_test = independence_test
         _check_knowledge(self.config.knowledge)
@@ -127,7 +125,7 @@ class DriftMonitor:
         self._learner = StructureLearner(
             config.learner, config.knowledge, self._clock, self._make_test
         )
-        self._decider = CountDecider(config.decision, self._learner)
+        self._decider = CountDecider(config, self._learner)
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
@@ -255,7 +253,7 @@ class DriftMonitor:
         if values["buffer"] is not None:
             self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
-        self._decider = CountDecider.from_state(values["decider"], config.decision, self._learner)
+        self._decider = CountDecider.from_state(values["decider"], config, self._learner)
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:
@@ -369,7 +367,7 @@ class DriftMonitor:
             window.codes,
             self._schema.names,
             previous,
-            dependent_rows=self.config.decision.dependent_rows,
+            dependent_rows=self.config.dependent_rows,
         )
 
     def _is_fresh(self, window: Window) -> bool:
@@ -416,6 +414,14 @@ def _shadow_look(before: Shadow, now: Shadow) -> ShadowLook | None:
     if now.n_windows == before.n_windows:
         return None
     return ShadowLook(now.n_alarms > before.n_alarms)
+
+
+def _config(config: MonitorConfig | int | None, settings: Mapping[str, Any]) -> MonitorConfig:
+    if isinstance(config, int):
+        return MonitorConfig(window=config, **settings)
+    for name, value in settings.items() if config is not None else ():
+        raise ConfigError(name, value, "left out where config is given")
+    return config or MonitorConfig(**settings)
 
 
 def _check_knowledge(knowledge: Knowledge) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from driftbn.config import DEFAULT_SIZE, MonitorConfig
 from driftbn.errors import ConfigError, DataError, MissingExtraError
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
-from driftbn.window_config import DEFAULT_SIZE
 
 try:
     from river import base

@@ -9,9 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
-from driftbn.config import choice
+from driftbn.config import MissingPolicy, SchemaConfig, choice
 from driftbn.errors import ConfigError, DataError, FormatError, UnknownVariableError
-from driftbn.schema_config import MissingPolicy, SchemaConfig
 from driftbn.variables import Variable, VariableKind
 
 __all__ = [

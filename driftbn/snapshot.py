@@ -10,23 +10,20 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, replace
 from enum import Enum
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.config import Knowledge, LearnerConfig
-from driftbn.decision.settings import DecisionConfig
+from driftbn.config import MonitorConfig
 from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import LearnedStructure, SearchCost
 from driftbn.learning.search import RdsaTally, SeparatorMap
-from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent, SchemaEventKind
-from driftbn.schema import Schema, SchemaConfig
-from driftbn.window_config import WindowConfig
+from driftbn.schema import Schema
 
 MAGIC: Final = b"driftbn-state\n"
 _ARRAY: Final = "__array__"
@@ -139,30 +136,17 @@ VERSION: Final = 2
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:
     """Return settings as plain values."""
-    values = {item.name: getattr(config, item.name) for item in fields(config)}
-    variables = values.pop("variables")
-    plain = _plain({name: _fields(value) for name, value in values.items()})
+    variables = config.variables
+    plain = _plain(asdict(replace(config, variables=None)))
     assert isinstance(plain, dict)
-    plain["variables"] = None if variables is None else variables.to_dict()
-    return plain
+    return plain | {"variables": None if variables is None else variables.to_dict()}
 
 
 def read_config(values: Mapping[str, Any]) -> MonitorConfig:
     """Return the settings that ``config_values`` was given."""
-    parts = dict(values)
-    variables = parts.pop("variables")
-    decision = dict(parts.pop("decision"))
-    decision["scales"] = tuple(decision["scales"])
-    knowledge = parts.pop("knowledge")
-    return MonitorConfig(
-        window=WindowConfig(**parts.pop("window")),
-        learner=LearnerConfig(**parts.pop("learner")),
-        decision=DecisionConfig(**decision),
-        schema=SchemaConfig(**parts.pop("schema")),
-        knowledge=Knowledge(**knowledge),
-        variables=None if variables is None else Schema.from_dict(variables),
-        **parts,
-    )
+    variables = values["variables"]
+    schema = None if variables is None else Schema.from_dict(variables)
+    return MonitorConfig(**{**values, "variables": schema})
 
 
 def learned_values(learned: LearnedStructure) -> dict[str, Any]:
@@ -222,12 +206,6 @@ def read_event(values: Mapping[str, Any]) -> SchemaEvent:
     parts = dict(values)
     kind, levels = SchemaEventKind(parts.pop("kind")), tuple(parts.pop("levels"))
     return SchemaEvent(kind=kind, levels=levels, **parts)
-
-
-def _fields(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return {item.name: _fields(getattr(value, item.name)) for item in fields(value)}
-    return value
 
 
 def _plain(value: Any) -> Any:

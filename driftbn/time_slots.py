@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from driftbn.config import WindowConfig
 from driftbn.errors import DataError
-from driftbn.window_config import WindowConfig
 
 _MAX_SLOT: Final = 2.0**53
 """Up to here a float counts without gaps."""

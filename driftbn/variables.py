@@ -11,14 +11,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from driftbn.config import MAX_LEVELS
 from driftbn.errors import DataError
 
 OTHER: Final = "__other__"
 MISSING: Final = "__missing__"
 RESERVED: Final = frozenset((OTHER, MISSING))
 """Levels that every variable has beside its own."""
-MAX_LEVELS: Final = 250
-"""With the two reserved levels a code still fits one byte, and 255 stays free as a mark."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NUMBER_START: Final = frozenset("+-.0123456789")

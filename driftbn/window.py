@@ -9,11 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from driftbn.config import check_integer
+from driftbn.config import LatePolicy, WindowConfig, check_integer
 from driftbn.errors import DataError, FormatError
 from driftbn.held_rows import HeldRows, Rows
 from driftbn.time_slots import cuts_between, read_clock, read_slots, settled_cuts, slots_of
-from driftbn.window_config import LatePolicy, WindowConfig
 
 _VERSION: Final = 1
 _COUNTS: Final = ("n_variables", "n_records", "n_windows", "n_late", "n_overlap")

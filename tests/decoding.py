@@ -11,8 +11,8 @@ from driftbn_service.decoding import Decoded, Decoder, Rejected
 from driftbn_service.sources.base import Chunk
 from driftbn_service.tables import TableFormat
 
+from driftbn.config import MonitorConfig
 from driftbn.intake import Intake
-from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent
 from driftbn.schema_events import merged_events
 

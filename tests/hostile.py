@@ -48,8 +48,8 @@ from driftbn_service.sources.readers import open_reader
 from driftbn_service.tables import TableFormat
 
 from driftbn import DriftMonitor, MonitorConfig
+from driftbn.config import WindowConfig
 from driftbn.errors import DataError, FormatError
-from driftbn.window_config import WindowConfig
 
 Record = dict[str, Any]
 
@@ -416,7 +416,7 @@ class Receiver:
 
     def __init__(self, kind: TableFormat, *, keyed: bool, timed: bool, from_file: bool) -> None:
         self.kind, self.keyed, self.timed, self.from_file = kind, keyed, timed, from_file
-        window = WindowConfig(seconds=SECONDS, max_rows=WINDOW) if timed else WINDOW
+        window = WindowConfig(seconds=SECONDS, size=WINDOW) if timed else WINDOW
         time_column = TIME if timed else None
         self._config = MonitorConfig(window=window, time_column=time_column, on_error="reject_rows")
         self._decoder = Decoder(kind, max_record_bytes=1 << 20, time_column=time_column)

@@ -372,7 +372,6 @@ class ColliderTwin:
         """Return the colliders and how strong each is."""
         decide = {
             "standard": self.outside_separator,
-            "max-p": self.outside_best,
             "majority": self.in_minority,
             "contrast": self.in_contrast,
         }[rule]
@@ -381,12 +380,6 @@ class ColliderTwin:
 
     def outside_separator(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
         return {z: 0.0 for z in middles if z not in self.search.separators[x, y]}
-
-    def outside_best(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
-        sets = list(dict.fromkeys([self.search.separators[x, y], (), *self.sets_around(x, y)]))
-        self.asked += [(x, y, members) for members in sets]
-        best = max(sets, key=lambda members: self.p_value(x, y, members))
-        return {z: 0.0 for z in middles if z not in best}
 
     def census(self, x: int, y: int) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
         """Return the sets that tell something, and those that separate; () is known already."""

@@ -13,9 +13,9 @@ EXAMPLES = sorted(CONFIGS.glob("*.toml"))
 MINIMAL = """
 [service]
 state_dir = "state"
-[[monitors]]
+[[streams]]
 name = "orders"
-[monitors.source]
+[streams.source]
 kind = "stdin"
 """
 

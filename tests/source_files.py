@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from driftbn_service.settings.sources import FilesSourceSettings
+from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources import readers
 from driftbn_service.sources.base import Chunk, Position
 from driftbn_service.sources.files import FilesSource

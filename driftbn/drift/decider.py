@@ -6,7 +6,6 @@ The families of tests, their shares of alpha and their correction are in METHOD.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
@@ -14,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbn.config import check_number
-from driftbn.decision.settings import DecisionConfig
+from driftbn.config import DecisionConfig, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.episodes import Episodes
 from driftbn.drift.naming import Naming, name_changes
@@ -353,7 +351,7 @@ class CountDecider:
         ConfigError
             If ``wanted`` is not above 0.
         """
-        check_number("wanted", wanted, "a number of nats above 0", 0.0, math.inf, open_ends=True)
+        Range("a number of nats above 0", above=0).check("wanted", wanted)
         windows = [] if self.regime is None else self.regime.windows
         return CalibrationReport(
             window_rows=windows[-1].shape[1] if windows else 0,

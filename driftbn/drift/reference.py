@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from driftbn.decision.settings import DecisionConfig
+from driftbn.config import DecisionConfig
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.dispersion import BlockSums, CombinedSums
 from driftbn.drift.plan import LevelMap, TestPlan, make_plan, plan_of, with_cards
@@ -20,6 +20,7 @@ from driftbn.learning.independence import Codes
 from driftbn.snapshot import dag_values, learned_values, read_dag, read_learned
 
 RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
+REFERENCE_ALPHA = 0.001  # of the independence tests on all windows of the reference
 
 Parents = dict[int, frozenset[int]]
 
@@ -168,9 +169,7 @@ class Regime:
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
         pooled = np.concatenate(self.windows, axis=1)
-        config = replace(
-            self._learner.config, alpha=self.config.reference_alpha, deadline_seconds=None
-        )
+        config = replace(self._learner.config, alpha=REFERENCE_ALPHA, deadline_seconds=None)
         found = self._learner.with_config(config).learn_window(
             pooled, self.plan.names, dependent_rows=self.config.dependent_rows
         )

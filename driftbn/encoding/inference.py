@@ -31,6 +31,9 @@ from driftbn.encoding.tables import Table
 from driftbn.schema import Exclusion, ExclusionReason, Schema, SchemaConfig, is_rare
 from driftbn.variables import OTHER, RESERVED, Variable, VariableKind, level_key, sorted_levels
 
+ID_LIKE_MIN_ROWS: Final = 50
+"""Present values below which no column is called id-like."""
+
 _LARGEST: Final = sys.float_info.max
 
 
@@ -130,7 +133,7 @@ def _if_common(found: Inferred) -> Inferred | Exclusion:
 def _id_like_factor(
     name: str, factor: Factor, n_values: int, config: SchemaConfig
 ) -> Exclusion | None:
-    if n_values <= config.id_like_ratio * config.id_like_min_rows:
+    if n_values <= config.id_like_ratio * ID_LIKE_MIN_ROWS:
         return None
     return _id_like(name, n_values, len(factor.codes) - n_missing(factor), config)
 
@@ -145,7 +148,7 @@ def _id_like_numbers(name: str, present: NDArray[Any], config: SchemaConfig) -> 
 
 
 def _id_like(name: str, n_values: int, n_present: int, config: SchemaConfig) -> Exclusion | None:
-    if n_present < config.id_like_min_rows or n_values <= config.id_like_ratio * n_present:
+    if n_present < ID_LIKE_MIN_ROWS or n_values <= config.id_like_ratio * n_present:
         return None
     detail = f"{n_values} distinct values in {n_present} rows"
     return Exclusion(name, ExclusionReason.ID_LIKE, detail)

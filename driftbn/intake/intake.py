@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MonitorConfig
 from driftbn.encoding.inference import infer_schema
 from driftbn.encoding.tables import Table
 from driftbn.errors import DataError, FormatError
@@ -15,11 +16,9 @@ from driftbn.intake.bad_rows import bad_rows, located, shifted
 from driftbn.intake.batches import is_empty
 from driftbn.intake.encoded import Encoded, Source, blank
 from driftbn.intake.rows import Rows, read_rows
-from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.pending import PendingRows
 from driftbn.records import EncodedTable, encode
 from driftbn.schema import MissingPolicy, Schema
-from driftbn.window_config import DEFAULT_SIZE
 
 _VERSION: Final = 1
 

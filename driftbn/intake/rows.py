@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from driftbn.config import ErrorPolicy, MonitorConfig
 from driftbn.encoding.tables import Table
 from driftbn.errors import DataError
 from driftbn.event_times import bad_time, read_times
 from driftbn.intake.batches import is_record, is_sparse, read_columns, read_records
-from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.raw_columns import indexable, picked
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.time_slots import have_slots

@@ -45,6 +45,10 @@ from driftbn.learning.search import (
 from driftbn.records import EncodedTable, infer_and_encode
 from driftbn.schema import Schema, SchemaConfig
 
+MAX_SETS = 200  # tried for a pair and size, in the order of the tallies
+CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders
+TALLY_DECAY = 0.5  # what the tallies of an earlier structure are worth
+
 _PLANS: dict[Algorithm, Callable[[int], SearchPlan]] = {
     Algorithm.PC: pc_plan,
     Algorithm.PC_ORIGINAL: original_pc_plan,
@@ -140,23 +144,38 @@ class StructureLearner:
         Returns seconds, for the deadline and the reported time.
     independence_test
         Makes the test that is asked; by default chi-square or G, as ``config`` says.
+    max_sets
+        Sets tried for a pair and size at most, in their order; ``None`` lifts the cap.
+    census_size
+        Largest set of the census that finds colliders, 1 to 10.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what tests with an oracle vary stands behind the star
         self,
         config: LearnerConfig | None = None,
         knowledge: Knowledge | None = None,
         clock: Callable[[], float] = time.perf_counter,
         independence_test: MakeTest = ChiSquareTest.of_table,
+        *,
+        max_sets: int | None = MAX_SETS,
+        census_size: int = CENSUS_SIZE,
     ) -> None:
         self.config = config or LearnerConfig()
         self.knowledge = knowledge or Knowledge()
         self._clock = clock
         self._make_test = independence_test
+        self.max_sets, self.census_size = max_sets, census_size
 
     def with_config(self, config: LearnerConfig) -> StructureLearner:
         """Return a learner that differs from this one in its configuration only."""
-        return StructureLearner(config, self.knowledge, self._clock, self._make_test)
+        return StructureLearner(
+            config,
+            self.knowledge,
+            self._clock,
+            self._make_test,
+            max_sets=self.max_sets,
+            census_size=self.census_size,
+        )
 
     def learn(
         self,
@@ -224,12 +243,12 @@ class StructureLearner:
         known = apply_knowledge(self.knowledge, test.names, excluded)
         limits = self._limits(started)
         warm = previous is not None and config.warm is not WarmStart.NONE
-        test.begin(max(config.max_conditioning, config.census_size))
+        test.begin(max(config.max_conditioning, self.census_size))
         skeleton = find_skeleton(
             test,
             _PLANS[config.algorithm](config.max_conditioning),
             self._start(test.names, known, previous if warm else None),
-            config.max_sets,
+            self.max_sets,
             limits,
         )
         asked = test.tests.copy()
@@ -260,8 +279,7 @@ class StructureLearner:
         return Limits(self._clock, stop_at, self.config.max_tests)
 
     def _orientation_plan(self) -> OrientationPlan:
-        config = self.config
-        return OrientationPlan(config.collider_rule, config.census_size, config.max_sets)
+        return OrientationPlan(self.config.collider_rule, self.census_size, self.max_sets)
 
     def _start(
         self, names: tuple[str, ...], known: KnownEdges, previous: LearnedStructure | None
@@ -271,7 +289,7 @@ class StructureLearner:
         start = replace(start, adjacent=known.possible, fixed=known.required | known.required.T)
         if previous is None:
             return start
-        start = replace(start, tallies=previous.tallies.started_from(names, config.tally_decay))
+        start = replace(start, tallies=previous.tallies.started_from(names, TALLY_DECAY))
         if config.warm is WarmStart.TALLIES:
             return start
         recalled, sizes = previous.separators.started_from(names, config.max_conditioning)

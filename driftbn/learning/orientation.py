@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -100,12 +99,9 @@ def _find_colliders(
     limits: Limits,
 ) -> Colliders | None:
     """Return the colliders that the rule tells, or nothing if a limit was met."""
-    equal = np.zeros(len(triples.pair))
     if plan.rule is ColliderRule.STANDARD:
+        equal = np.zeros(len(triples.pair))
         return _strongest_first(triples, _outside_separator(skeleton, triples), equal)
-    if plan.rule is ColliderRule.MAX_P:
-        told, finished = _outside_best_set(skeleton, triples, test, plan, limits)
-        return _strongest_first(triples, told, equal) if finished else None
     census = _make_census(skeleton, triples, plan)
     if not _take_census(census, test, limits):
         return None
@@ -212,47 +208,6 @@ def _outside_clear_separator(
         clear[pair] = p_value >= CLEAR
     colliders: Mask = clear[triples.pair] & ~holds[triples.pair, triples.middle]
     return colliders
-
-
-def _outside_best_set(
-    skeleton: Skeleton,
-    triples: _Triples,
-    test: IndependenceTest,
-    plan: OrientationPlan,
-    limits: Limits,
-) -> tuple[Mask, bool]:
-    """Tell a middle a collider if it is not in the set with the largest p-value."""
-    best: list[tuple[int, ...]] = []
-    for x, y in zip(triples.low.tolist(), triples.high.tolist(), strict=True):
-        if not limits.go_on(test):
-            return np.zeros(len(triples.pair), np.bool_), False
-        candidates = _sets_around(skeleton, x, y, plan)
-        p_values = [test.p_value(x, y, members) for members in candidates]
-        best.append(candidates[p_values.index(max(p_values))])
-        for members in candidates:
-            test.tests[len(members), 0] += 1
-    outside = [
-        middle not in best[pair]
-        for pair, middle in zip(triples.pair.tolist(), triples.middle.tolist(), strict=True)
-    ]
-    return np.array(outside, np.bool_), True
-
-
-def _sets_around(
-    skeleton: Skeleton, x: int, y: int, plan: OrientationPlan
-) -> list[tuple[int, ...]]:
-    """List the sets among the neighbours of either end, and what separated the pair."""
-    names = skeleton.names
-    separator = skeleton.separators[names[x], names[y]]
-    found: dict[tuple[int, ...], None] = {tuple(names.index(z) for z in separator): None}
-    for size in range(plan.max_size + 1):
-        for side in (x, y):
-            sets = combinations(np.flatnonzero(skeleton.adjacent[side]).tolist(), size)
-            for count, members in enumerate(sets):
-                if plan.max_sets is not None and count == plan.max_sets:
-                    break
-                found[members] = None
-    return list(found)
 
 
 def _direct(skeleton: Skeleton, colliders: Colliders, known: KnownEdges) -> Orientation:

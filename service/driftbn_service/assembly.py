@@ -31,6 +31,12 @@ from driftbn_service.stream_parts import StreamParts
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
+SHUTDOWN_SECONDS: Final = 30.0
+"""How long a shutdown may take before it is forced."""
+QUEUE_BYTES: Final = 64 << 20
+"""Bytes per stream that are read and not yet worked through; beyond that reading waits."""
+KEPT_CHECKPOINTS: Final = 3
+"""Checkpoints kept of each lane."""
 _HURRY_SECONDS: Final = 0.1
 """How often a stop looks whether it shall hurry."""
 _ENDPOINT_SECONDS: Final = 3.0
@@ -159,8 +165,8 @@ class Assembly:
         for outlet in settings.outlets:
             if outlet.name not in self._outlets:
                 self._outlets[outlet.name] = self._start_outlet(outlet)
-        self._drop_streams(settings.monitors)
-        for stream in settings.monitors:
+        self._drop_streams(settings.streams)
+        for stream in settings.streams:
             if give_up():
                 return
             if stream.name not in self._streams:
@@ -169,16 +175,13 @@ class Assembly:
     def reload(self, settings: Settings) -> Settings:
         """Apply new settings and return those that hold now.
 
-        The state directory, the history's place and the endpoint need a restart: they stay.
+        The state directory and the endpoint need a restart: they stay.
         """
         old = self.settings
         fixed = {"endpoint": old.endpoint, "service": old.service}
         for name in ("endpoint", "service"):
             if getattr(settings, name) != fixed[name]:
                 logger.warning("[%s] has changed: that needs a restart, the old one stays", name)
-        if settings.history_path != old.history_path:
-            logger.warning("[store] path has changed: that needs a restart, the old one stays")
-            fixed["store"] = settings.store.model_copy(update={"path": old.store.path})
         settings = settings.model_copy(update=fixed)
         configure_logging(settings.log)
         if settings.outlets != old.outlets or settings.checkpoint != old.checkpoint:
@@ -224,8 +227,8 @@ class Assembly:
             committer=committer,
             quarantine=quarantine,
             observer=self.metrics,
-            queue_bytes=self.settings.service.queue_bytes,
-            keep=self.settings.checkpoint.keep,
+            queue_bytes=QUEUE_BYTES,
+            keep=KEPT_CHECKPOINTS,
             origin=self.identity.origin(settings.name),
         )
         pipeline = StreamPipeline(parts)
@@ -262,12 +265,12 @@ class Assembly:
 
     def _drop_outlets(self, wanted: Sequence[OutletSettings]) -> None:
         for name in [n for n, outlet in self._outlets.items() if outlet.settings not in wanted]:
-            self._outlets.pop(name).deliverer.stop(self.settings.service.shutdown_seconds)
+            self._outlets.pop(name).deliverer.stop(SHUTDOWN_SECONDS)
 
     def _drop_streams(self, wanted: Sequence[StreamSettings]) -> None:
         names = [n for n, stream in self._streams.items() if stream.settings not in wanted]
         dropped = [self._streams.pop(name) for name in names]
-        deadline = monotonic() + self.settings.service.shutdown_seconds
+        deadline = monotonic() + SHUTDOWN_SECONDS
         self._stop_streams(dropped, deadline, lambda: False)
         for name in names:
             self.metrics.drop_stream(name)
@@ -306,9 +309,7 @@ def _open_history(settings: Settings) -> Store:
 def _open_journal(path: Path, stream: StreamSettings) -> Journal:
     source = stream.source
     assert isinstance(source, HttpSourceSettings)
-    return Journal(
-        path, max_pending_bytes=source.max_pending_bytes, remember_keys=source.remember_keys
-    )
+    return Journal(path, max_pending_bytes=source.max_pending_bytes)
 
 
 def _make_directory(path: Path) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Final
 
 from driftbn.errors import DriftbnError
-from driftbn_service.assembly import Assembly
+from driftbn_service.assembly import SHUTDOWN_SECONDS, Assembly
 from driftbn_service.decoding import warm_up as warm_up_decoding
 from driftbn_service.errors import UsageError
 from driftbn_service.process import Notifier, Signals
@@ -79,7 +79,7 @@ class Daemon:
         UsageError
             If the settings have no monitor of a name.
         """
-        known = {stream.name for stream in self.settings.monitors}
+        known = {stream.name for stream in self.settings.streams}
         for name in names:
             if name not in known:
                 listed = ", ".join(sorted(known))
@@ -156,7 +156,7 @@ class Daemon:
         """
         self._notifier.stopping()
         failed = any(stream.state is StreamState.FAILED for stream in self._assembly.streams)
-        in_time = self._assembly.stop(self.settings.service.shutdown_seconds, force)
+        in_time = self._assembly.stop(SHUTDOWN_SECONDS, force)
         logger.info("stopped" if in_time else "stopped before all was worked off; nothing is lost")
         return 1 if failed or not in_time else 0
 

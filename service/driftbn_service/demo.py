@@ -285,7 +285,7 @@ def _settings(directory: Path, port: int) -> Settings:
             "service": {"state_dir": directory / "state"},
             "endpoint": {"port": port},
             "checkpoint": {"publish_seconds": 0.2},
-            "monitors": [
+            "streams": [
                 {
                     "name": STREAM,
                     "window": WINDOW,

@@ -155,7 +155,6 @@ def _settings(options: LearnOptions) -> dict[str, Any]:
         "statistic": config.statistic.value,
         "collider_rule": config.collider_rule.value,
         "max_conditioning": config.max_conditioning,
-        "max_sets": config.max_sets,
     }
 
 

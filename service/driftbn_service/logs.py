@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO
 
 from driftbn.errors import DriftbnError
 from driftbn.explain.words import printable
-from driftbn_service.settings.model import LogFormat, LogLevel, LogSettings
+from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 
 OWN: Final = "driftbn"
 """The logger above all of ours; its level is the one that is set."""

@@ -7,12 +7,14 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
-from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, Statistic
+from driftbn.config import Knowledge, LearnerConfig, field_texts, field_types
 from driftbn.errors import ConfigError, KnowledgeError
 from driftbn_service.tables import TableFormat
 
-_DEFAULTS = LearnerConfig()
+_METAVARS = {int: "N", float: "X", str: "FIELD"}
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,7 @@ class LearnOptions:
         """
         reading = ReadingOptions.from_arguments(arguments)
         return cls(
-            config=LearnerConfig(
-                algorithm=arguments.algorithm,
-                alpha=arguments.alpha,
-                statistic=arguments.statistic,
-                max_conditioning=arguments.max_conditioning,
-                collider_rule=arguments.collider_rule,
-                deadline_seconds=arguments.deadline,
-                max_tests=arguments.max_tests,
-            ),
+            config=LearnerConfig(**given_settings(arguments, LearnerConfig)),
             required=tuple(arguments.required),
             forbidden=tuple(arguments.forbidden),
             tiers=tuple(_names("tier", text) for text in arguments.tier),
@@ -113,28 +107,30 @@ class LearnOptions:
         )
 
 
+def add_setting_options(group: argparse._ArgumentGroup, config: type, names: Sequence[str]) -> None:
+    """Declare an option for each of these settings, as its class of the library describes it."""
+    for name in names:
+        kind = field_types(config)[name].kind
+        text = field_texts(config)[name].replace("``", "").replace("%", "%%")
+        option = f"--{name.replace('_', '-')}"
+        if kind is bool:
+            group.add_argument(option, action="store_true", default=None, help=text)
+        elif issubclass(kind, Enum):
+            group.add_argument(option, choices=[member.value for member in kind], help=text)
+        else:
+            group.add_argument(option, type=kind, metavar=_METAVARS[kind], help=text)
+
+
+def given_settings(arguments: argparse.Namespace, config: type) -> dict[str, Any]:
+    """Return the settings of a class that were given as options."""
+    values = {name: getattr(arguments, name, None) for name in field_types(config)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def add_learning_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that ``LearnOptions.from_arguments`` reads."""
-    group = parser.add_argument_group("learning")
-    group.add_argument("--algorithm", choices=_values(Algorithm), default=_DEFAULTS.algorithm.value)
-    group.add_argument(
-        "--alpha", type=float, default=_DEFAULTS.alpha, help="level of the tests (%(default)s)"
-    )
-    group.add_argument("--statistic", choices=_values(Statistic), default=_DEFAULTS.statistic.value)
-    group.add_argument(
-        "--collider-rule", choices=_values(ColliderRule), default=_DEFAULTS.collider_rule.value
-    )
-    group.add_argument(
-        "--max-conditioning",
-        type=int,
-        metavar="N",
-        default=_DEFAULTS.max_conditioning,
-        help="largest conditioning set (%(default)s)",
-    )
-    group.add_argument(
-        "--deadline", type=float, metavar="SECONDS", help="stop then with what is found"
-    )
-    group.add_argument("--max-tests", type=int, metavar="N", help="stop after so many tests")
+    names = [name for name in field_types(LearnerConfig) if name != "warm"]
+    add_setting_options(parser.add_argument_group("learning"), LearnerConfig, names)
     _add_knowledge_options(parser)
     add_reading_options(parser)
 
@@ -150,7 +146,9 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         help="columns to use; quote names with commas as in CSV",
     )
     table.add_argument(
-        "--input-format", choices=_values(TableFormat), help="otherwise told by the extension"
+        "--input-format",
+        choices=[kind.value for kind in TableFormat],
+        help="otherwise told by the extension",
     )
 
 
@@ -168,12 +166,6 @@ def _add_knowledge_options(parser: argparse.ArgumentParser) -> None:
         metavar="A,B,…",
         help="names of one group; no edge points from a later group to an earlier one",
     )
-
-
-def _values(
-    kind: type[Algorithm] | type[Statistic] | type[ColliderRule] | type[TableFormat],
-) -> list[str]:
-    return [str(member.value) for member in kind]
 
 
 def _names(field: str, text: str) -> tuple[str, ...]:

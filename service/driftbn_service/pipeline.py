@@ -142,7 +142,7 @@ class StreamPipeline:
             max_record_bytes=settings.max_record_bytes,
             max_fields=settings.max_fields,
             state=taken.decoder_state,
-            time_column=settings.time_column,
+            time_column=settings.monitor.time_column,
             key=settings.key,
         )
         self._lanes = {**self._lanes, lane: taken}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-from driftbn.config import check_integer
+from driftbn.config import DEFAULT_SIZE, MonitorConfig, WindowConfig, check_integer
 from driftbn.errors import DataError, UnknownVariableError
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import ErrorPolicy, MonitorConfig
 from driftbn.report import WindowReport
 from driftbn.schema import Schema
-from driftbn.window_config import DEFAULT_SIZE, WindowConfig
 from driftbn_service.batches import DEFAULT_ROWS, Batch, read_batches
 from driftbn_service.errors import UsageError, blamed_on
-from driftbn_service.options import ReadingOptions, add_reading_options
+from driftbn_service.options import (
+    ReadingOptions,
+    add_reading_options,
+    add_setting_options,
+    given_settings,
+)
 from driftbn_service.progress import Progress
 from driftbn_service.tables import STDIN
 
@@ -45,15 +49,15 @@ class Replay:
     quiet: bool = False
 
     @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace, base: MonitorConfig) -> Replay:
+    def from_arguments(cls, arguments: argparse.Namespace, **settings: Any) -> Replay:
         """Check the parsed arguments.
 
         Parameters
         ----------
         arguments
             As ``add_replay_options`` declares them.
-        base
-            Settings of the monitor that these arguments do not give.
+        **settings
+            Settings of the monitor beside those given as options.
 
         Raises
         ------
@@ -65,9 +69,11 @@ class Replay:
         if arguments.files.count(STDIN) > 1:
             raise UsageError("standard input can be read only once")
         check_integer("batch", arguments.batch, 1)
+        settings |= given_settings(arguments, MonitorConfig)
+        settings["window"] = WindowConfig(size=arguments.window, seconds=arguments.seconds)
         return cls(
             tuple(arguments.files),
-            _config(arguments, base),
+            MonitorConfig(**settings),
             ReadingOptions.from_arguments(arguments),
             arguments.batch,
             arguments.quiet,
@@ -98,8 +104,16 @@ class Replay:
         return tuple(dict.fromkeys((*self.reading.columns, time_column)))
 
 
-def add_replay_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of every command that runs a monitor over files."""
+def add_replay_options(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Declare the options of every command that runs a monitor over files.
+
+    Parameters
+    ----------
+    parser
+        The command.
+    *more
+        Settings of the monitor that are options of this command only.
+    """
     parser.add_argument(
         "files",
         nargs="+",
@@ -114,15 +128,11 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"records of a window ({DEFAULT_SIZE}; with --seconds no limit of its own)",
     )
-    windows.add_argument("--time-column", metavar="COLUMN", help="event times; no variable")
-    windows.add_argument("--seconds", type=float, help="a window ends every so many of event time")
+    add_setting_options(windows, WindowConfig, ["seconds"])
+    add_setting_options(windows, MonitorConfig, ["time_column"])
     decision = parser.add_argument_group("decision")
-    decision.add_argument(
-        "--alpha", type=float, help="share of windows that may be called drift for nothing (0.01)"
-    )
-    decision.add_argument(
-        "--windows-between-false-alarms", type=float, metavar="W", help="the same as a distance"
-    )
+    names = ("alpha", "windows_between_false_alarms", *more)
+    add_setting_options(decision, MonitorConfig, names)
     add_reading_options(parser)
     reading = parser.add_argument_group("reading in pieces")
     reading.add_argument(
@@ -132,12 +142,7 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_ROWS,
         help="rows taken in at a time, at most (%(default)s); the result is the same for all",
     )
-    reading.add_argument(
-        "--on-error",
-        choices=[policy.value for policy in ErrorPolicy],
-        default=ErrorPolicy.REJECT_BATCH.value,
-        help="reject_batch: stop at a record that cannot be read; reject_rows: leave it out",
-    )
+    add_setting_options(reading, MonitorConfig, ["on_error"])
 
 
 def check_target(schema: Schema | None, target: str | None) -> None:
@@ -157,17 +162,6 @@ def check_target(schema: Schema | None, target: str | None) -> None:
             reason = f"{column.reason.value}: {column.detail}"
             raise DataError(f"the target was left out ({reason})", column=target)
     raise UnknownVariableError(target, schema.names)
-
-
-def _config(arguments: argparse.Namespace, base: MonitorConfig) -> MonitorConfig:
-    return replace(
-        base,
-        window=WindowConfig(size=arguments.window, seconds=arguments.seconds),
-        alpha=arguments.alpha,
-        windows_between_false_alarms=arguments.windows_between_false_alarms,
-        time_column=arguments.time_column,
-        on_error=ErrorPolicy(arguments.on_error),
-    )
 
 
 def _taken(monitor: DriftMonitor, batch: Batch) -> tuple[WindowReport, ...]:

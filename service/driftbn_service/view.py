@@ -59,7 +59,7 @@ class DaemonView:
             for stream in streams
             if not stream.ready
         ]
-        n_missing = len(self._assembly.settings.monitors) - len(streams)
+        n_missing = len(self._assembly.settings.streams) - len(streams)
         if n_missing > 0:
             reasons.append(f"{n_missing} streams are not started yet")
         return Readiness(not reasons, tuple(reasons))

@@ -19,6 +19,7 @@ from driftbn.kernels.compiled import kernel
 from driftbn.kernels.counting import count_pairs, count_two
 from driftbn.learning import ChiSquareTest, StructureLearner
 from driftbn.learning.knowledge import apply_knowledge
+from driftbn.learning.learner import CENSUS_SIZE, MAX_SETS
 from driftbn.learning.orientation import OrientationPlan, orient
 from driftbn.learning.search import Limits, SearchStart, Skeleton, find_skeleton, ssbn_plan
 from tests.benchmarks.environment import pin_to_one_core
@@ -61,13 +62,11 @@ def report(name: str) -> str:
     known = apply_knowledge(Knowledge(), test.names)
     limits = Limits(time.perf_counter)
     start = SearchStart.cold(len(names), config.max_conditioning)
-    plan = OrientationPlan(config.collider_rule, config.census_size, config.max_sets)
+    plan = OrientationPlan(config.collider_rule, CENSUS_SIZE, MAX_SETS)
 
     def search() -> Skeleton:
         test.begin(config.max_conditioning)
-        return find_skeleton(
-            test, ssbn_plan(config.max_conditioning), start, config.max_sets, limits
-        )
+        return find_skeleton(test, ssbn_plan(config.max_conditioning), start, MAX_SETS, limits)
 
     skeleton = search()
     inner = np.diff(evidence.first) - 1

@@ -19,11 +19,11 @@ exit_when_drained = true
 [endpoint]
 enabled = false
 
-[[monitors]]
+[[streams]]
 name = "alarm"
 window = {window}
 
-[monitors.source]
+[streams.source]
 kind = "stdin"
 format = "ndjson"
 

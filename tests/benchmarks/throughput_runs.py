@@ -16,7 +16,7 @@ from driftbn_service.tables import TableFormat
 from driftbn_service.warmup import warm_up
 
 from driftbn import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
+from driftbn.config import MonitorConfig
 from driftbn.records import encode
 from driftbn.schema import Schema
 

@@ -33,7 +33,7 @@ LEARNERS = [
     for algorithm in Algorithm
     for rule, statistic in (
         (ColliderRule.CONTRAST, Statistic.CHI_SQUARE),
-        (ColliderRule.MAX_P, Statistic.G),
+        (ColliderRule.STANDARD, Statistic.G),
     )
 ]
 

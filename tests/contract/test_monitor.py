@@ -92,7 +92,7 @@ CONFIGS = {
     "cold, one scale, small reference": MonitorConfig(
         window=SIZE,
         learner=LearnerConfig(algorithm="pc", warm="none"),
-        decision=DecisionConfig(scales=(1,), reference_windows=3, archived_regimes=1),
+        decision=DecisionConfig(reference_windows=3, archived_regimes=1),
     ),
     "sliding": MonitorConfig(window=WindowConfig(size=SIZE, step=170)),
     "known edges": MonitorConfig(
@@ -244,7 +244,7 @@ def test_monitors_restored_from_the_same_bytes_do_not_share_anything() -> None:
 
 
 def test_a_monitor_may_be_restored_while_it_holds_all_kinds_of_records() -> None:
-    windows = WindowConfig(seconds=100, lateness_seconds=20, max_rows=200)
+    windows = WindowConfig(seconds=100, lateness_seconds=20, size=200)
     config = MonitorConfig(window=windows, time_column="time")
     whole = feed(DriftMonitor(config), pieces(numbered(), 40))
     monitor, reports = DriftMonitor(config), []
@@ -639,7 +639,7 @@ def test_rows_that_go_back_in_time_find_their_window_while_it_waits() -> None:
 def test_reports_of_time_windows_do_not_depend_on_the_cut() -> None:
     table = numbered().copy()
     table["time"] += np.random.default_rng(4).integers(-15, 15, len(table))
-    windows = WindowConfig(seconds=90, lateness_seconds=40, max_rows=200)
+    windows = WindowConfig(seconds=90, lateness_seconds=40, size=200)
     config = MonitorConfig(window=windows, time_column="time")
     whole = DriftMonitor(config).update(table)
     assert len(whole) >= 8
@@ -806,8 +806,8 @@ def odd_column(rng: np.random.Generator, n_rows: int) -> np.ndarray:
 
 
 ODD_CONFIGS = [
-    MonitorConfig(decision=DecisionConfig(shadow_share=1.0), audit_share=1.0),
-    MonitorConfig(decision=DecisionConfig(quiet_returns=True), target="c1"),
+    MonitorConfig(shadow_share=1.0, audit_share=1.0),
+    MonitorConfig(quiet_returns=True, target="c1"),
     MonitorConfig(schema=SchemaConfig(max_levels=250, numeric_bins=250)),
     MonitorConfig(learner=LearnerConfig(max_tests=20)),
     MonitorConfig(knowledge=Knowledge(required=[("c0", "c1")])),
@@ -900,7 +900,7 @@ def test_a_stationary_stream_settles_at_a_fixed_size() -> None:
 def test_events_of_time_windows_do_not_depend_on_the_cut(size: int) -> None:
     table = numbered()
     table.loc[[410, 520, 777], "level"] = ["huge", "tiny", "huge"]
-    windows = WindowConfig(seconds=100, max_rows=200)
+    windows = WindowConfig(seconds=100, size=200)
     config = MonitorConfig(window=windows, time_column="time")
     whole = DriftMonitor(config)
     expected = [*whole.update(table), *whole.finish()]

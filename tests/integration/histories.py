@@ -27,10 +27,10 @@ interval_seconds = 0.5
 kind = "file"
 path = "{{directory}}/events.ndjson"
 
-[[monitors]]
+[[streams]]
 name = "{STREAM}"
 window = {WINDOW}
-[monitors.source]
+[streams.source]
 """
 
 

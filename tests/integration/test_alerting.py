@@ -102,10 +102,10 @@ def _settings(alertmanager: str) -> str:
 [checkpoint]
 publish_seconds = 0.2
 
-[[monitors]]
+[[streams]]
 name = "orders"
 window = {WINDOW}
-[monitors.source]
+[streams.source]
 kind = "http"
 
 [[outlets]]

@@ -25,7 +25,7 @@ TAKEN = [name for name, bomb in BOMBS.items() if not bomb.named]
 
 
 def http_stream(name: str) -> str:
-    return f'[[monitors]]\nname = "{name}"\nsource.kind = "http"\n'
+    return f'[[streams]]\nname = "{name}"\nsource.kind = "http"\n'
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_files_that_are_too_much_are_set_aside_and_the_next_is_read(tmp_path: Pa
     (records / "e.ndjson").write_bytes(GOOD * 1000)
     source = f'source.kind = "files"\nsource.path = "{records}"\n'
     daemon = DaemonService(
-        tmp_path, f'[[monitors]]\nname = "orders"\nwindow = 1000\n{source}', exit_when_drained=True
+        tmp_path, f'[[streams]]\nname = "orders"\nwindow = 1000\n{source}', exit_when_drained=True
     )
     daemon.begin()
     assert daemon.wait() == 0, daemon.log_tail()

@@ -68,7 +68,7 @@ def test_a_reload_takes_up_new_monitors_and_keeps_the_others(
     wait_for(lambda: count_windows(daemon.history) == 2, "two windows")
     text = daemon.config.read_text()
     (tmp_path / "more.ndjson").write_bytes((tmp_path / "records.ndjson").read_bytes())
-    more = f'[[monitors]]\nname = "more"\nwindow = {WINDOW}\n[monitors.source]\nkind = "files"\n'
+    more = f'[[streams]]\nname = "more"\nwindow = {WINDOW}\n[streams.source]\nkind = "files"\n'
     daemon.config.write_text(text + more + f'path = "{tmp_path}/more.ndjson"\n')
     daemon.signal(signal.SIGHUP)
     wait_for(lambda: count_windows(daemon.history, "more") == 2, "the new monitor")
@@ -85,7 +85,7 @@ def test_one_stream_that_cannot_be_read_does_not_stop_the_others(
     records: Records, tmp_path: Path
 ) -> None:
     FileFeeder(tmp_path / "records.ndjson").send(records[:WINDOW])
-    other = '[[monitors]]\nname = "gone"\n[monitors.source]\nkind = "files"\npath = "no.ndjson"\n\n'
+    other = '[[streams]]\nname = "gone"\n[streams.source]\nkind = "files"\npath = "no.ndjson"\n\n'
     daemon = file_daemon(tmp_path, follow=True, outlets=other)
     daemon.begin()
     wait_for(lambda: count_windows(daemon.history) == 1, "one window")
@@ -127,7 +127,7 @@ def test_a_state_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 def test_bad_settings_are_all_told_with_exit_code_78(tmp_path: Path) -> None:
     config = tmp_path / "driftbn.toml"
-    config.write_text('[service]\nstate_dir = "state"\n[[monitors]]\nname = "x"\nwindw = 1\n')
+    config.write_text('[service]\nstate_dir = "state"\n[[streams]]\nname = "x"\nwindw = 1\n')
     done = run(config)
     assert done.returncode == 78
     assert "windw" in done.stderr

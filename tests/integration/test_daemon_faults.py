@@ -218,8 +218,8 @@ def test_two_daemons_hand_partitions_over_with_their_monitors(
 ) -> None:
     parts = keyed(records)
     feeder = KafkaFeeder(kafka_broker, unique, n_partitions=N_KEYS)
-    settings = SETTINGS.replace("[monitors.source]", 'key = "tenant"\n[monitors.source]')
-    timeout = '[monitors.source.options]\n"session.timeout.ms" = "6000"\n'
+    settings = SETTINGS.replace("[streams.source]", 'key = "tenant"\n[streams.source]')
+    timeout = '[streams.source.options]\n"session.timeout.ms" = "6000"\n'
     state = tmp_path / "shared"
 
     def daemon(name: str, group: str, state_dir: Path) -> DaemonService:

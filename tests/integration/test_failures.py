@@ -18,7 +18,7 @@ from tests.services.process import wait_for
 WINDOW = 200
 STREAMS = ("frail", "sound")
 SETTINGS = "\n".join(
-    f'[[monitors]]\nname = "{name}"\nwindow = {WINDOW}\nsource.kind = "http"\n' for name in STREAMS
+    f'[[streams]]\nname = "{name}"\nwindow = {WINDOW}\nsource.kind = "http"\n' for name in STREAMS
 )
 
 

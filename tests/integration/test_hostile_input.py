@@ -79,8 +79,8 @@ def stream_settings(name: str, options: str, source: str = 'kind = "http"\n') ->
     window = f"window = {WINDOW}\n"
     if TIME in options:
         # One record from the far future makes all that come after it late, and still they count.
-        window = f'[monitors.window]\nseconds = {SECONDS}\nlate = "current"\nmax_rows = {WINDOW}\n'
-    return f'[[monitors]]\nname = "{name}"\n{options}{window}[monitors.source]\n{source}\n'
+        window = f'[streams.window]\nseconds = {SECONDS}\nlate = "current"\nsize = {WINDOW}\n'
+    return f'[[streams]]\nname = "{name}"\n{options}{window}[streams.source]\n{source}\n'
 
 
 def windows(history: Path, stream: str, key: str = GOOD_KEY) -> list[dict[str, Any]]:

@@ -34,12 +34,12 @@ def run_keyed(directory: Path, resident: int) -> tuple[int, int]:
     The bound is the most that any process held that was started here and has ended.
     """
     settings = f"""
-[[monitors]]
+[[streams]]
 name = "tenants"
 key = "tenant"
 resident = {resident}
 window = {WINDOW}
-[monitors.source]
+[streams.source]
 kind = "files"
 path = "{directory}/records.ndjson"
 """

@@ -23,7 +23,7 @@ def daemon(tmp_path: Path) -> DaemonService:
         path = tmp_path / f"{number}.ndjson"
         path.write_text(ROWS)
         source = f'source = {{kind = "files", path = "{path}", follow = true}}'
-        streams.append(f'[[monitors]]\nname = "s{number}"\n{source}\n')
+        streams.append(f'[[streams]]\nname = "s{number}"\n{source}\n')
     return DaemonService(tmp_path, "".join(streams))
 
 

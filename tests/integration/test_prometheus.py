@@ -265,12 +265,12 @@ def test_a_hostile_stream_cannot_grow_the_number_of_series(tmp_path: Path) -> No
     daemon = DaemonService(
         tmp_path,
         f"""
-[[monitors]]
+[[streams]]
 name = "hostile"
 key = "tenant"
 max_keys = 40
 window = 50
-[monitors.source]
+[streams.source]
 kind = "files"
 path = "{path}"
 follow = true

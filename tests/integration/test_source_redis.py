@@ -184,9 +184,7 @@ def test_entries_of_a_dead_consumer_are_taken_over(
         client.xreadgroup("driftbn", "dead", {unique: ">"}, count=6)
         client.xdel(unique, ids[1])
     now = [0.0]
-    source = RedisSource(
-        settings(redis_server, unique, claim_idle_seconds=0.2), clock=lambda: now[0]
-    )
+    source = RedisSource(settings(redis_server, unique), clock=lambda: now[0], idle_seconds=0.2)
     source.open(At())
     found = list(chunks(source))
     assert numbers(*found) == [6, 7, 8, 9]

@@ -67,8 +67,8 @@ def test_two_readers_share_a_stream_and_one_takes_over_what_the_other_leaves(
     names = ("one", "two")
 
     def start(name: str) -> Reader:
-        options = source(redis_server, unique, consumer=name, claim_idle_seconds=2.0)
-        reader = Reader(tmp_path / name, options)
+        options = source(redis_server, unique, consumer=name)
+        reader = Reader(tmp_path / name, options, idle_seconds=2.0)
         reader.wait_until_open()
         return reader
 

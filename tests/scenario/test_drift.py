@@ -11,7 +11,6 @@ import pytest
 
 from driftbn import (
     ChangeType,
-    DecisionConfig,
     DriftKind,
     DriftLevel,
     DriftMonitor,
@@ -212,7 +211,7 @@ def test_day_and_night_alarm_once_where_returns_are_quiet() -> None:
     worse = remove_edge(night, "either", "dysp").network
     config = MonitorConfig(
         window=WindowConfig(seconds=6 * 3600),
-        decision=DecisionConfig(quiet_returns=True),
+        quiet_returns=True,
         time_column="at",
     )
     monitor, found, seed = DriftMonitor(config), [], 0
@@ -250,7 +249,7 @@ def test_stationary_windows_of_other_networks_are_seldom_called_drift() -> None:
 def test_bursty_rows_are_no_drift(bursts: Sessions | Repeats) -> None:
     stream = DriftStream(asia(), bursts=bursts, seed=1)
     assert len(alarms(run(stream, 30, n_rows=2500))) <= 2
-    naive = MonitorConfig(window=2500, decision=DecisionConfig(dependent_rows=False))
+    naive = MonitorConfig(window=2500, dependent_rows=False)
     assert len(alarms(run(stream, 30, naive, n_rows=2500))) >= 8
 
 
@@ -280,7 +279,7 @@ def test_a_strong_change_is_seen_in_bursty_rows() -> None:
 
 
 def test_a_change_below_the_smallest_effect_is_negligible() -> None:
-    config = MonitorConfig(window=ROWS, decision=DecisionConfig(min_effect=0.1))
+    config = MonitorConfig(window=ROWS, min_effect=0.1)
     stream = DriftStream(asia(), removed().network, Abrupt(AT * ROWS), seed=1)
     found = run(stream, AT + 2, config)
     assert alarms(found) == episodes(found) == []
@@ -376,7 +375,7 @@ def shaken() -> DriftStream:
 def test_a_field_that_leaves_forty_correlated_ones_is_named() -> None:
     """With 39 parents of four levels a field has more configurations than 64 bits count."""
     names = [f"c{i:02}" for i in range(40)]
-    config = MonitorConfig(window=ROWS, learner=LearnerConfig(max_conditioning=1, census_size=1))
+    config = MonitorConfig(window=ROWS, learner=LearnerConfig(max_conditioning=1))
     monitor, found = DriftMonitor(config), []
     for window in range(5):
         rng = np.random.default_rng(window)

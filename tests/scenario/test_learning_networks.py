@@ -48,10 +48,9 @@ def test_truth_leads_to_the_true_class_of_random_graphs(
         dag, cpdag = truth(*shape, seed)
         config = LearnerConfig(
             algorithm=algorithm,
-            max_sets=None,
             max_conditioning=max(most_parents(dag), 1),
         )
-        learned = StructureLearner(config).learn_from(DSeparationOracle(dag))
+        learned = StructureLearner(config, max_sets=None).learn_from(DSeparationOracle(dag))
         assert learned.graph == cpdag
         assert learned.conflicts == ()
         assert learned.overrun is None
@@ -65,33 +64,27 @@ def test_every_collider_rule_tells_the_truth_of_random_graphs(
     for seed in SEEDS:
         dag, cpdag = truth(*shape, seed)
         size = max(most_parents(dag), 1)
-        config = LearnerConfig(
-            max_sets=None, max_conditioning=size, census_size=size, collider_rule=rule
-        )
-        assert StructureLearner(config).learn_from(DSeparationOracle(dag)).graph == cpdag
+        config = LearnerConfig(max_conditioning=size, collider_rule=rule)
+        learner = StructureLearner(config, max_sets=None, census_size=size)
+        assert learner.learn_from(DSeparationOracle(dag)).graph == cpdag
 
 
 @pytest.mark.parametrize("rule", list(ColliderRule), ids=lambda rule: rule.value)
 def test_separators_larger_than_the_census_are_not_forgotten(rule: ColliderRule) -> None:
     for seed in SEEDS:
         dag, cpdag = truth(8, 16, 4, seed)
-        config = LearnerConfig(
-            max_sets=None,
-            max_conditioning=most_parents(dag),
-            census_size=1,
-            collider_rule=rule,
-        )
-        assert StructureLearner(config).learn_from(DSeparationOracle(dag)).graph == cpdag
+        config = LearnerConfig(max_conditioning=most_parents(dag), collider_rule=rule)
+        learner = StructureLearner(config, max_sets=None, census_size=1)
+        assert learner.learn_from(DSeparationOracle(dag)).graph == cpdag
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 def test_truth_leads_to_the_true_class_of_known_networks(algorithm: Algorithm, name: str) -> None:
     dag = load(name).dag
-    config = LearnerConfig(
-        algorithm=algorithm, max_sets=None, max_conditioning=most_parents(dag), census_size=1
-    )
-    learned = StructureLearner(config).learn_from(DSeparationOracle(dag))
+    config = LearnerConfig(algorithm=algorithm, max_conditioning=most_parents(dag))
+    learner = StructureLearner(config, max_sets=None, census_size=1)
+    learned = learner.learn_from(DSeparationOracle(dag))
     assert learned.graph == dag.cpdag()
 
 
@@ -100,7 +93,7 @@ def test_warm_start_from_another_truth_still_finds_this_one(algorithm: Algorithm
     for seed in range(12):
         before = random_dag(14, 18, max_parents=3, seed=seed)
         now = random_dag(14, 20, max_parents=3, seed=seed + 100)
-        learner = StructureLearner(LearnerConfig(algorithm=algorithm, max_sets=None))
+        learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
         previous = learner.learn_from(DSeparationOracle(before))
         learned = learner.learn_from(DSeparationOracle(now), previous)
         assert learned.graph.skeleton == now.to_pdag().skeleton
@@ -110,7 +103,7 @@ def test_warm_start_from_another_truth_still_finds_this_one(algorithm: Algorithm
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 def test_warm_start_from_the_same_truth_needs_no_more_tests(algorithm: Algorithm) -> None:
     oracle = DSeparationOracle(load("alarm").dag)
-    learner = StructureLearner(LearnerConfig(algorithm=algorithm, max_sets=None))
+    learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
     cold = learner.learn_from(oracle)
     warm = learner.learn_from(oracle, cold)
     assert warm.graph == cold.graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import random
@@ -32,11 +33,20 @@ class Reader:
         The ``source`` table of a stream.
     key
         The key of the stream.
+    idle_seconds
+        After which a reader of Redis takes another for dead.
     """
 
-    def __init__(self, directory: Path, settings: dict[str, Any], key: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: dict[str, Any],
+        key: str | None = None,
+        idle_seconds: float | None = None,
+    ) -> None:
         self.log = directory.with_suffix(".log")
-        arguments = json.dumps([str(directory), {"name": "s", "key": key, "source": settings}])
+        table = {"name": "s", "key": key, "source": settings}
+        arguments = json.dumps([str(directory), table, idle_seconds])
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.services.reader", arguments],
@@ -68,7 +78,16 @@ class Reader:
         return code
 
 
-def main(directory: Path, stream: StreamSettings) -> None:
+def make(stream: StreamSettings, idle_seconds: float | None) -> Any:
+    """Return the source of a stream."""
+    if idle_seconds is None:
+        return make_source(stream, None)
+    return importlib.import_module("driftbn_service.sources.redis").RedisSource(
+        stream.source, idle_seconds=idle_seconds
+    )
+
+
+def main(directory: Path, source: Any) -> None:
     """Read until SIGTERM, then write what was read and end."""
     stopping: list[int] = []
 
@@ -76,7 +95,6 @@ def main(directory: Path, stream: StreamSettings) -> None:
         stopping.append(number)
 
     signal.signal(signal.SIGTERM, stop)
-    source = make_source(stream, None)
     keeper = Keeper(directory, source)
     commits = random.Random()
     source.open(keeper)
@@ -91,5 +109,5 @@ def main(directory: Path, stream: StreamSettings) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    path, table = json.loads(sys.argv[1])
-    main(Path(path), StreamSettings.model_validate(table))
+    path, table, idle = json.loads(sys.argv[1])
+    main(Path(path), make(StreamSettings.model_validate(table), idle))

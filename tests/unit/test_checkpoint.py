@@ -22,10 +22,10 @@ from driftbn_service.checkpoint import (
 )
 from driftbn_service.checkpoint.table import sparse_segments
 
+from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
 
 
 @pytest.fixture

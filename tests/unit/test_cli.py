@@ -197,10 +197,10 @@ def test_files_are_written_the_same_each_time(run: Run, table: Path, form: str) 
 
 def test_options_reach_the_learner(run: Run, table: Path) -> None:
     options = ["--algorithm", "pc-original", "--alpha", "0.05", "--statistic", "g"]
-    options += ["--collider-rule", "max-p", "--max-conditioning", "1"]
+    options += ["--collider-rule", "majority", "--max-conditioning", "1"]
     data = json.loads(run("learn", table, "--format", "json", *options).out)
     settings = {"algorithm": "pc-original", "alpha": 0.05, "statistic": "g"}
-    settings |= {"collider_rule": "max-p", "max_conditioning": 1}
+    settings |= {"collider_rule": "majority", "max_conditioning": 1}
     assert settings.items() <= data["settings"].items()
     assert len(data["cost"]["tests"]) >= 2
     assert sum(data["cost"]["tests"][2:]) == 0

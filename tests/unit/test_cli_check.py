@@ -16,17 +16,17 @@ from tests.settings_files import CONFIGS
 SETTINGS = """
 [service]
 state_dir = "state"
-[[monitors]]
+[[streams]]
 name = "orders"
 key = "shop"
 window = {size = 100, step = 10}
 source = {kind = "kafka", brokers = ["b:1"], topic = "orders"}
-[[monitors]]
+[[streams]]
 name = "clicks"
 window = {seconds = 60}
 time_column = "at"
 source = {kind = "files", path = "clicks"}
-[[monitors]]
+[[streams]]
 name = "calls"
 window = {size = 500, seconds = 60}
 time_column = "at"
@@ -109,8 +109,8 @@ def test_all_mistakes_are_told_on_standard_error(
     for words in (
         f"{settings}: service is missing",
         f"{settings}: servcie is not known: did you mean 'service'?",
-        f"{settings}: monitors[0].source.topci is not known: did you mean 'topic'?",
-        f"{settings}: monitors[0].source.topic is missing",
+        f"{settings}: streams[0].source.topci is not known: did you mean 'topic'?",
+        f"{settings}: streams[0].source.topic is missing",
         "DRIFTBN__LOG__LEVEL: log.level = 'loud' is not allowed",
     ):
         assert any(words in line for line in lines), words
@@ -152,18 +152,17 @@ REFUSED = {
     ),
     "an empty token": (("[service]", '[endpoint]\ntoken = " "\n[service]'), "endpoint.token = "),
     "state below a file": (('"state"', '"driftbn.toml/state"'), "service.state_dir = "),
-    "a directory as history": (("[service]", '[store]\npath = "."\n[service]'), "store.path = "),
     "an option that is the source's own": (
         ('topic = "orders"', 'topic = "orders", options = {"group.id" = "g"}'),
-        "monitors[0].source.options.group.id = (hidden)",
+        "streams[0].source.options.group.id = (hidden)",
     ),
     "CSV from Kafka": (
         ('topic = "orders"', 'topic = "orders", format = "csv"'),
-        "monitors[0].source.format = 'csv'",
+        "streams[0].source.format = 'csv'",
     ),
     "a port of Redis that is none": (
         ('stream = "calls"', 'stream = "calls", url = "redis://host:port"'),
-        "monitors[2].source.url = 'redis://host:port'",
+        "streams[2].source.url = 'redis://host:port'",
     ),
     "a port of a webhook that is none": (
         ('kind = "log"', 'kind = "webhook"\nurl = "http://host:port"'),
@@ -195,15 +194,15 @@ def test_what_run_refuses_check_refuses_in_the_same_words(
 def test_printed_settings_are_toml_with_their_origins(
     run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DRIFTBN__MONITORS__clicks__RESIDENT", "7")
+    monkeypatch.setenv("DRIFTBN__STREAMS__clicks__RESIDENT", "7")
     monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN", "geheim")
     ran = run("--config", settings, "--print")
     assert (ran.code, ran.err) == (0, "")
     tree = tomllib.loads(ran.out)
-    assert tree["monitors"][1]["resident"] == 7
-    assert tree["monitors"][0]["source"]["partitions"] == "each"
-    assert tree["checkpoint"] == {"interval_seconds": 10.0, "publish_seconds": 1.0, "keep": 3}
-    assert "resident = 7  # DRIFTBN__MONITORS__clicks__RESIDENT\n" in ran.out
+    assert tree["streams"][1]["resident"] == 7
+    assert tree["streams"][0]["source"]["partitions"] == "each"
+    assert tree["checkpoint"] == {"interval_seconds": 10.0, "publish_seconds": 1.0}
+    assert "resident = 7  # DRIFTBN__STREAMS__clicks__RESIDENT\n" in ran.out
     assert "geheim" not in ran.out
 
 
@@ -218,7 +217,7 @@ def test_the_schema_in_configs_is_the_one_that_is_printed(run: Run) -> None:
 def test_the_schema_has_every_kind_with_its_limits(run: Run) -> None:
     schema = json.loads(run("--json-schema").out)
     tables = schema["$defs"]
-    assert tables["LearnerSettings"]["properties"]["alpha"]["exclusiveMaximum"] == 1
+    assert tables["LearnerConfig"]["properties"]["alpha"]["exclusiveMaximum"] == 1
     assert tables["FilesSourceSettings"]["required"] == ["kind", "path"]
     assert "schema" in tables["StreamSettings"]["properties"]
     assert not any(table.get("additionalProperties", False) for table in tables.values())

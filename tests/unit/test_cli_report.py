@@ -19,6 +19,7 @@ from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.png import MAX_PIXELS
 from driftbn_service.store import Store, StoreError
 
+from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, random_dag, remove_edge
 from driftbn.datasets.sampling import labelled
 from driftbn.drift.outcome import (
@@ -36,7 +37,6 @@ from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
 from tests.drift_streams import Abrupt, DriftStream
 
@@ -338,8 +338,8 @@ def test_settings_name_the_history(
     make_history(tmp_path / "state" / "history.sqlite", published(reports))
     config = tmp_path / "driftbn.toml"
     config.write_text(
-        '[service]\nstate_dir = "state"\n[[monitors]]\nname = "orders"\nwindow = 1000\n'
-        '[monitors.source]\nkind = "stdin"\n'
+        '[service]\nstate_dir = "state"\n[[streams]]\nname = "orders"\nwindow = 1000\n'
+        '[streams.source]\nkind = "stdin"\n'
     )
     assert main(["report", "--monitor", "orders", "--config", str(config)]) == ExitCode.OK
     assert "Drift in orders" in capfd.readouterr().out

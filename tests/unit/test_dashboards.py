@@ -244,6 +244,4 @@ def test_the_made_up_stream_of_the_containers_is_written(tmp_path: Path) -> None
         process.terminate()
     assert process.wait(30) == 0
     assert len(json.loads(path.read_text().splitlines()[0])) == 37
-    assert path.match(
-        Path(load_settings(CONFIGS / "compose.toml", {}).monitors[1].source.path).name
-    )  # type: ignore[union-attr]
+    assert path.match(Path(load_settings(CONFIGS / "compose.toml", {}).streams[1].source.path).name)  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from driftbn_service.tables import TableFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.monitor_config import MonitorConfig
+from driftbn.config import MonitorConfig
 from driftbn.schema import Schema, SchemaConfig, Variable, VariableKind
 from tests.decoding import chunk, decode, rows_of, take
 

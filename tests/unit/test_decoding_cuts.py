@@ -8,8 +8,8 @@ from driftbn_service.decoding.scanner import Scanner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from driftbn.config import MonitorConfig
 from driftbn.intake import Intake
-from driftbn.monitor_config import MonitorConfig
 from driftbn.schema import SchemaConfig
 from tests.decoding import read_one, take, take_one_by_one
 
@@ -58,7 +58,7 @@ def cut(records: list[bytes], where: list[int]) -> list[bytes]:
 
 
 def config(window: int, missing: str = "level") -> MonitorConfig:
-    schema = SchemaConfig(missing=missing, max_levels=3, integer_levels=4, id_like_min_rows=8)
+    schema = SchemaConfig(missing=missing, max_levels=3, integer_levels=4)
     return MonitorConfig(window=window, schema=schema, on_error="reject_rows")
 
 

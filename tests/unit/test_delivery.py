@@ -465,7 +465,7 @@ def test_mistake_in_an_outlet_does_not_end_the_thread(caplog: pytest.LogCaptureF
 def test_webhook_that_is_down_for_a_while_gets_every_event_once() -> None:
     port, clock = closed_port(), Clock()
     events = [make_event(i) for i in range(3)]
-    settings = WebhookOutletSettings(name="test", url=f"http://{HOST}:{port}/", timeout_seconds=5)
+    settings = WebhookOutletSettings(name="test", url=f"http://{HOST}:{port}/")
     store = Store(events)
     deliverer = make(WebhookOutlet(settings), store, clock)
     for _ in range(3):

@@ -6,11 +6,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from driftbn.config import MonitorConfig, WindowConfig
 from driftbn.errors import DataError
 from driftbn.event_times import read_times
 from driftbn.intake import Intake
-from driftbn.monitor_config import MonitorConfig
-from driftbn.window_config import WindowConfig
 from tests.encoded import NAN
 from tests.intake_parts import (
     LENIENT,

@@ -37,7 +37,7 @@ sys.stdout.write("\\n" + json.dumps(outcomes))
 """
 STREAM = """
 service.state_dir = "state"
-[[monitors]]
+[[streams]]
 name = "orders"
 source = {kind = "kafka", brokers = ["b:1"], topic = "orders"}
 [[outlets]]
@@ -110,7 +110,7 @@ def test_without_any_extra_whatever_needs_none_works(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "field"),
     [
-        ("kafka", "monitors[0].source.kind"),
+        ("kafka", "streams[0].source.kind"),
         ("redis", "outlets[0].kind"),
     ],
 )

@@ -26,10 +26,10 @@ state_dir = "{directory}/state"
 exit_when_drained = true
 [endpoint]
 enabled = false
-[[monitors]]
+[[streams]]
 name = "orders"
 window = {window}
-[monitors.source]
+[streams.source]
 kind = "files"
 path = "{directory}/records.ndjson"
 follow = false

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn import DriftMonitor, datasets
+from driftbn.config import MonitorConfig, WindowConfig
 from driftbn.errors import DataError, FormatError
 from driftbn.intake import Intake
-from driftbn.monitor_config import MonitorConfig
 from driftbn.records import EncodedTable, encode, infer_and_encode
 from driftbn.schema import MissingPolicy, Schema, SchemaConfig, Variable, VariableKind
-from driftbn.window_config import WindowConfig
 from tests.intake_parts import (
     LENIENT,
     columns,
@@ -47,7 +46,7 @@ class TestInference:
     def test_time_windows_wait_for_no_more_than_5000_rows(self):
         for window, n_wanted in [
             (WindowConfig(seconds=60), 5000),
-            (WindowConfig(seconds=60, max_rows=100), 100),
+            (WindowConfig(seconds=60, size=100), 100),
         ]:
             intake = Intake(MonitorConfig(window=window, time_column="t"))
             assert intake.take({"t": np.arange(n_wanted - 1), "x": np.arange(n_wanted - 1)}) is None

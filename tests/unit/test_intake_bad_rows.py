@@ -2,9 +2,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from driftbn.config import MonitorConfig
 from driftbn.errors import DataError
 from driftbn.intake import Intake
-from driftbn.monitor_config import MonitorConfig
 from driftbn.records import infer_and_encode
 from driftbn.schema import SchemaConfig
 from tests.encoded import NAN

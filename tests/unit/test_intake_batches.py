@@ -5,9 +5,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from driftbn.config import MonitorConfig
 from driftbn.errors import DataError
 from driftbn.intake import Intake, as_records
-from driftbn.monitor_config import MonitorConfig
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.schema import Schema, SchemaConfig, VariableKind
 from tests.intake_parts import (

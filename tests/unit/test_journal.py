@@ -22,7 +22,7 @@ from driftbn_service.journal import (
     KeyConflictError,
 )
 from driftbn_service.journal.bodies import raw_bytes
-from driftbn_service.settings.sources import HttpSourceSettings
+from driftbn_service.settings import HttpSourceSettings
 
 N_KILLS = 24
 N_FLIPS = 240
@@ -289,7 +289,7 @@ def known_as(journal: Journal, key: str, given: pa.Table) -> int | str:
 
 
 def test_settings_make_a_journal(tmp_path: Path) -> None:
-    settings = HttpSourceSettings(max_pending_bytes=2048, remember_keys=5)
+    settings = HttpSourceSettings(max_pending_bytes=2048)
     with Journal.of(tmp_path / "journal.sqlite", settings) as journal:
         values = random.Random(1).choices(range(1 << 60), k=300)
         journal.append(table(*values))

@@ -28,13 +28,13 @@ from driftbn.learning import (
     SeparatorMap,
     StructureLearner,
 )
+from driftbn.learning.learner import TALLY_DECAY
 from driftbn.learning.search import UNITS
 from driftbn.testing import DSeparationOracle
 from tests import reference
 from tests.networks import load
 
 ALGORITHMS = list(Algorithm)
-UNCAPPED = LearnerConfig(max_sets=None)
 
 
 class NoisyTest(IndependenceTest):
@@ -78,13 +78,14 @@ def credit_of(algorithm: Algorithm, max_size: int) -> list[int]:
 def twin_search(
     separates: reference.Separates,
     names: Sequence[str],
-    config: LearnerConfig,
+    learner: StructureLearner,
     previous: LearnedStructure | None = None,
     **options: Any,
 ) -> reference.SearchTwin:
+    config = learner.config
     place = {name: i for i, name in enumerate(names)}
     if previous is not None and config.warm is not WarmStart.NONE:
-        decayed = (previous.tallies.units * config.tally_decay).astype(np.int64)
+        decayed = (previous.tallies.units * TALLY_DECAY).astype(np.int64)
         options["tallies"] = decayed.tolist()
     if previous is not None and config.warm is WarmStart.TALLIES_AND_SEPARATORS:
         options["recalled"] = {
@@ -98,7 +99,7 @@ def twin_search(
         by_node=config.algorithm in (Algorithm.FSBN, Algorithm.SSBN),
         stable=config.algorithm is Algorithm.PC,
         credit=credit_of(config.algorithm, config.max_conditioning),
-        max_sets=config.max_sets,
+        max_sets=learner.max_sets,
         **options,
     ).run()
 
@@ -171,17 +172,15 @@ SAMPLED: dict[str, Callable[[int], tuple[np.ndarray, list[str]]]] = {
 def test_search_on_data_is_that_of_the_twin(
     data: str, algorithm: Algorithm, warm: WarmStart
 ) -> None:
-    config = LearnerConfig(
-        algorithm=algorithm, warm=warm, collider_rule=ColliderRule.STANDARD, max_sets=60
-    )
+    config = LearnerConfig(algorithm=algorithm, warm=warm, collider_rule=ColliderRule.STANDARD)
     before, names = SAMPLED[data](1)
     codes, _ = SAMPLED[data](2)
-    learner = StructureLearner(config)
+    learner = StructureLearner(config, max_sets=60)
     # Tallies of an SSBN run, so that PC has an order to follow as well.
-    first = StructureLearner(replace(config, algorithm=Algorithm.SSBN))
+    first = StructureLearner(replace(config, algorithm=Algorithm.SSBN), max_sets=60)
     previous = first.learn_from(ChiSquareTest(before, names))
     learned = learner.learn_from(ChiSquareTest(codes, names), previous)
-    twin = twin_search(TableJudge(codes, config.alpha), names, config, previous)
+    twin = twin_search(TableJudge(codes, config.alpha), names, learner, previous)
     check_outcome(learned, twin)
     check_tests(learned, twin)
     assert learned.cost.warm is (warm is not WarmStart.NONE)
@@ -205,13 +204,12 @@ def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
     max_sets: int | None,
 ) -> None:
     """Passing over what was asked from the other end must not change what is found."""
-    config = LearnerConfig(
-        algorithm=algorithm, max_conditioning=max_conditioning, max_sets=max_sets
-    )
+    config = LearnerConfig(algorithm=algorithm, max_conditioning=max_conditioning)
+    learner = StructureLearner(config, max_sets=max_sets)
     test = NoisyTest(n_nodes, percent, seed)
-    learned = StructureLearner(config).learn_from(test)
-    check_outcome(learned, twin_search(test.separates, test.names, config, skips=False))
-    check_tests(learned, twin_search(test.separates, test.names, config))
+    learned = learner.learn_from(test)
+    check_outcome(learned, twin_search(test.separates, test.names, learner, skips=False))
+    check_tests(learned, twin_search(test.separates, test.names, learner))
 
 
 @given(
@@ -224,11 +222,11 @@ def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
 def test_warm_search_is_that_of_the_twin_whatever_the_answers(
     algorithm: Algorithm, percent: int, seed: int, warm: WarmStart
 ) -> None:
-    config = LearnerConfig(algorithm=algorithm, warm=warm, max_sets=None)
+    learner = StructureLearner(LearnerConfig(algorithm=algorithm, warm=warm), max_sets=None)
     previous = StructureLearner(LearnerConfig()).learn_from(NoisyTest(8, 20, seed + 1))
     test = NoisyTest(8, percent, seed)
-    learned = StructureLearner(config).learn_from(test, previous)
-    twin = twin_search(test.separates, test.names, config, previous)
+    learned = learner.learn_from(test, previous)
+    twin = twin_search(test.separates, test.names, learner, previous)
     check_outcome(learned, twin)
     check_tests(learned, twin)
 
@@ -238,11 +236,12 @@ def test_warm_search_is_that_of_the_twin_whatever_the_answers(
 def test_cold_search_without_cap_asks_every_question_of_the_plain_one(
     algorithm: Algorithm, seed: int
 ) -> None:
-    config = LearnerConfig(algorithm=algorithm, max_sets=None, collider_rule=ColliderRule.STANDARD)
+    config = LearnerConfig(algorithm=algorithm, collider_rule=ColliderRule.STANDARD)
+    learner = StructureLearner(config, max_sets=None)
     test = NoisyTest(9, 4 + seed, seed)
-    StructureLearner(config).learn_from(test)
+    learner.learn_from(test)
     asked = [(min(x, y), max(x, y), members) for x, y, members in test.asked]
-    plain = twin_search(test.separates, test.names, config, skips=False)
+    plain = twin_search(test.separates, test.names, learner, skips=False)
     assert set(asked) == {(min(x, y), max(x, y), members) for x, y, members in plain.asked}
     assert len(asked) <= len(plain.asked)
     # Elsewhere the other end may have lost a member since, and the set is asked again.
@@ -254,9 +253,9 @@ def test_cold_search_without_cap_asks_every_question_of_the_plain_one(
 def test_search_over_the_oracle_is_that_of_the_twin(algorithm: Algorithm) -> None:
     for seed in range(10):
         oracle = DSeparationOracle(random_dag(12, 22, seed=seed))
-        config = replace(UNCAPPED, algorithm=algorithm)
-        learned = StructureLearner(config).learn_from(oracle)
-        twin = twin_search(oracle_separates(oracle), oracle.names, config)
+        learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
+        learned = learner.learn_from(oracle)
+        twin = twin_search(oracle_separates(oracle), oracle.names, learner)
         check_outcome(learned, twin)
         check_tests(learned, twin)
 
@@ -276,7 +275,7 @@ def one_free_pair(n_common: int) -> tuple[NoisyTest, Knowledge, LearnedStructure
     previous = LearnedStructure(
         graph=StructureLearner().learn_from(NoisyTest(len(names), 100)).graph,
         separators=SeparatorMap(names),
-        tallies=RdsaTally(names, units),
+        tallies=RdsaTally(names, 2 * units),  # half of them are left
         conflicts=(),
         cost=SearchCost(()),
     )
@@ -291,15 +290,14 @@ def test_long_listing_outgrows_its_heap_and_misses_no_set(
     test, knowledge, previous = one_free_pair(n_common=60)
     last = len(test.names) - 1
     test.separates = lambda x, y, members: tuple(members) == separator  # type: ignore[method-assign]
-    config = LearnerConfig(
-        algorithm=algorithm, max_sets=None, tally_decay=1.0, collider_rule=ColliderRule.STANDARD
-    )
-    learned = StructureLearner(config, knowledge).learn_from(test, previous)
+    config = LearnerConfig(algorithm=algorithm, collider_rule=ColliderRule.STANDARD)
+    learner = StructureLearner(config, knowledge, max_sets=None)
+    learned = learner.learn_from(test, previous)
     place = {name: i for i, name in enumerate(test.names)}
     twin = twin_search(
         test.separates,
         test.names,
-        config,
+        learner,
         previous,
         impossible=[(place[u], place[v]) for u, v in knowledge.forbidden],
         fixed=[(place[u], place[v]) for u, v in knowledge.required],
@@ -316,10 +314,11 @@ def test_size_zero_asks_no_set_but_the_empty_one(algorithm: Algorithm) -> None:
     config = LearnerConfig(
         algorithm=algorithm, max_conditioning=0, collider_rule=ColliderRule.STANDARD
     )
-    learned = StructureLearner(config).learn_from(test)
+    learner = StructureLearner(config)
+    learned = learner.learn_from(test)
     assert len(test.asked) == 21
     assert {members for _, _, members in test.asked} == {()}
-    twin = twin_search(test.separates, test.names, config)
+    twin = twin_search(test.separates, test.names, learner)
     check_outcome(learned, twin)
     check_tests(learned, twin)
 
@@ -328,12 +327,12 @@ def test_size_zero_asks_no_set_but_the_empty_one(algorithm: Algorithm) -> None:
 @pytest.mark.parametrize("data", ["asia", "alarm", "random"])
 def test_directions_on_data_are_those_of_the_twin(data: str, rule: ColliderRule) -> None:
     codes, names = SAMPLED[data](5)
-    config = LearnerConfig(collider_rule=rule, max_sets=None)
-    learned = StructureLearner(config).learn_from(ChiSquareTest(codes, names))
+    learner = StructureLearner(LearnerConfig(collider_rule=rule), max_sets=None)
+    learned = learner.learn_from(ChiSquareTest(codes, names))
     check_directions(
         learned,
-        config,
-        TableJudge(codes, config.alpha),
+        learner,
+        TableJudge(codes, learner.config.alpha),
         ChiSquareTest(codes, names).p_value,
     )
 
@@ -349,27 +348,28 @@ def test_directions_on_data_are_those_of_the_twin(data: str, rule: ColliderRule)
 def test_directions_from_answers_by_chance_are_those_of_the_twin(
     n_nodes: int, percent: int, seed: int, rule: ColliderRule, census_size: int
 ) -> None:
-    config = LearnerConfig(collider_rule=rule, max_sets=None, census_size=census_size)
+    config = LearnerConfig(collider_rule=rule)
+    learner = StructureLearner(config, max_sets=None, census_size=census_size)
     test = NoisyTest(n_nodes, percent, seed)
-    learned = StructureLearner(config).learn_from(test)
-    check_directions(learned, config, test.separates, test.p_value)
+    learned = learner.learn_from(test)
+    check_directions(learned, learner, test.separates, test.p_value)
 
 
 def check_directions(
     learned: LearnedStructure,
-    config: LearnerConfig,
+    learner: StructureLearner,
     separates: reference.Separates,
     p_value: Callable[[int, int, tuple[int, ...]], float],
 ) -> None:
     names = learned.separators.names
-    search = twin_search(separates, names, config)
-    twin = reference.ColliderTwin(search, separates, p_value, config.census_size, config.max_sets)
+    search = twin_search(separates, names, learner)
+    twin = reference.ColliderTwin(search, separates, p_value, learner.census_size, learner.max_sets)
     further: Counter[int] = Counter()
     if isinstance(separates, TableJudge):
         twin.is_mute = separates.is_mute
         further = separates.further
     further.clear()
-    colliders = twin.colliders(config.collider_rule.value)
+    colliders = twin.colliders(learner.config.collider_rule.value)
     arrows, conflicts = reference.direct(len(names), search.edges, colliders)
     assert set(learned.conflicts) == {(names[u], names[v]) for u, v in conflicts}
     assert set(learned.graph.directed_edges) == {(names[u], names[v]) for u, v in arrows}
@@ -383,12 +383,11 @@ def check_directions(
 @pytest.mark.parametrize("max_sets", [1, 2, 4])
 def test_census_with_a_cap_asks_the_first_sets_around_either_end(max_sets: int) -> None:
     for seed in range(20):
-        config = LearnerConfig(
-            algorithm=Algorithm.PC, max_sets=max_sets, collider_rule=ColliderRule.MAJORITY
-        )
+        config = LearnerConfig(algorithm=Algorithm.PC, collider_rule=ColliderRule.MAJORITY)
+        learner = StructureLearner(config, max_sets=max_sets)
         test = NoisyTest(8, 15, seed)
-        learned = StructureLearner(config).learn_from(test)
-        check_directions(learned, config, test.separates, test.p_value)
+        learned = learner.learn_from(test)
+        check_directions(learned, learner, test.separates, test.p_value)
 
 
 def test_subsets_are_counted_until_there_are_more_than_any_list_has() -> None:

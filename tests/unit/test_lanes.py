@@ -265,7 +265,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"window": 300}, "window.size was 200 and is 300"),
     ({"target": "x"}, 'target was not set and is "x"'),
     ({"learner": {"algorithm": "pc"}}, 'learner.algorithm was "ssbn" and is "pc"'),
-    ({"decision": {"alpha": 0.5}}, "decision.alpha was not set and is 0.5"),
+    ({"alpha": 0.5}, "alpha was not set and is 0.5"),
     ({"alpha": 0.5}, ": alpha was not set and is 0.5"),
     ({"knowledge": {"forbidden": [["x", "y"]]}}, 'was [] and is [["x", "y"]]'),
 ]

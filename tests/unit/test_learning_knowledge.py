@@ -38,8 +38,8 @@ def learn(
     rule: ColliderRule = ColliderRule.CONTRAST,
     **knowledge: Any,
 ) -> LearnedStructure:
-    config = LearnerConfig(algorithm=algorithm, max_sets=None, collider_rule=rule)
-    return StructureLearner(config, Knowledge(**knowledge)).learn_from(test)
+    config = LearnerConfig(algorithm=algorithm, collider_rule=rule)
+    return StructureLearner(config, Knowledge(**knowledge), max_sets=None).learn_from(test)
 
 
 @pytest.mark.parametrize("rule", list(ColliderRule), ids=lambda rule: rule.value)

@@ -45,8 +45,8 @@ class Statements(IndependenceTest):
 
 
 def learn(test: IndependenceTest, rule: ColliderRule) -> LearnedStructure:
-    config = LearnerConfig(collider_rule=rule, max_sets=None)
-    return StructureLearner(config).learn_from(test)
+    config = LearnerConfig(collider_rule=rule)
+    return StructureLearner(config, max_sets=None).learn_from(test)
 
 
 def is_acyclic(graph: Pdag) -> bool:
@@ -190,7 +190,7 @@ def test_colliders_in_a_ring_leave_no_directed_cycle(rule: ColliderRule) -> None
 def test_few_rows_never_give_a_directed_cycle(algorithm: Algorithm, rule: ColliderRule) -> None:
     for seed in range(6):
         table = sample(load("alarm"), 150, seed)
-        config = LearnerConfig(algorithm=algorithm, collider_rule=rule, alpha=0.2, max_sets=20)
+        config = LearnerConfig(algorithm=algorithm, collider_rule=rule, alpha=0.2)
         learned = learn_structure(table, config=config)
         assert is_acyclic(learned.graph)
         assert learned.dag.to_pdag().skeleton == learned.graph.skeleton

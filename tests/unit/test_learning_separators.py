@@ -119,7 +119,7 @@ def test_tallies_of_other_variables_start_at_zero() -> None:
 
 @pytest.mark.parametrize(("algorithm", "share"), [(Algorithm.FSBN, 1), (Algorithm.SSBN, 2)])
 def test_member_of_a_separator_gains_by_its_size(algorithm: Algorithm, share: int) -> None:
-    learner = StructureLearner(LearnerConfig(algorithm=algorithm, max_sets=None))
+    learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
     learned = learner.learn_from(DSeparationOracle(load("alarm").dag))
     gained = learned.tallies.units.sum()
     expected = sum(

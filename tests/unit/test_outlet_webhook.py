@@ -32,8 +32,8 @@ NOW = 1_800_000_000.0
 
 
 def make_outlet(url: str, *, seconds: float = 5.0, **settings: object) -> WebhookOutlet:
-    values = {"url": url, "timeout_seconds": seconds, **settings}
-    return WebhookOutlet(WebhookOutletSettings.model_validate(values), clock=lambda: NOW)
+    made = WebhookOutletSettings.model_validate({"url": url, **settings})
+    return WebhookOutlet(made, clock=lambda: NOW, timeout_seconds=seconds)
 
 
 def test_event_is_posted_as_a_structured_cloud_event() -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
+from driftbn.config import MonitorConfig, WindowConfig
 from driftbn.datasets import asia, remove_edge, sample
 from driftbn.errors import ConfigError, DataError, MissingExtraError
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
-from driftbn.window_config import WindowConfig
 
 ROOT = Path(__file__).parents[2]
 WINDOW = 1000
@@ -218,7 +217,9 @@ def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_library_does_not_import_river() -> None:
-    code = "import driftbn, driftbn.monitor, service.cli, sys; print('river' in sys.modules)"
+    code = (
+        "import driftbn, driftbn.monitor, driftbn_service.cli, sys; print('river' in sys.modules)"
+    )
     assert run_python(code) == "False\n"
 
 

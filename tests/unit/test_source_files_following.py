@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.settings.sources import FilesSourceSettings
+from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources import catalog, files
 from driftbn_service.sources.base import Chunk, SourceError
 from driftbn_service.sources.files import FilesSource

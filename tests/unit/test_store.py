@@ -13,10 +13,10 @@ import pytest
 from driftbn_service.events import Event, EventState, Publication, publication_of
 from driftbn_service.store import EpisodeEdge, Store, StoreError, pruning, store
 
+from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, remove_edge
 from driftbn.datasets.sampling import labelled
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
 from tests.drift_streams import Abrupt, DriftStream
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12

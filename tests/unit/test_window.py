@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from driftbn.config import LatePolicy, WindowConfig, WindowMode
 from driftbn.errors import ConfigError, DataError, FormatError
 from driftbn.window import Window, WindowBuffer
-from driftbn.window_config import LatePolicy, WindowConfig, WindowMode
 
 CASES = settings(max_examples=100)
 
@@ -166,7 +166,7 @@ def row_configs(draw: st.DrawFn) -> WindowConfig:
 def time_configs(draw: st.DrawFn) -> WindowConfig:
     limit = draw(st.integers(1, 12))
     return WindowConfig(
-        **{draw(st.sampled_from(["size", "max_rows"])): limit},
+        size=limit,
         seconds=draw(st.sampled_from([1, 2.5, 10.0, 100.0])),
         origin=draw(st.sampled_from([0.0, -3.0, 0.5, 1e6])),
         lateness_seconds=draw(st.sampled_from([0.0, 0.7, 3.0, 25.0])),
@@ -331,7 +331,7 @@ def test_window_that_fills_after_another_closed_in_the_same_batch_takes_rows_as_
 
 
 def test_full_buffer_closes_the_oldest_until_one_window_of_rows_is_left() -> None:
-    buffer = by_time(max_rows=4, lateness_seconds=1e6)
+    buffer = by_time(size=4, lateness_seconds=1e6)
     _, windows = feed(buffer, [0.0, 0.0, 10.0, 10.0, 20.0, 20.0, 30.0], [])
     assert windows == []
     _, windows = feed(buffer, [30.0], [])
@@ -341,7 +341,7 @@ def test_full_buffer_closes_the_oldest_until_one_window_of_rows_is_left() -> Non
 
 def test_rows_within_the_lateness_do_not_outgrow_the_buffer() -> None:
     times = [float(10 * (row // 2)) for row in range(40)]
-    buffer, windows = feed(by_time(max_rows=6, lateness_seconds=1e6), times, [])
+    buffer, windows = feed(by_time(size=6, lateness_seconds=1e6), times, [])
     assert buffer.n_buffered <= buffer.config.capacity == 12
     assert rows_of(windows) == list(range(len(rows_of(windows))))
     assert {len(window.rows) for window in windows} == {2}
@@ -471,7 +471,7 @@ BAD_STATE: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("name", "value"), BAD_STATE)
 def test_state_that_does_not_fit_is_refused(name: str, value: Any) -> None:
-    config = WindowConfig(seconds=10.0, lateness_seconds=50.0, max_rows=3)
+    config = WindowConfig(seconds=10.0, lateness_seconds=50.0, size=3)
     buffer, _ = feed(WindowBuffer(config, 3), [1.0, 12.0, 13.0], [])
     with pytest.raises(FormatError, match="buffer state"):
         WindowBuffer.from_state(config, {**buffer.state(), name: value})

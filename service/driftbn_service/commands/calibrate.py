@@ -7,12 +7,10 @@ import json
 import math
 from typing import Any
 
-from driftbn.decision.settings import DecisionConfig
 from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError
 from driftbn.explain.words import printable
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
 from driftbn_service.output import write_lines, write_text
 from driftbn_service.progress import Progress
 from driftbn_service.replaying import Replay, add_replay_options
@@ -50,8 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out and return its exit code."""
-    base = MonitorConfig(decision=DecisionConfig(shadow_share=SHADOW_SHARE))
-    replay = Replay.from_arguments(arguments, base)
+    replay = Replay.from_arguments(arguments, shadow_share=SHADOW_SHARE)
     monitor = DriftMonitor(replay.config)
     monitor.calibration(arguments.wanted)  # refuses what is not allowed before the work
     n_windows = n_drifts = 0

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 
-from driftbn_service import checking
+from driftbn.config import WindowConfig, WindowMode
 from driftbn_service.errors import UsageError
+from driftbn_service.output import note, write_text
+from driftbn_service.settings import (
+    LoadedSettings,
+    StreamSettings,
+    read_settings,
+    remarks,
+    settings_path,
+    settings_schema,
+    settings_toml,
+)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,9 +53,57 @@ def run(arguments: argparse.Namespace) -> int:
     ------
     UsageError
         If options do not go together.
+    SettingsError
+        If anything is wrong with the settings; it says all that is.
     """
     if arguments.json_schema:
         if arguments.config is not None:
             raise UsageError("--json-schema describes all settings files; leave --config out")
-        return checking.write_schema()
-    return checking.check(arguments.config, os.environ, in_full=arguments.print_settings)
+        write_text(json.dumps(settings_schema(), indent=2) + "\n", None)
+        return 0
+    loaded = read_settings(settings_path(arguments.config, os.environ), os.environ)
+    for remark in remarks(loaded.settings):
+        note(f"warning: {remark}")
+    write_text(settings_toml(loaded) if arguments.print_settings else _summary(loaded), None)
+    return 0
+
+
+def _summary(loaded: LoadedSettings) -> str:
+    settings = loaded.settings
+    endpoint = settings.endpoint
+    at = f"http://{endpoint.host}:{endpoint.port}" if endpoint.enabled else "none"
+    token = ", with a token" if endpoint.enabled and endpoint.token is not None else ""
+    lines = [f"{loaded.name}: settings are fine"]
+    lines += [f"stream    {_stream(stream)}" for stream in settings.streams]
+    lines += [f"outlet    {outlet.name}: {outlet.kind}" for outlet in settings.outlets]
+    lines += [f"endpoint  {at}{token}", f"state     {settings.service.state_dir}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _stream(stream: StreamSettings) -> str:
+    key = "" if stream.key is None else f", a monitor for each {stream.key!r}"
+    windows = _windows(stream.monitor_config().windows)
+    return f"{stream.name}: {stream.source.kind}{_subject(stream)}, windows of {windows}{key}"
+
+
+def _subject(stream: StreamSettings) -> str:
+    source = stream.source
+    match source.kind:
+        case "files":
+            return f" {source.path}"
+        case "kafka":
+            return f" topic {source.topic}"
+        case "redis":
+            return f" stream {source.stream}"
+    return ""
+
+
+def _windows(config: WindowConfig) -> str:
+    match config.mode:
+        case WindowMode.ROWS:
+            return f"{config.size} records"
+        case WindowMode.SLIDING:
+            return f"{config.size} records every {config.step}"
+        case WindowMode.TIME:
+            return f"{config.seconds:g} s"
+    return f"{config.size} records or {config.seconds:g} s"

@@ -6,11 +6,9 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from driftbn.decision.settings import DecisionConfig
 from driftbn.drift.outcome import DriftLevel
 from driftbn.explain.html import html_of
 from driftbn.monitor import DriftMonitor
-from driftbn.monitor_config import MonitorConfig
 from driftbn.report import WindowReport
 from driftbn_service.errors import ExitCode, UsageError
 from driftbn_service.output import note, write_lines, write_text
@@ -38,8 +36,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             " distance from the window before and the changes confirmed; then each drift in words."
         ),
     )
-    add_replay_options(parser)
-    _add_decision_options(parser)
+    add_replay_options(parser, "min_effect", "quiet_returns", "target", "audit_share")
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", action="store_true", help="write a JSON object a window instead of text"
@@ -54,35 +51,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(run=run)
 
 
-def _add_decision_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what counts as drift")
-    group.add_argument(
-        "--min-effect",
-        type=float,
-        metavar="NATS",
-        default=0.0,
-        help="smaller changes are told and raise no alarm (%(default)s)",
-    )
-    group.add_argument(
-        "--quiet-returns",
-        action="store_true",
-        help="what was so before may come back without an alarm, as day and night do",
-    )
-    group.add_argument("--target", metavar="COLUMN", help="say whether changes touch it")
-    group.add_argument(
-        "--audit-share",
-        type=float,
-        metavar="SHARE",
-        default=0.0,
-        help="share of windows learned once more from nothing, to compare (%(default)s)",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Carry the command out and return its exit code."""
     if arguments.html == STDIN:
         raise UsageError("--html needs a file; standard output carries the windows")
-    replay = Replay.from_arguments(arguments, _base_config(arguments))
+    replay = Replay.from_arguments(arguments)
     monitor = DriftMonitor(replay.config)
     told = _Told(arguments, replay.config.windows.row_limit)
     with Progress(len(replay.paths), quiet=replay.quiet) as progress:
@@ -93,16 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(html_of(told.reports), arguments.html)
     told.end(monitor)
     return ExitCode.DIFFERENT if arguments.exit_code and told.n_drifts else 0
-
-
-def _base_config(arguments: argparse.Namespace) -> MonitorConfig:
-    return MonitorConfig(
-        decision=DecisionConfig(
-            min_effect=arguments.min_effect, quiet_returns=arguments.quiet_returns
-        ),
-        target=arguments.target,
-        audit_share=arguments.audit_share,
-    )
 
 
 class _Told:

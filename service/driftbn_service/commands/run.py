@@ -76,5 +76,5 @@ def switch_seconds(n_streams: int) -> float:
 def _load(path: Path) -> Settings:
     """Read the settings, and let threads take turns as suits their number."""
     settings = load_settings(path, os.environ)
-    sys.setswitchinterval(switch_seconds(len(settings.monitors)))
+    sys.setswitchinterval(switch_seconds(len(settings.streams)))
     return settings

@@ -84,11 +84,7 @@ def make_app(
 
 def limits_of(settings: EndpointSettings) -> Limits:
     """Return the limits that the settings name, with the usual ones beside them."""
-    return Limits(
-        max_body_bytes=settings.max_body_bytes,
-        max_decoded_bytes=settings.max_decoded_bytes,
-        max_page=settings.max_page,
-    )
+    return Limits(settings.max_body_bytes, settings.max_decoded_bytes)
 
 
 def all_operations(limits: Limits) -> tuple[Operation, ...]:

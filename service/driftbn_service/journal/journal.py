@@ -15,7 +15,7 @@ from driftbn_service.journal.database import BODY_INTACT, KEY_INTACT, blamed, co
 from driftbn_service.journal_errors import JournalError, JournalFullError, KeyConflictError
 
 if TYPE_CHECKING:
-    from driftbn_service.settings.sources import HttpSourceSettings
+    from driftbn_service.settings import HttpSourceSettings
 
 
 class Journal:
@@ -81,11 +81,7 @@ class Journal:
     @classmethod
     def of(cls, path: Path, settings: HttpSourceSettings) -> Self:
         """Return the journal of a stream by its settings."""
-        return cls(
-            path,
-            max_pending_bytes=settings.max_pending_bytes,
-            remember_keys=settings.remember_keys,
-        )
+        return cls(path, max_pending_bytes=settings.max_pending_bytes)
 
     @property
     def last_sequence(self) -> int:

@@ -62,7 +62,7 @@ class AlertmanagerOutlet:
         self._clock = clock
         url = f"{settings.url.rstrip('/')}/api/v2/alerts"
         headers = {"Content-Type": "application/json"}
-        self._poster = Poster(settings.name, url, headers, settings.timeout_seconds, clock)
+        self._poster = Poster(settings.name, url, headers, clock)
         self._firing: dict[tuple[str, ...], Labels] = {}
 
     def open(self) -> None:

@@ -15,6 +15,8 @@ from driftbn_service.outlets.base import OutletError
 
 logger = logging.getLogger("driftbn.service.outlets")
 
+TIMEOUT_SECONDS: Final = 10.0
+"""How long an answer may take."""
 LONGEST_WAIT_SECONDS: Final = 3600.0
 """How long another side may ask to wait: whoever asks for more is asked again after an hour."""
 MAX_ANSWER_BYTES: Final = 64 * 1024
@@ -50,10 +52,10 @@ class Poster:
         Where to post to.
     headers
         Of every request.
-    timeout_seconds
-        How long to wait for a connection, and for an answer.
     clock
         Returns seconds since the epoch, to understand dates in answers.
+    timeout_seconds
+        How long to wait for a connection, and for an answer.
     """
 
     def __init__(
@@ -61,8 +63,8 @@ class Poster:
         outlet: str,
         url: str,
         headers: Mapping[str, str],
-        timeout_seconds: float,
         clock: Callable[[], float],
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         parts = urlsplit(url)
         self.outlet = outlet

@@ -8,7 +8,7 @@ from time import time
 
 from driftbn_service.events import Event
 from driftbn_service.outlets.base import OutletError
-from driftbn_service.outlets.posting import Poster
+from driftbn_service.outlets.posting import TIMEOUT_SECONDS, Poster
 from driftbn_service.settings import WebhookOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.webhook")
@@ -23,20 +23,26 @@ class WebhookOutlet:
     Parameters
     ----------
     settings
-        Address, token, headers and time limit.
+        Address, token and headers.
     clock
         Returns seconds since the epoch.
+    timeout_seconds
+        How long an answer may take.
     """
 
     def __init__(
-        self, settings: WebhookOutletSettings, *, clock: Callable[[], float] = time
+        self,
+        settings: WebhookOutletSettings,
+        *,
+        clock: Callable[[], float] = time,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         self.name = settings.name
         self.refused: tuple[Event, ...] = ()
         headers = dict(settings.headers)
         if settings.token is not None:
             headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
-        self._poster = Poster(settings.name, settings.url, headers, settings.timeout_seconds, clock)
+        self._poster = Poster(settings.name, settings.url, headers, clock, timeout_seconds)
 
     def open(self) -> None:
         """Do nothing: a connection is made for the first event."""

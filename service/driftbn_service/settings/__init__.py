@@ -1,66 +1,51 @@
 """The settings of the service: TOML and environment in, frozen values out."""
 
-from driftbn_service.settings.errors import Problem, SettingsError
-from driftbn_service.settings.json_schema import settings_schema
+from driftbn_service.settings.errors import Problem, SettingsError, settings_schema
 from driftbn_service.settings.loading import (
     LoadedSettings,
     load_settings,
     read_settings,
+    remarks,
     settings_path,
+    settings_toml,
 )
 from driftbn_service.settings.model import (
+    AlertmanagerOutletSettings,
     CheckpointSettings,
     EndpointSettings,
-    LogFormat,
-    LogLevel,
-    LogSettings,
-    ServiceSettings,
-    Settings,
-    StoreSettings,
-    is_loopback,
-)
-from driftbn_service.settings.monitors import StreamSettings
-from driftbn_service.settings.outlets import (
-    AlertmanagerOutletSettings,
     FileOutletSettings,
-    KafkaOutletSettings,
-    LogOutletSettings,
-    OutletSettings,
-    RedisOutletSettings,
-    WebhookOutletSettings,
-)
-from driftbn_service.settings.parts import (
-    DecisionSettings,
-    KnowledgeSettings,
-    LearnerSettings,
-    SchemaSettings,
-    WindowSettings,
-)
-from driftbn_service.settings.printing import settings_toml
-from driftbn_service.settings.remarks import remarks
-from driftbn_service.settings.sources import (
     FilesSourceSettings,
     HttpSourceSettings,
+    KafkaOutletSettings,
     KafkaSourceSettings,
+    LogFormat,
+    LogLevel,
+    LogOutletSettings,
+    LogSettings,
+    OutletSettings,
     Partitions,
+    RedisOutletSettings,
     RedisSourceSettings,
+    ServiceSettings,
+    Settings,
     SourceSettings,
     Start,
     StdinSourceSettings,
+    StoreSettings,
+    StreamSettings,
+    WebhookOutletSettings,
+    is_loopback,
 )
 
 __all__ = [
     "AlertmanagerOutletSettings",
     "CheckpointSettings",
-    "DecisionSettings",
     "EndpointSettings",
     "FileOutletSettings",
     "FilesSourceSettings",
     "HttpSourceSettings",
     "KafkaOutletSettings",
     "KafkaSourceSettings",
-    "KnowledgeSettings",
-    "LearnerSettings",
     "LoadedSettings",
     "LogFormat",
     "LogLevel",
@@ -71,7 +56,6 @@ __all__ = [
     "Problem",
     "RedisOutletSettings",
     "RedisSourceSettings",
-    "SchemaSettings",
     "ServiceSettings",
     "Settings",
     "SettingsError",
@@ -81,7 +65,6 @@ __all__ = [
     "StoreSettings",
     "StreamSettings",
     "WebhookOutletSettings",
-    "WindowSettings",
     "is_loopback",
     "load_settings",
     "read_settings",

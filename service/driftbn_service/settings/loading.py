@@ -1,28 +1,58 @@
-"""From a file, the environment and the command line to checked settings."""
+"""From a file and the environment to checked settings, and back to TOML.
+
+A variable ``DRIFTBN__STREAMS__orders__WINDOW=1000`` overrides the file. Each setting remembers who
+gave it, so that a mistake is blamed on the file or on the variable, and ``check --print`` can say
+where a value comes from.
+"""
 
 from __future__ import annotations
 
+import copy
+import datetime
+import json
+import re
+import stat
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Any, Final, TypeAlias
 
-from driftbn_service.settings.draft import Draft
-from driftbn_service.settings.environment import PREFIX, Tree, from_environment, from_options
-from driftbn_service.settings.errors import Problem, SettingsError
-from driftbn_service.settings.model import Settings
-from driftbn_service.settings.structure import Place
+from pydantic import SecretStr, ValidationError
+
+from driftbn.errors import ConfigError
+from driftbn_service.settings.errors import (
+    HIDDEN,
+    Place,
+    Problem,
+    SettingsError,
+    path_text,
+    problems_of,
+    refused,
+    takes_text,
+    without_password,
+)
+from driftbn_service.settings.model import SECRETS, Section, Settings, duplicates, settable
 
 CONFIG_VARIABLE: Final = "DRIFTBN_CONFIG"
 """The variable that names the settings file where the command line does not."""
+PREFIX: Final = "DRIFTBN__"
+"""How the variables begin that are settings; ``__`` also parts their steps."""
+TABLES: Final = ("streams", "outlets")
+"""Settings that are lists of named tables."""
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """A larger file holds data, not settings."""
+
+Tree: TypeAlias = dict[str, Any]
+"""Settings as read from TOML."""
 
 _HOW_TO_BEGIN: Final = (
     f"name a file with --config FILE or in {CONFIG_VARIABLE}; configs/example.toml of driftbn is"
     " one to begin with"
 )
+_SECRET_KEY: Final = re.compile(r"pass|secret|token|auth|cookie|credential|key|pem", re.I)
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -36,7 +66,7 @@ class LoadedSettings:
     name
         The settings file, or ``environment`` if there is none.
     origins
-        By place, what gave each setting that is no default: a file, a variable, the command line.
+        By place, what gave each setting that is no default: a file or a variable.
     """
 
     settings: Settings
@@ -56,12 +86,10 @@ def settings_path(given: str | None, environ: Mapping[str, str]) -> Path | None:
     return Path(named) if named else None
 
 
-def load_settings(
-    path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
-) -> Settings:
-    """Return the settings of a file, changed by the environment and by the command line.
+def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Return the settings of a file, changed by the environment.
 
-    Relative paths in any of them are relative to the directory of the file; without a file, to the
+    Relative paths in either are relative to the directory of the file; without a file, to the
     working directory.
 
     Parameters
@@ -70,8 +98,6 @@ def load_settings(
         A TOML file; ``None`` if there is none.
     environ
         The environment; of it the variables ``DRIFTBN__SECTION__KEY`` are settings.
-    overrides
-        Settings of the command line as ``{"service.state_dir": value}``. They win.
 
     Raises
     ------
@@ -82,19 +108,17 @@ def load_settings(
     --------
     >>> environ = {
     ...     "DRIFTBN__SERVICE__STATE_DIR": "state",
-    ...     "DRIFTBN__MONITORS__0__NAME": "orders",
-    ...     "DRIFTBN__MONITORS__orders__WINDOW": "1000",
-    ...     "DRIFTBN__MONITORS__orders__SOURCE__KIND": "stdin",
+    ...     "DRIFTBN__STREAMS__0__NAME": "orders",
+    ...     "DRIFTBN__STREAMS__orders__WINDOW": "1000",
+    ...     "DRIFTBN__STREAMS__orders__SOURCE__KIND": "stdin",
     ... }
-    >>> load_settings(None, environ).stream("orders").window.size
+    >>> load_settings(None, environ).stream("orders").monitor.windows.size
     1000
     """
-    return read_settings(path, environ, overrides).settings
+    return read_settings(path, environ).settings
 
 
-def read_settings(
-    path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
-) -> LoadedSettings:
+def read_settings(path: Path | None, environ: Mapping[str, str]) -> LoadedSettings:
     """Do the same as ``load_settings`` and tell where each setting came from.
 
     Raises
@@ -102,13 +126,12 @@ def read_settings(
     SettingsError
         If anything is wrong; it says all that is.
     """
-    if path is None and not overrides and not any(name.startswith(PREFIX) for name in environ):
+    variables = {name: text for name, text in environ.items() if name.startswith(PREFIX)}
+    if path is None and not variables:
         raise SettingsError("settings", [Problem("", f"there are none: {_HOW_TO_BEGIN}")])
-    tree = {} if path is None else _read(path)
-    base = Path() if path is None else path.absolute().parent
-    draft = Draft("environment" if path is None else str(path), base, tree)
-    draft.apply([*from_environment(environ), *from_options(overrides or {})])
-    return LoadedSettings(draft.settings(), draft.name, draft.origins())
+    if path is None:
+        return _Draft("environment", Path(), {}, variables).loaded()
+    return _Draft(str(path), path.absolute().parent, _read(path), variables).loaded()
 
 
 def _read(path: Path) -> Tree:
@@ -129,3 +152,332 @@ def _read(path: Path) -> Tree:
         raise SettingsError(name, [Problem("", text)]) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(name, [Problem("", f"is not TOML: {error}")]) from error
+
+
+class _Draft:
+    """Settings while they are put together, and who gave each."""
+
+    def __init__(self, name: str, base: Path, tree: Tree, variables: Mapping[str, str]) -> None:
+        self.name = name
+        self._base = base
+        self._of_file = copy.deepcopy(tree)
+        self._tree = tree
+        self._assigned: dict[Place, str] = {}  # the variable that gave what stands there
+        self._problems: list[Problem] = []
+        self._lines: list[str] = []
+        for variable in sorted(variables, key=_steps_in_order):
+            self._assign(variable, variables[variable])
+
+    def _assign(self, variable: str, text: str) -> None:
+        try:
+            place = assign(self._tree, variable, text)
+        except ConfigError as error:
+            problem = Problem("", f"names no setting: it must be {error.allowed}")
+            self._problems.append(problem)
+            self._lines.append(f"{variable}: {problem}")
+        else:
+            self._assigned[place] = variable
+            self._yield_to(place)
+
+    def _yield_to(self, place: Place) -> None:
+        """Drop a secret of the file, or its file, where the other one is set from outside."""
+        key = str(place[-1])
+        other = key.removesuffix("_file") if key.endswith("_file") else f"{key}_file"
+        beside = (*place[:-1], other)
+        if {key, other} & SECRETS and beside not in self._assigned and _has(self._tree, beside):
+            del _at(self._tree, place[:-1])[other]
+
+    def loaded(self) -> LoadedSettings:
+        """Check everything and return it."""
+        try:
+            settings = Settings.model_validate(self._tree, context={"base": self._base})
+        except ValidationError as error:
+            self._note([*problems_of(error), *self._duplicates()])
+        if self._problems:
+            raise SettingsError(self.name, self._problems, self._lines)
+        origins = {place: self._origin(place) for place in _leaves(self._tree, ())}
+        return LoadedSettings(settings, self.name, origins)
+
+    def _duplicates(self) -> list[Problem]:
+        """Return names given twice, which the model looks for only if all else is right."""
+        found = []
+        for section in TABLES:
+            tables = self._tree.get(section)
+            names = [_table_name(table) for table in tables] if isinstance(tables, list) else []
+            found += [refused((), error) for error in duplicates(section, names)]
+        return found
+
+    def _note(self, problems: Sequence[Problem]) -> None:
+        known = {problem.path for problem in self._problems}
+        for problem in problems:
+            if not problem.path or problem.path not in known:
+                known.add(problem.path)
+                self._problems.append(problem)
+                self._lines.append(f"{self._origin(problem.place)}: {problem}")
+
+    def _origin(self, place: Place) -> str:
+        """Return what is to be blamed for the value at a place."""
+        for end in range(len(place), 0, -1):
+            if place[:end] in self._assigned:
+                return self._assigned[place[:end]]
+        if place and not _has(self._of_file, place):
+            for below, variable in self._assigned.items():
+                if below[: len(place)] == place:
+                    return variable
+        return self.name
+
+
+# The environment
+
+
+def _steps_in_order(variable: str) -> list[tuple[int, int, str]]:
+    """Return what sorts variables such that numbered tables come first and in their order."""
+    steps = variable.removeprefix(PREFIX).split("__")
+    return [(0, int(step), "") if _is_number(step) else (1, 0, step) for step in steps]
+
+
+def _is_number(step: str) -> bool:
+    return step.isascii() and step.isdigit()
+
+
+def toml_value(text: str) -> object:
+    """Return what TOML makes of a value, or the text itself if that is not TOML.
+
+    Examples
+    --------
+    >>> toml_value("1000"), toml_value("true"), toml_value("orders"), toml_value('"7"')
+    (1000, True, 'orders', '7')
+    >>> toml_value('["a:9092", "b:9092"]')
+    ['a:9092', 'b:9092']
+    """
+    try:
+        tree = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    value = tree["value"]
+    # Text such as 2026-01-01 is a name to the user; no setting is a date.
+    dated = isinstance(value, datetime.date | datetime.time)
+    return text if len(tree) > 1 or dated else value
+
+
+def assign(tree: Tree, variable: str, text: str) -> Place:
+    """Put the value of a variable into the settings and return its place.
+
+    Tables are made where there are none; a list of tables grows by one where the number after the
+    last is named. Capitals do not matter. Where text is wanted, it is taken as written.
+
+    Raises
+    ------
+    ConfigError
+        If the name leads nowhere; the value is not told, since it may be a secret.
+    """
+    steps = variable.removeprefix(PREFIX).split("__")
+    if not all(steps):
+        raise _lost("names parted by two underscores, SECTION__KEY")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise _lost("text in UTF-8 as its value")
+    node: Any = tree
+    place: Place = ()
+    for step in steps[:-1]:
+        key, node = _descend(node, step, place)
+        place = (*place, key)
+    if not isinstance(node, dict):
+        raise _lost("one setting of a table: the name of a key must follow the number")
+    place = (*place, steps[-1].lower())
+    value = toml_value(text)
+    node[place[-1]] = text if takes_text(place) and not isinstance(value, str) else value
+    return place
+
+
+def _descend(node: Any, step: str, place: Place) -> tuple[str | int, dict[str, Any] | list[Any]]:
+    key: str | int
+    if isinstance(node, list):
+        key = _number(node, step)
+        if key == len(node):
+            node.append({})
+    else:
+        key = step.lower()
+        node.setdefault(key, [] if not place and key in TABLES else {})
+    below = node[key]
+    tables = isinstance(below, list) and not place and key in TABLES
+    if not isinstance(below, dict) and not tables:
+        raise _lost(f"a setting; {step} is one value and has no parts")
+    return key, below
+
+
+def _number(tables: list[Any], step: str) -> int:
+    names = [_table_name(table) for table in tables]
+    for spelled in (str, _folded):
+        matching = [i for i, name in enumerate(names) if spelled(name) == spelled(step)]
+        if len(matching) == 1:
+            return matching[0]
+    if _is_number(step) and int(step) <= len(tables):
+        return int(step)
+    known = ", ".join(repr(name) for name in names) or "none"
+    raise _lost(f"a table by its name or number, from 0; there are {known}, not {step}")
+
+
+def _table_name(table: object) -> str:
+    """Return the name of a stream or outlet, which for an outlet is its kind unless given."""
+    name = table.get("name", table.get("kind")) if isinstance(table, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _folded(name: str) -> str:
+    """Return a name as a variable can hold it: shells take no dots and dashes."""
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _lost(allowed: str) -> ConfigError:
+    return ConfigError("", None, allowed)
+
+
+def _at(tree: Any, place: Iterable[str | int]) -> Any:
+    for step in place:
+        tree = tree[step]
+    return tree
+
+
+def _has(tree: Any, place: Place) -> bool:
+    for step in place:
+        inside = isinstance(tree, dict) and step in tree
+        if not inside and not (isinstance(tree, list) and step in range(len(tree))):
+            return False
+        tree = tree[step]
+    return True
+
+
+def _leaves(node: Any, place: Place) -> list[Place]:
+    if isinstance(node, dict):
+        return [leaf for key, below in node.items() for leaf in _leaves(below, (*place, key))]
+    if isinstance(node, list) and node and all(isinstance(item, dict) for item in node):
+        return [leaf for i, below in enumerate(node) for leaf in _leaves(below, (*place, i))]
+    return [place]
+
+
+# Settings as TOML, and what is worth a warning
+
+
+def settings_toml(loaded: LoadedSettings) -> str:
+    """Return the settings in force, defaults included, as TOML.
+
+    What is not set is left out; a secret is a comment that says so. Without secrets the text is a
+    settings file that comes to the same.
+
+    Examples
+    --------
+    >>> environ = {"DRIFTBN__SERVICE__STATE_DIR": "state", "DRIFTBN__STREAMS__0__NAME": "orders"}
+    >>> loaded = read_settings(None, environ | {"DRIFTBN__STREAMS__0__SOURCE__KIND": "stdin"})
+    >>> print("".join(settings_toml(loaded).splitlines(keepends=True)[2:6]), end="")
+    <BLANKLINE>
+    [service]
+    state_dir = "state"  # DRIFTBN__SERVICE__STATE_DIR
+    exit_when_drained = false
+    """
+    head = (
+        f"# Settings in force, from {loaded.name} and what stands at the end of a line.",
+        "# A line without a note is a default.",
+    )
+    return "".join(f"{line}\n" for line in (*head, *_table(loaded, loaded.settings, ())))
+
+
+def remarks(settings: Settings) -> tuple[str, ...]:
+    """Return warnings of secrets that anyone can read."""
+    return tuple(
+        f"{path_text(place)}: anyone can read {value}; chmod o-r it"
+        for place, value in _walk(settings, ())
+        if str(place[-1]).endswith("_file") and isinstance(value, Path) and _open_to_all(value)
+    )
+
+
+def _open_to_all(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:  # gone since it was read: nobody can read it any more
+        return False
+
+
+def _items(table: Any) -> list[tuple[str, Any]]:
+    """Return keys and values of a table, those of a stream's monitors among its own."""
+    if isinstance(table, Section):
+        parts = ([*_items(v)] if k == "monitor" else [(k, v)] for k, v in dict(table).items())
+        return [item for part in parts for item in part]
+    return [(name, getattr(table, name)) for name in settable(type(table))]
+
+
+def _tables(value: Any) -> list[tuple[Place, Any]]:
+    """Return the tables that a value is, each with its number if it is one of a list."""
+    if isinstance(value, Section) or is_dataclass(value):
+        return [((), value)]
+    several = isinstance(value, tuple) and value and isinstance(value[0], Section)
+    return [((number,), table) for number, table in enumerate(value)] if several else []
+
+
+def _walk(table: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+    for key, value in _items(table):
+        below = _tables(value)
+        for number, part in below:
+            yield from _walk(part, (*place, key, *number))
+        if not below:
+            yield (*place, key), value
+
+
+def _table(loaded: LoadedSettings, table: Any, place: Place) -> Iterator[str]:
+    items = _items(table)
+    for key, value in items:
+        if not _tables(value) and key not in TABLES:
+            yield from _line(loaded, table, (*place, key), value)
+    for key, value in items:
+        name = ".".join(str(step) for step in (*place, key) if isinstance(step, str))
+        for number, part in _tables(value):
+            yield from ("", f"[[{name}]]" if number else f"[{name}]")
+            yield from _table(loaded, part, (*place, key, *number))
+
+
+def _line(loaded: LoadedSettings, table: Any, place: Place, value: Any) -> Iterator[str]:
+    key = str(place[-1])
+    note = _note(loaded, place)
+    if isinstance(value, SecretStr):
+        if getattr(table, f"{key}_file") is None:
+            yield f"# {key} is set and not shown{note}"
+    elif value is not None:
+        yield f"{key} = {toml(value)}{note}"
+
+
+def _note(loaded: LoadedSettings, place: Place) -> str:
+    if place[-2:] == ("window", "size") and place[:-1] in loaded.origins:
+        place = place[:-1]  # a window given as a number
+    origins = (origin for leaf, origin in loaded.origins.items() if leaf[: len(place)] == place)
+    first = next(origins, None)
+    return "" if first is None else f"  # {first}"
+
+
+def toml(value: Any) -> str:
+    r"""Return a value as TOML, with passwords in it hidden.
+
+    Examples
+    --------
+    >>> toml(("a", 1, True, 0.5)), toml("redis://user:secret@host")
+    ('["a", 1, true, 0.5]', '"redis://user:***@host"')
+    >>> toml({"sasl.password": "secret", "acks": "all"})
+    '{"sasl.password" = "***", acks = "all"}'
+    """
+    if isinstance(value, Enum):
+        return toml(value.value)
+    if isinstance(value, str | PurePath):
+        shown = json.dumps(without_password(str(value)), ensure_ascii=False)
+        return shown.replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(key)} = {_masked(key, item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else toml(key)
+
+
+def _masked(key: str, value: object) -> str:
+    return toml(HIDDEN if _SECRET_KEY.search(key) else value)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from driftbn.errors import FormatError
-from driftbn_service.settings.sources import FilesSourceSettings
+from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.catalog import (
     Catalog,

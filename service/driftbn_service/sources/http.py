@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from driftbn_service.journal import Body, Journal, JournalError
-from driftbn_service.settings.sources import HttpSourceSettings
+from driftbn_service.settings import HttpSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.tables import TableFormat
 

@@ -52,10 +52,13 @@ class StreamClient:
     ----------
     settings
         Which server, stream, group and consumer.
+    idle_seconds
+        After which another consumer is taken for dead.
     """
 
-    def __init__(self, settings: RedisSourceSettings) -> None:
+    def __init__(self, settings: RedisSourceSettings, idle_seconds: float) -> None:
         self._settings = settings
+        self._idle_milliseconds = int(1000 * idle_seconds)
         self._key = settings.stream
         password = settings.password and settings.password.get_secret_value()
         # The address has the last word where it holds a password too.
@@ -160,10 +163,6 @@ class StreamClient:
     def close(self) -> None:
         """Let go of everything."""
         self._client.close()
-
-    @property
-    def _idle_milliseconds(self) -> int:
-        return int(1000 * self._settings.claim_idle_seconds)
 
     def _read(self, count: int, after: str | bytes, block: tuple[Any, ...]) -> list[Entry]:
         group, consumer = self._settings.group, self._settings.consumer
@@ -457,8 +456,8 @@ BATCH_ENTRIES: Final = 2000
 """So many entries are fetched at once at most."""
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """So many bytes are fetched at once, about; entries larger than usual are fetched in fewer."""
-CLAIM_SECONDS: Final = 60.0
-"""How often to look for dead consumers and to show not to be one, at least."""
+IDLE_SECONDS: Final = 60.0
+"""A consumer that shows no sign of life for so long is dead: its entries are taken over."""
 LOOK_SECONDS: Final = 1.0
 """How long to look through pending entries that were given out, in one go."""
 BEHIND_SECONDS: Final = 2.0
@@ -488,16 +487,23 @@ class RedisSource:
         Which stream, and how.
     clock
         Seconds that only go forward.
+    idle_seconds
+        After which another consumer is taken for dead.
     """
 
     drained: Final = False  # more may come
 
     def __init__(
-        self, settings: RedisSourceSettings, *, clock: Callable[[], float] = monotonic
+        self,
+        settings: RedisSourceSettings,
+        *,
+        clock: Callable[[], float] = monotonic,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.name = f"stream {settings.stream}"
         self.settings = settings
         self._clock = clock
+        self._idle_seconds = idle_seconds
         self._reset()
 
     def _reset(self) -> None:
@@ -534,7 +540,7 @@ class RedisSource:
                 raise SourceError(self.name, f"{problem}; name the stream otherwise", fatal=True)
             self._given = GivenIds(position)
             self._last = position["last"].encode()
-        self._client = StreamClient(self.settings)
+        self._client = StreamClient(self.settings, self._idle_seconds)
         try:
             self._join(self._client)
         except redis.RedisError as error:
@@ -649,8 +655,7 @@ class RedisSource:
             entries = self._claim(client)
             if entries:
                 return self._chunk(entries)
-            wait = min(CLAIM_SECONDS, self.settings.claim_idle_seconds / 4)
-            self._claim_at = self._clock() + wait
+            self._claim_at = self._clock() + self._idle_seconds / 4
         entries = self._not_given(client.read_new(self._count, timeout))
         self._see_behind(client, len(entries))
         return self._chunk(entries) if entries else None
