@@ -12,7 +12,7 @@ import ast
 import enum
 import inspect
 import math
-import textwrap
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
@@ -143,17 +143,23 @@ def _field_type(hint: Any) -> FieldType:
     return FieldType(get_origin(first) or first, None, others)
 
 
-@cache
-def field_texts(config: Any) -> Mapping[str, str]:
+def field_texts(config: type) -> Mapping[str, str]:
     """Return what the fields of a class of settings are for: the text below each, on one line."""
-    found: dict[str, str] = {}
-    for base in reversed(config.__mro__[:-1]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for item, text in pairwise(body.body):
-            match item, text:
-                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(words))):
-                    found[name] = " ".join(words.split())
+    texts = _texts()
+    bases = [texts.get(base.__name__, {}) for base in reversed(config.__mro__)]
+    return {name: text for found in bases for name, text in found.items()}
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    """Return the texts below the fields of all classes of this module."""
+    found: dict[str, dict[str, str]] = {}
+    nodes = ast.parse(inspect.getsource(sys.modules[__name__])).body
+    for config in (node for node in nodes if isinstance(node, ast.ClassDef)):
+        for item, below in pairwise(config.body):
+            match item, below:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    found.setdefault(config.name, {})[name] = " ".join(text.split())
     return found
 
 
@@ -191,12 +197,12 @@ def _part(name: str, wanted: FieldType, value: Any) -> Any:
     try:
         made = kind(**{key: item for key, item in value.items() if key in known})
     except ConfigError as error:
-        errors += [error_below(name, one) for one in error.errors]
+        errors += [_below(name, one) for one in error.errors]
     _raise(errors)
     return made
 
 
-def error_below(name: str, error: ConfigError) -> ConfigError:
+def _below(name: str, error: ConfigError) -> ConfigError:
     """Return an error of a part as one of the whole."""
     path = f"{name}.{error.field}"
     if isinstance(error, UnknownSettingError):
