@@ -107,6 +107,8 @@ class FieldType:
 
     Parameters
     ----------
+    hint
+        The type as it is written.
     kind
         A plain type, an enumeration, or the class of a part.
     limits
@@ -115,6 +117,7 @@ class FieldType:
         Types that are accepted beside it; ``NoneType`` if it may be left out.
     """
 
+    hint: Any
     kind: Any
     limits: Range | None
     alternatives: tuple[Any, ...]
@@ -129,7 +132,7 @@ class FieldType:
 def field_types(config: Any) -> Mapping[str, FieldType]:
     """Return the types of the fields of a class of settings, by their names."""
     # Schema is built on this module, so that it cannot be imported here.
-    hints = get_type_hints(config, localns={"Schema": Any}, include_extras=True)
+    hints = get_type_hints(config, globals(), {"Schema": Any}, include_extras=True)
     return {item.name: _field_type(hints[item.name]) for item in fields(config)}
 
 
@@ -139,8 +142,8 @@ def _field_type(hint: Any) -> FieldType:
     others = tuple(kind for kind in kinds if kind is not first)
     if get_origin(first) is Annotated:
         kind, limits = get_args(first)
-        return FieldType(kind, limits, others)
-    return FieldType(get_origin(first) or first, None, others)
+        return FieldType(hint, kind, limits, others)
+    return FieldType(hint, get_origin(first) or first, None, others)
 
 
 def field_texts(config: type) -> Mapping[str, str]:

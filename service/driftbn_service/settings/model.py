@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_type_hints
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -466,7 +466,6 @@ MONITOR_KEYS: Final = settable(MonitorConfig)
 
 def _table_of(config: Any) -> Any:
     """Return a class of the library as a model, for the JSON schema alone."""
-    hints = get_type_hints(config, localns={"Schema": Any}, include_extras=True)
     defaults = {item.name: item for item in fields(config)}
     described: dict[str, Any] = {}
     for name in settable(config):
@@ -479,7 +478,7 @@ def _table_of(config: Any) -> Any:
         else:
             limits = _limits(wanted.limits)
             field = Field(default=item.default, json_schema_extra=limits, **more)
-            described[f"{name}_"] = (hints[name], field)
+            described[f"{name}_"] = (wanted.hint, field)
     text = (config.__doc__ or "").partition("\n\n")[0]
     strict = ConfigDict(extra="forbid")
     return create_model(config.__name__, __config__=strict, __doc__=text, **described)
