@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn import DecisionConfig, DriftMonitor, LearnerConfig, MonitorConfig, WindowConfig
+from driftbn import DriftMonitor, LearnerConfig, MonitorConfig, WindowConfig
 from driftbn.config import Knowledge
 from driftbn.datasets import asia, random_network, remove_edge
 from driftbn.errors import DataError, FormatError
@@ -92,7 +92,8 @@ CONFIGS = {
     "cold, one scale, small reference": MonitorConfig(
         window=SIZE,
         learner=LearnerConfig(algorithm="pc", warm="none"),
-        decision=DecisionConfig(reference_windows=3, archived_regimes=1),
+        reference_windows=2,
+        archived_regimes=1,
     ),
     "sliding": MonitorConfig(window=WindowConfig(size=SIZE, step=170)),
     "known edges": MonitorConfig(

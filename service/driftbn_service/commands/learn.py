@@ -6,7 +6,6 @@ import argparse
 import json
 from typing import Any
 
-from driftbn.errors import DataError, UnknownVariableError
 from driftbn.explain.picture import picture_of, scene_of_graph
 from driftbn.explain.svg import Drawing
 from driftbn.explain.words import printable
@@ -18,6 +17,7 @@ from driftbn_service.learned import LearnedFile, fitted_network, learn_source, l
 from driftbn_service.options import LearnOptions, add_learning_options
 from driftbn_service.output import note, write_lines, write_picture, write_text
 from driftbn_service.png import png_renderer
+from driftbn_service.replaying import check_target
 from driftbn_service.tables import read_source
 from driftbn_service.text import Line, Style, edge_text, shown
 
@@ -103,12 +103,7 @@ def _bif(learned: LearnedFile, bdeu: float | None) -> str:
 
 def _blanket(learned: LearnedFile, target: str) -> tuple[str, ...]:
     with blamed_on(learned.name):
-        for column in learned.table.schema.excluded:
-            if column.name == target:
-                reason = f"{column.reason.value}: {column.detail}"
-                raise DataError(f"the target was left out ({reason})", column=target)
-        if target not in learned.table.schema:
-            raise UnknownVariableError(target, learned.table.schema.names)
+        check_target(learned.table.schema, target)
         return tuple(sorted(learned.structure.dag.markov_blanket(target)))
 
 

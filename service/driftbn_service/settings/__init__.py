@@ -1,6 +1,6 @@
 """The settings of the service: TOML and environment in, frozen values out."""
 
-from driftbn_service.settings.errors import Problem, SettingsError, settings_schema
+from driftbn_service.settings.errors import SettingsError, settings_schema
 from driftbn_service.settings.loading import (
     LoadedSettings,
     load_settings,
@@ -26,7 +26,6 @@ from driftbn_service.settings.model import (
     Partitions,
     RedisOutletSettings,
     RedisSourceSettings,
-    ServiceSettings,
     Settings,
     SourceSettings,
     Start,
@@ -53,10 +52,8 @@ __all__ = [
     "LogSettings",
     "OutletSettings",
     "Partitions",
-    "Problem",
     "RedisOutletSettings",
     "RedisSourceSettings",
-    "ServiceSettings",
     "Settings",
     "SettingsError",
     "SourceSettings",

@@ -81,17 +81,13 @@ class Section(BaseModel):
 # The types of values
 
 
-def base_directory(info: ValidationInfo) -> Path:
-    """Return what relative paths are relative to: the directory of the settings file."""
-    return Path() if info.context is None else Path(info.context["base"])
-
-
 def _path(path: Path, info: ValidationInfo) -> Path:
-    return base_directory(info) / path
+    """Return a path as seen from the directory of the settings file."""
+    return path if info.context is None else Path(info.context["base"]) / path
 
 
 def _pattern(pattern: str, info: ValidationInfo) -> str:
-    base = base_directory(info)
+    base = _path(Path(), info)
     if base == Path():
         return pattern
     # A bracket or star in the name of the directory is not meant as a pattern.
@@ -695,31 +691,25 @@ class LogLevel(StrEnum):
     """What is worth a line of the log."""
 
     DEBUG = "debug"
-    """Everything, with tracebacks."""
     INFO = "info"
-    """What the service does."""
     WARNING = "warning"
-    """What limits the results."""
     ERROR = "error"
-    """What failed."""
 
 
 class LogFormat(StrEnum):
-    """How a line of the log is written."""
+    """How a line of the log is written: for people, or as one JSON object per line."""
 
     TEXT = "text"
-    """For people: time, level, logger, message, ``key=value``."""
     JSON = "json"
-    """For programs: one JSON object per line."""
 
 
 class LogSettings(Section):
     """The log, on standard error."""
 
     level: LogLevel = LogLevel.INFO
-    """The least that is logged: ``debug``, ``info``, ``warning`` or ``error``."""
+    """The least that is logged: ``debug`` with tracebacks, ``info``, ``warning`` or ``error``."""
     format: LogFormat = LogFormat.TEXT
-    """``text`` or ``json``."""
+    """``text`` for people, or ``json``: one object per line."""
 
 
 def duplicates(section: str, names: Sequence[str]) -> list[ConfigError]:
