@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from driftbn_service.decoding import Decoded, Decoder, Rejected
+from driftbn_service.records import Decoded, Decoder, Rejected
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.sources.base import Chunk
-from driftbn_service.tables import TableFormat
 
 from driftbn.config import MonitorConfig
 from driftbn.intake import Intake

@@ -39,13 +39,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from driftbn_service.decoding import Decoder, Rows
-from driftbn_service.decoding.decoder import n_rows_of
 from driftbn_service.keys import part_by_key
+from driftbn_service.records import Decoder, Rows
+from driftbn_service.records.cutting import START
+from driftbn_service.records.decoder import n_rows_of
+from driftbn_service.records.files import open_reader
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.sources.base import Chunk
-from driftbn_service.sources.lines import START
-from driftbn_service.sources.readers import open_reader
-from driftbn_service.tables import TableFormat
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import WindowConfig

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import FilesSourceSettings
-from driftbn_service.sources import readers
 from driftbn_service.sources.base import Chunk, Position
 from driftbn_service.sources.files import FilesSource
-from driftbn_service.tables import TableFormat
 
 N = 60
 LINES = [b'{"n": %d, "t": "%s"}\n' % (n, b"x" * (n % 7)) for n in range(N)]
@@ -151,6 +149,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 def read_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in small pieces, so that there are many positions."""
-    monkeypatch.setattr("driftbn_service.sources.inflate.CHUNK_BYTES", 64)
-    monkeypatch.setattr("driftbn_service.sources.inflate._ARROW_BYTES", 64)
-    monkeypatch.setattr(readers, "ROWS", 7)
+    monkeypatch.setattr("driftbn_service.records.files.CHUNK_BYTES", 64)
+    monkeypatch.setattr("driftbn_service.records.files._ARROW_BYTES", 64)
+    monkeypatch.setattr("driftbn_service.records.files.ROWS", 7)

@@ -16,16 +16,14 @@ import pyarrow as pa
 
 from driftbn.errors import DataError, FormatError
 from driftbn_service.errors import blamed_on
+from driftbn_service.records.formats import SUFFIXES, TableFormat, suffix_and_codec
 from driftbn_service.tables import (
     GZIP_MAGIC,
     STDIN,
-    SUFFIXES,
     Records,
     Source,
-    TableFormat,
     column_names,
     read_table,
-    suffix_and_codec,
 )
 
 DEFAULT_ROWS = 10_000

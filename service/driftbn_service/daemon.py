@@ -10,9 +10,9 @@ from typing import Final
 
 from driftbn.errors import DriftbnError
 from driftbn_service.assembly import SHUTDOWN_SECONDS, Assembly
-from driftbn_service.decoding import warm_up as warm_up_decoding
 from driftbn_service.errors import UsageError
 from driftbn_service.process import Notifier, Signals
+from driftbn_service.records import warm_up as warm_up_decoding
 from driftbn_service.settings import Settings
 from driftbn_service.stream_parts import StreamState
 from driftbn_service.view import DaemonView

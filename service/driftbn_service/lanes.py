@@ -14,13 +14,12 @@ import numpy as np
 from driftbn.errors import DataError
 from driftbn.schema import Schema
 from driftbn_service.checkpoint import CheckpointDirectory
-from driftbn_service.decoding import Rejected, RejectReason, Rows
-from driftbn_service.decoding.decoded import cut, n_bytes_of, n_rows_of
-from driftbn_service.decoding.set_aside import set_aside
 from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_of, publication_of
 from driftbn_service.keys import part_by_key
 from driftbn_service.monitors import KeyedMonitor, MonitorSet
 from driftbn_service.plain_json import encoded
+from driftbn_service.records import Rejected, RejectReason, Rows
+from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, set_aside
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Position
 

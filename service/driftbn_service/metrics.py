@@ -25,8 +25,8 @@ import driftbn
 from driftbn.drift.outcome import ChangeType, DriftKind, DriftLevel
 from driftbn.drift.outcome import Family as FamilyOfTests
 from driftbn.schema import ExclusionReason
-from driftbn_service.decoding import RejectReason
 from driftbn_service.events import Publication
+from driftbn_service.records import RejectReason
 
 Labels = tuple[str, ...]
 Values = Mapping[Labels, float]

@@ -12,7 +12,7 @@ from typing import Any
 
 from driftbn.config import Knowledge, LearnerConfig, field_texts, field_types
 from driftbn.errors import ConfigError, KnowledgeError
-from driftbn_service.tables import TableFormat
+from driftbn_service.records.formats import TableFormat
 
 _METAVARS = {int: "N", float: "X", str: "FIELD"}
 

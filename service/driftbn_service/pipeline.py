@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from driftbn.errors import DriftbnError
 from driftbn_service.checkpoint import CheckpointDirectory, LockedError, lane_directory
-from driftbn_service.decoding import Decoder, Rejected, RejectReason
 from driftbn_service.lanes import Lane, Taken
+from driftbn_service.records import Decoder, Rejected, RejectReason
 from driftbn_service.sources.base import Position, SourceError
 from driftbn_service.stream_parts import StreamParts, StreamState
 from driftbn_service.work_items import CloseLane, End, Pace, Work, cost_of, records_behind

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from driftbn_service.decoding.decoded import Rejected
+from driftbn_service.records.rows import Rejected
 
 logger = logging.getLogger("driftbn.service.quarantine")
 
@@ -46,7 +46,7 @@ class Quarantine:
     Examples
     --------
     >>> import tempfile
-    >>> from driftbn_service.decoding import RejectReason
+    >>> from driftbn_service.records import RejectReason
     >>> path = Path(tempfile.mkdtemp()) / "orders.ndjson"
     >>> quarantine = Quarantine(path, 10_000, lambda: 0.0)
     >>> quarantine.add(Rejected("line 3", RejectReason.NOT_JSON, "Expecting value", b"{"))

@@ -7,14 +7,14 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from driftbn.errors import DataError, FormatError
 from driftbn_service.errors import InputError, blamed_on
+from driftbn_service.records.formats import SUFFIXES, TableFormat, suffix_and_codec
 
 STDIN = "-"
 """The path that means standard input."""
@@ -25,35 +25,6 @@ _LARGEST_BLOCK = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
 _USUAL_BLOCK = 1 << 20
 
 Records: TypeAlias = list[dict[str, Any]]
-
-
-class TableFormat(StrEnum):
-    """How a table is written down."""
-
-    CSV = "csv"
-    """Comma-separated with a header; an unquoted empty cell or ``NA`` is missing."""
-    NDJSON = "ndjson"
-    """One JSON object a line."""
-    JSON = "json"
-    """An array of JSON objects; one object a line is read too."""
-    PARQUET = "parquet"
-    """Apache Parquet."""
-    ARROW = "arrow"
-    """Arrow IPC, as a file (Feather) or as a stream."""
-
-
-SUFFIXES = {
-    ".csv": TableFormat.CSV,
-    ".ndjson": TableFormat.NDJSON,
-    ".jsonl": TableFormat.NDJSON,
-    ".json": TableFormat.JSON,
-    ".parquet": TableFormat.PARQUET,
-    ".pq": TableFormat.PARQUET,
-    ".arrow": TableFormat.ARROW,
-    ".arrows": TableFormat.ARROW,
-    ".feather": TableFormat.ARROW,
-    ".ipc": TableFormat.ARROW,
-}
 
 
 @dataclass(frozen=True)
@@ -90,17 +61,6 @@ def read_source(path: str) -> Source:
         if codec is not None:
             data = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
     return Source(name, suffix, data)
-
-
-def suffix_and_codec(path: str, start: bytes) -> tuple[str, str | None]:
-    """Return what a file is by its name, and how it is compressed by its name or first bytes."""
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-    codec = _CODECS.get(suffixes[-1]) if suffixes else None
-    if codec is not None:
-        suffixes.pop()
-    elif start.startswith(GZIP_MAGIC):
-        codec = "gzip"
-    return suffixes[-1] if suffixes else "", codec
 
 
 def read_table(

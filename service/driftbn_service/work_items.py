@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from driftbn_service.decoding import Decoded, Rows
-from driftbn_service.decoding.decoded import cut, n_bytes_of, n_rows_of
+from driftbn_service.records import Decoded, Rows
+from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
 from driftbn_service.sources.base import Chunk, Position
 
 PART_SECONDS: Final = 0.25

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import orjson
 import pandas as pd
-from driftbn_service.decoding import Decoded, Decoder
+from driftbn_service.records import Decoded, Decoder
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.sources.base import Chunk
-from driftbn_service.tables import TableFormat
 from driftbn_service.warmup import warm_up
 
 from driftbn import DriftMonitor

@@ -9,7 +9,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
-from driftbn_service.tables import TableFormat
+from driftbn_service.records.formats import TableFormat
 
 from driftbn import datasets
 

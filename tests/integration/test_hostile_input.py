@@ -24,8 +24,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.store import Store
-from driftbn_service.tables import TableFormat
 
 from tests.hostile import (
     FIRST_TIME,

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import KafkaSourceSettings
 from driftbn_service.sources import kafka
 from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.kafka import KafkaSource
-from driftbn_service.tables import TableFormat
 
 from tests.services.kafka import PASSWORD, USER, KafkaService
 from tests.services.keeper import Keeper

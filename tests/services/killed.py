@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 PHASES = {
-    "decode": ("driftbn_service.decoding", "Decoder", "decode"),
+    "decode": ("driftbn_service.records", "Decoder", "decode"),
     "learn": ("driftbn", "DriftMonitor", "update"),
     "snapshot": ("driftbn", "DriftMonitor", "snapshot"),
     "state": ("driftbn_service.checkpoint", "CheckpointDirectory", "put"),

@@ -18,7 +18,7 @@ from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import calibrate
 from driftbn_service.errors import InputError
 from driftbn_service.progress import Progress
-from driftbn_service.tables import TableFormat
+from driftbn_service.records.formats import TableFormat
 
 from driftbn.datasets import asia, remove_edge
 from tests.drift_streams import Abrupt, DriftStream

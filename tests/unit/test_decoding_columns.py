@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from driftbn_service.decoding import Decoded, Decoder, RejectReason, columns, limits
-from driftbn_service.tables import TableFormat
+from driftbn_service.records import Decoded, Decoder, RejectReason, columns
+from driftbn_service.records.formats import TableFormat
 
 from tests.decoding import chunk, decode
 
@@ -109,7 +109,7 @@ def test_objects_deeper_than_four_are_one_problem():
 
 
 def test_a_small_file_that_stands_for_a_huge_table_is_not_unfolded(monkeypatch):
-    monkeypatch.setattr(limits, "MAX_CELLS", 1000)
+    monkeypatch.setattr("driftbn_service.records.rows.MAX_CELLS", 1000)
     assert decode(parquet(pa.table({"x": [1] * 1000})), TableFormat.PARQUET).n_rows == 1000
     decoded = decode(parquet(pa.table({"x": [1] * 1001})), TableFormat.PARQUET)
     assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_LARGE]

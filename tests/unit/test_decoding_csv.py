@@ -3,8 +3,8 @@ import io
 from itertools import pairwise
 
 import pytest
-from driftbn_service.decoding import Decoder, RejectReason
-from driftbn_service.tables import TableFormat
+from driftbn_service.records import Decoder, RejectReason
+from driftbn_service.records.formats import TableFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from driftbn_service.decoding.scanner import Scanner
+from driftbn_service.records.scanner import Scanner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 

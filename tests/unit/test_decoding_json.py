@@ -3,16 +3,16 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from driftbn_service.decoding import Decoder, RejectReason, decoder, warm_up
-from driftbn_service.decoding.kernels import (
+from driftbn_service.records import Decoder, RejectReason, decoder, warm_up
+from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.scan_kernel import (
     count_names,
     count_newlines,
     find_csv_records,
     find_lines,
     items_as_lines,
+    scan,
 )
-from driftbn_service.decoding.scan_kernel import scan
-from driftbn_service.tables import TableFormat
 
 from driftbn.errors import FormatError
 from driftbn.schema import Schema, Variable, VariableKind

@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from driftbn_service.decoding import Decoder, RejectReason, kernels
-from driftbn_service.decoding.arrow_messages import read_messages
-from driftbn_service.decoding.limits import MAX_NAME_LENGTH
-from driftbn_service.decoding.parquet_sizes import Pages, read_footer
-from driftbn_service.tables import TableFormat
+from driftbn_service.records import Decoder, RejectReason, scan_kernel
+from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.rows import MAX_NAME_LENGTH
+from driftbn_service.records.sizes import Pages, read_footer, read_messages
 
 from tests.bombs import file, parquet, stream
 from tests.decoding import chunk, rows_of
@@ -77,8 +76,8 @@ def test_fields_are_counted_by_their_names_and_those_around_them():
 
     def counted(n_most):
         slots = np.zeros(64, np.uint64)
-        paths = np.full(kernels.MAX_OPENED + 1, np.uint64(7))
-        return kernels.count_fields(np.frombuffer(data, np.uint8), paths, slots, n_most)
+        paths = np.full(scan_kernel.MAX_OPENED + 1, np.uint64(7))
+        return scan_kernel.count_fields(np.frombuffer(data, np.uint8), paths, slots, n_most)
 
     assert counted(100) == 5  # a, a.b, a.c, b, b.c
     assert counted(2) == 3
@@ -108,7 +107,7 @@ def test_a_header_that_is_too_much_is_one_problem(header, named):
 def test_rows_of_csv_keep_their_places_where_they_are_read_in_parts(monkeypatch):
     data = b"x,y\r\n" + b'1,"a\nb"\r\n' * 5 + b"2\r\n" + b"3,c\r\n" * 5
     whole = decoded(data, TableFormat.CSV)
-    monkeypatch.setattr("driftbn_service.decoding.csv_rows._MAX_RECORDS", 2)
+    monkeypatch.setattr("driftbn_service.records.csv_text._MAX_RECORDS", 2)
     parts = decoded(data, TableFormat.CSV)
     assert rows_of(parts) == rows_of(whole)
     assert parts.rejected == whole.rejected

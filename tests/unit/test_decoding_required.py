@@ -2,9 +2,9 @@ import json
 
 import pyarrow as pa
 import pytest
-from driftbn_service.decoding import Decoder, RejectReason
-from driftbn_service.decoding.set_aside import MAX_KEPT
-from driftbn_service.tables import TableFormat
+from driftbn_service.records import Decoder, RejectReason
+from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.rows import MAX_KEPT
 
 from tests.decoding import chunk, rows_of
 

@@ -2,9 +2,9 @@ import threading
 
 import numpy as np
 import pytest
-from driftbn_service.decoding import Decoder, scanner
-from driftbn_service.decoding.scanner import Scanner
-from driftbn_service.tables import TableFormat
+from driftbn_service.records import Decoder, scanner
+from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.scanner import Scanner
 
 from driftbn.records import EncodedTable, encode
 from driftbn.schema import Exclusion, ExclusionReason, MissingPolicy, Schema, Variable, VariableKind

@@ -13,7 +13,6 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from driftbn_service.decoding import Decoder
 from driftbn_service.http import submission
 from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
@@ -21,9 +20,10 @@ from driftbn_service.http.limits import Limits
 from driftbn_service.http.service import NotAnHttpStreamError, StoppingError, UnknownStreamError
 from driftbn_service.http.submission import one_table
 from driftbn_service.journal_errors import JournalError
+from driftbn_service.records import Decoder
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.sources.base import Chunk
-from driftbn_service.tables import TableFormat
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig

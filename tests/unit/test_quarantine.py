@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from driftbn_service.decoding import Rejected, RejectReason
 from driftbn_service.quarantine import Quarantine
+from driftbn_service.records import Rejected, RejectReason
 
 
 def rejected(record: bytes = b"{oops", place: str = "line 3") -> Rejected:

@@ -106,7 +106,7 @@ def test_no_record_is_lost_or_given_twice_however_often_it_is_restarted(
     extension: str,
     block: int,
 ) -> None:
-    monkeypatch.setattr("driftbn_service.sources.inflate.CHUNK_BYTES", block)
+    monkeypatch.setattr("driftbn_service.records.files.CHUNK_BYTES", block)
     directory = tmp_path_factory.mktemp("files")
     for i, values in enumerate(contents):
         lines = [b'{"n": %d}' % value for value in values]
@@ -141,7 +141,7 @@ def test_what_would_take_too_much_memory_is_not_read(
 ) -> None:
     (tmp_path / name).write_bytes(data)
     assert sum(chunk.data.num_rows for chunk in read_all(tmp_path / name)) == 2000
-    monkeypatch.setattr("driftbn_service.sources.readers.MAX_MEMORY_BYTES", 10_000)
+    monkeypatch.setattr("driftbn_service.records.files.MAX_MEMORY_BYTES", 10_000)
     with pytest.raises(SourceError, match=problem):
         read_all(tmp_path / name)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from driftbn_service.decoding import Decoder
 from driftbn_service.journal import Journal, JournalError
+from driftbn_service.records import Decoder
 from driftbn_service.settings import HttpSourceSettings
 from driftbn_service.sources.base import Position, SourceError
 from driftbn_service.sources.http import HttpSource

@@ -7,8 +7,15 @@ import time
 import tracemalloc
 
 import pytest
-from driftbn_service.sources.json_items import JsonItems
-from driftbn_service.sources.lines import CsvRecords, Grammar, Lines, Mark, Piece, RecordCutter
+from driftbn_service.records.cutting import (
+    CsvRecords,
+    Grammar,
+    JsonItems,
+    Lines,
+    Mark,
+    Piece,
+    RecordCutter,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pytest
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import StdinSourceSettings
 from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.stdin import StdinSource
-from driftbn_service.tables import TableFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

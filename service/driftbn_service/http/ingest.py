@@ -16,7 +16,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from driftbn.errors import DataError
-from driftbn_service.decoding import Decoded, Decoder
 from driftbn_service.http.api import MONITOR, Name, find_stream, unknown_monitor
 from driftbn_service.http.limits import RETRY_SECONDS, Limits, Reception, SentBody
 from driftbn_service.http.problems import Problem, ProblemError, bad_value
@@ -31,8 +30,9 @@ from driftbn_service.http.service import (
 )
 from driftbn_service.http.submission import Submission, Tables, one_table
 from driftbn_service.journal_errors import JournalError, JournalFullError, KeyConflictError
+from driftbn_service.records import Decoded, Decoder
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.sources.base import Chunk
-from driftbn_service.tables import TableFormat
 
 logger = logging.getLogger("driftbn.service.endpoint")
 

@@ -14,9 +14,8 @@ from driftbn.errors import DataError
 from driftbn.intake import as_records
 from driftbn.records import EncodedTable
 from driftbn.variables import MISSING
-from driftbn_service.decoding import Rows
-from driftbn_service.decoding.decoded import Problem, RejectReason, n_rows_of
-from driftbn_service.decoding.limits import MAX_CELLS
+from driftbn_service.records import Rows
+from driftbn_service.records.rows import MAX_CELLS, Problem, RejectReason, n_rows_of
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ from driftbn.errors import (
 from driftbn.schema import Schema
 from driftbn_service.events import EventType
 from driftbn_service.optional_parts import is_installed
-from driftbn_service.tables import TableFormat
+from driftbn_service.records.formats import TableFormat
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """Names of streams and outlets: they become parts of addresses, files and labels."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 
 from driftbn.errors import DriftbnError
-from driftbn_service.tables import TableFormat
+from driftbn_service.records.formats import TableFormat
 
 Position: TypeAlias = Mapping[str, Any]
 """Where a lane goes on, as plain JSON values; only the source that made it reads it."""

@@ -13,10 +13,16 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
 
-from driftbn.errors import DriftbnError, FormatError
-from driftbn_service.sources.lines import START, Mark
-from driftbn_service.sources.readers import FileReader, Part, open_reader
-from driftbn_service.tables import GZIP_MAGIC, SUFFIXES, TableFormat, suffix_and_codec
+from driftbn.errors import DriftbnError
+from driftbn_service.records.cutting import START, Mark
+from driftbn_service.records.files import FileReader, Part, open_reader
+from driftbn_service.records.formats import (
+    PROBED_BYTES,
+    SUFFIXES,
+    TableFormat,
+    format_of,
+    suffix_and_codec,
+)
 
 PRINT_BYTES: Final = 256
 """Bytes at each end by which a file is told from another with the same inode."""
@@ -381,15 +387,8 @@ class TrackedFile:
             self.descriptor = -1
 
     def _form(self, kind: TableFormat | None) -> tuple[TableFormat, str | None]:
-        start = os.pread(self.descriptor, len(GZIP_MAGIC), 0)
-        suffix, codec = suffix_and_codec(self.path, start)
-        kind = kind or SUFFIXES.get(suffix)
-        if kind is None:
-            allowed = ", ".join(member.value for member in TableFormat)
-            raise FormatError(
-                f"the extension {suffix!r} tells no format; set source.format to one of {allowed}"
-            )
-        return kind, codec
+        start = os.pread(self.descriptor, PROBED_BYTES, 0)
+        return format_of(self.path, start, kind, "source.format")
 
 
 # All files of a source: found, found again under other names, and gone.

@@ -10,6 +10,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from driftbn.errors import FormatError
+from driftbn_service.records.cutting import START
+from driftbn_service.records.files import IncompleteError, Part, TableReader
 from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.catalog import (
@@ -21,8 +23,6 @@ from driftbn_service.sources.catalog import (
     find_files,
     kind_of,
 )
-from driftbn_service.sources.lines import START
-from driftbn_service.sources.readers import IncompleteError, Part, TableReader
 
 if TYPE_CHECKING:
     from driftbn_service.journal import Journal

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from driftbn_service.journal import Body, Journal, JournalError
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import HttpSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.tables import TableFormat
 
 if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings

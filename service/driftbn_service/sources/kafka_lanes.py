@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import KafkaSourceSettings, Start
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.messages import Lines
-from driftbn_service.tables import TableFormat
 
 _CRITICAL: Final = 2  # as syslog counts levels
 

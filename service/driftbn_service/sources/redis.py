@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import RedisSourceSettings, Start
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.messages import Lines
-from driftbn_service.tables import TableFormat
 
 if TYPE_CHECKING:
     from driftbn_service.journal import Journal

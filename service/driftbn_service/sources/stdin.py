@@ -14,10 +14,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
 from driftbn.errors import FormatError
+from driftbn_service.records.cutting import (
+    CHUNK_BYTES,
+    CsvRecords,
+    Lines,
+    Mark,
+    Piece,
+    RecordCutter,
+)
+from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import StdinSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.lines import CHUNK_BYTES, CsvRecords, Lines, Mark, Piece, RecordCutter
-from driftbn_service.tables import TableFormat
 
 if TYPE_CHECKING:
     from driftbn_service.journal import Journal

@@ -12,16 +12,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from driftbn.encoding.arrow_columns import cell_type, is_plain, plain_column
-from driftbn_service.decoding.arrow_messages import (
+from driftbn_service.records.rows import (
+    MAX_DEPTH,
+    Limits,
+    Problem,
+    RejectReason,
+    check_cells,
+    check_name,
+)
+from driftbn_service.records.sizes import (
     FILE_HEAD_BYTES,
     MAGIC,
+    Footer,
+    Pages,
+    RowGroup,
+    read_footer,
     read_messages,
     stream_end,
 )
-from driftbn_service.decoding.decoded import Problem, RejectReason
-from driftbn_service.decoding.json_records import MAX_DEPTH
-from driftbn_service.decoding.limits import Limits, check_cells, check_name
-from driftbn_service.decoding.parquet_sizes import Footer, Pages, RowGroup, read_footer
 
 MAX_UNPACKED_ROWS: Final = 1 << 24
 """Rows of a column that is not plain: a few bytes may stand for billions of rows in one run."""

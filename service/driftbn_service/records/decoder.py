@@ -1,49 +1,115 @@
-"""Bytes of whole records to rows, with the bad ones set aside."""
+"""Fields that every record of a stream must have: its event time and its key."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from driftbn.errors import FormatError
+from driftbn.event_times import read_times
 from driftbn.records import EncodedTable
 from driftbn.schema import Schema
-from driftbn_service.decoding.columns import (
+from driftbn.variables import Variable, VariableKind
+from driftbn_service.keys import read_keys
+from driftbn_service.records.columns import (
     check_schema,
     checked_table,
     flat_table,
     read_arrow,
     read_parquet,
 )
-from driftbn_service.decoding.csv_cells import typed_rows
-from driftbn_service.decoding.csv_rows import decode_csv
-from driftbn_service.decoding.decoded import (
+from driftbn_service.records.csv_text import decode_csv, typed_rows
+from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.json_text import array_as_lines, decode_lines, is_unicode, read_lines
+from driftbn_service.records.rows import (
+    MAX_CELLS,
+    MAX_FIELDS,
     MAX_KEPT_BYTES,
+    MAX_TABLE_BYTES,
     Decoded,
+    Limits,
     Place,
     Problem,
     Rejected,
     RejectReason,
     Rows,
+    check_cells,
     moved,
     n_rows_of,
+    picked,
+    set_aside,
 )
-from driftbn_service.decoding.json_lines import array_as_lines, decode_lines, is_unicode, read_lines
-from driftbn_service.decoding.limits import (
-    MAX_CELLS,
-    MAX_FIELDS,
-    MAX_TABLE_BYTES,
-    Limits,
-    check_cells,
-)
-from driftbn_service.decoding.required import RequiredFields
-from driftbn_service.decoding.scanning import ScanningDecoder
-from driftbn_service.tables import TableFormat
+from driftbn_service.records.scanner import Scanner, ScanningDecoder
 
 if TYPE_CHECKING:
     from driftbn_service.sources.base import Chunk
+
+
+class _Lack(NamedTuple):
+    """Rows that lack a field."""
+
+    reason: RejectReason
+    detail: str
+    rows: NDArray[np.bool_]  # [rows]
+
+
+class RequiredFields(NamedTuple):
+    """The fields without which a record cannot be taken; ``None`` where a stream has none."""
+
+    time_column: str | None = None
+    key: str | None = None
+
+    def split(self, rows: Rows, place: Place) -> tuple[Rows, list[Rejected]]:
+        """Return the rows that have these fields, and the others as records set aside.
+
+        In a table event times then are seconds since the epoch.
+        """
+        if isinstance(rows, EncodedTable):  # a stream that requires a field has none of these
+            return rows, []
+        timed, lacks = self._read(rows)
+        if not any(lack.rows.any() for lack in lacks):
+            return timed, []
+        bad = np.zeros(len(rows), np.bool_)
+        rejected: list[Rejected] = []
+        for lack in lacks:
+            new = np.flatnonzero(lack.rows & ~bad)
+            rejected += set_aside(rows, new, place, lack.reason, lack.detail)
+            bad |= lack.rows
+        return picked(timed, np.flatnonzero(~bad)), rejected
+
+    def _read(self, rows: Any) -> tuple[Any, list[_Lack]]:
+        lacks = []
+        given = rows
+        if self.time_column is not None:
+            times = read_times(_cells(rows, self.time_column))
+            detail = f"no event time in the field {self.time_column!r}"
+            lacks.append(_Lack(RejectReason.NO_TIME, detail, ~np.isfinite(times)))
+            given = _with_times(rows, self.time_column, times)
+        if self.key is not None:
+            detail = f"no text or number of at most 256 characters in the key field {self.key!r}"
+            lacks.append(_Lack(RejectReason.NO_KEY, detail, read_keys(rows, self.key).codes < 0))
+        return given, lacks
+
+
+def _cells(rows: Any, name: str) -> Any:
+    if isinstance(rows, list):
+        return [record.get(name) for record in rows]
+    return rows[name] if name in rows.column_names else [None] * len(rows)
+
+
+def _with_times(rows: Any, name: str, times: NDArray[np.float64]) -> Any:
+    if isinstance(rows, list) or name not in rows.column_names:
+        return rows
+    return rows.set_column(rows.column_names.index(name), name, pa.array(times))
+
+
+# Bytes of whole records to rows, with the bad ones set aside.
 
 logger = logging.getLogger("driftbn.service.decoding")
 
@@ -282,3 +348,17 @@ def _n_cells(rows: Rows) -> int:
     if isinstance(rows, list):
         return sum(map(len, rows)) + len(rows)
     return int(len(rows) * max(1, rows.num_columns))
+
+
+# Compiling or loading the kernels of decoding before the first record comes.
+
+
+def warm_up() -> None:
+    """Decode a tiny text of each kind; the first time after installation takes half a minute."""
+    place = "{} {}".format
+    data, _ = array_as_lines(b'[{"x":1},{"x":"a"}]', place)
+    limits = Limits(len(data))
+    decode_lines(read_lines(data, True), place, limits)
+    list(decode_csv(b"x,y\n1,a\n", place, limits, typed_rows))
+    variables = [Variable("x", VariableKind.NUMERIC, edges=(0.5,))]
+    Scanner(Schema(variables)).scan(b'{"x":1}\n', True)

@@ -1,0 +1,407 @@
+"""One JSON record as a flat row, or what is wrong with it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple, NoReturn
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from driftbn.intake import as_records
+from driftbn_service.records.columns import check_schema, flat_table
+from driftbn_service.records.rows import (
+    MAX_CELLS,
+    MAX_DEPTH,
+    MAX_KEPT_BYTES,
+    MAX_NAME_LENGTH,
+    Limits,
+    Place,
+    Problem,
+    Rejected,
+    RejectReason,
+    Rows,
+    check_name,
+    long_name,
+)
+from driftbn_service.records.scan_kernel import (
+    MAX_OPENED,
+    Bytes,
+    Lines,
+    count_fields,
+    count_names,
+    find_lines,
+    items_as_lines,
+)
+
+EXACT: Final = 2**53
+"""Beyond it a float does not hold every whole number."""
+_MAX_BATCH_CELLS: Final = 1 << 22
+"""Cells of the columns that records become: those that share no field make mostly empty ones."""
+
+Record = dict[str, Any]
+
+
+def read_record(text: bytes, data: Bytes, start: int, limits: Limits) -> Record:
+    """Return the record that stands in ``data`` from ``start`` on, which is ``text``.
+
+    An object within it is taken apart, ``{"a": {"b": 1}}`` to ``{"a.b": 1}``. What has no value is
+    left out: ``null``, a list, a field without a name.
+
+    Raises
+    ------
+    Problem
+        If it is none, or too large.
+    """
+    if len(text) > limits.record_bytes:
+        raise limits.long_record(len(text))
+    try:
+        record = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        _explain(text)
+    if type(record) is not dict:
+        raise Problem(RejectReason.NOT_AN_OBJECT, f"{_kind(record)} where an object should be")
+    n_written = count_names(data, start, start + len(text))
+    if n_written != len(record) and n_written != n_names(record):
+        _explain(text)
+    if len(text) > MAX_NAME_LENGTH:  # else no name in it can be too long, however it is joined
+        check_name(max(map(len, record), default=0))
+    return flat(record, limits)
+
+
+def flat(record: Record, limits: Limits) -> Record:
+    """Return a record without objects in it, and without what has no value.
+
+    Raises
+    ------
+    Problem
+        If objects are nested too deep, there are too many fields, a name gets too long, or two
+        fields get the same one.
+
+    Examples
+    --------
+    >>> flat({"a": {"b": 1, "c": None}, "d": "x", "e": [1, 2]}, Limits(100))
+    {'d': 'x', 'a.b': 1}
+    """
+    plain = {
+        name: value
+        for name, value in record.items()
+        if value is not None and name and type(value) is not list and type(value) is not dict
+    }
+    if len(plain) > limits.fields:
+        raise limits.many_fields(len(plain))
+    if len(plain) == len(record):
+        return plain
+    for name, value in record.items():
+        if type(value) is dict:
+            _add_parts(plain, name, value, 2, limits)
+    return plain
+
+
+def _add_parts(plain: Record, prefix: str, parts: Record, depth: int, limits: Limits) -> None:
+    """Add the fields of an object; nothing is joined that would not be kept."""
+    if depth > MAX_DEPTH:
+        raise Problem(RejectReason.TOO_DEEP, f"objects more than {MAX_DEPTH} deep")
+    for part, value in parts.items():
+        if value is None or type(value) is list:
+            continue
+        if len(prefix) + len(part) >= MAX_NAME_LENGTH:
+            raise long_name(len(prefix) + 1 + len(part))
+        name = f"{prefix}.{part}"
+        if type(value) is dict:
+            _add_parts(plain, name, value, depth + 1, limits)
+            continue
+        if name in plain:
+            problem = f"two fields get the name {name[:100]!r} when the record is made flat"
+            raise Problem(RejectReason.DUPLICATE_KEY, problem)
+        plain[name] = value
+        if len(plain) > limits.fields:
+            raise limits.many_fields(len(plain))
+
+
+def n_names(record: Record) -> int:
+    """Count the names of all objects in a record, however deep."""
+    n_found = 0
+    left: list[Any] = [record]
+    while left:
+        value = left.pop()
+        if type(value) is dict:
+            n_found += len(value)
+            value = value.values()
+        left += [part for part in value if type(part) is dict or type(part) is list]
+    return n_found
+
+
+def as_batches(records: list[Record]) -> list[list[Record]]:
+    """Cut records into batches that may each become one table.
+
+    Where a field has a whole number beyond 2**53 after a fraction, or before one, the first would
+    be read as a float and lose its last digits; what a record means must not depend on its
+    neighbours. And records that have few fields in common would make columns of nothing.
+    """
+    return [part for whole in _split_wide(records) for part in _split_sparse(whole)]
+
+
+def _split_sparse(records: list[Record]) -> list[list[Record]]:
+    n_names = len(set(chain.from_iterable(records)))
+    if len(records) * n_names <= _MAX_BATCH_CELLS or len(records) == 1:
+        return [records]
+    middle = len(records) // 2
+    return _split_sparse(records[:middle]) + _split_sparse(records[middle:])
+
+
+def _split_wide(records: list[Record]) -> Iterable[list[Record]]:
+    if not any(_is_wide(value) for record in records for value in record.values()):
+        return [records] if records else []
+    parts: list[list[Record]] = []
+    wide: set[str] = set()
+    floats: set[str] = set()
+    for record in records:
+        new_wide = {name for name, value in record.items() if _is_wide(value)}
+        new_floats = {name for name, value in record.items() if type(value) is float}
+        if not parts or (wide | new_wide) & (floats | new_floats):
+            parts.append([])
+            wide, floats = set(), set()
+        parts[-1].append(record)
+        wide |= new_wide
+        floats |= new_floats
+    return parts
+
+
+def _is_wide(value: object) -> bool:
+    return type(value) is int and not -EXACT <= value <= EXACT
+
+
+def _explain(text: bytes) -> NoReturn:
+    """Raise what is wrong with a text that is no JSON, or has a name twice.
+
+    The parser of the standard library is slower, but it can be asked.
+    """
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        detail = f"byte {error.start} of the record is not UTF-8"
+        raise Problem(RejectReason.INVALID_UTF8, detail) from None
+    try:
+        json.loads(
+            decoded,
+            parse_constant=_refuse_constant,
+            parse_float=_checked_float,
+            parse_int=_checked_float,
+            object_pairs_hook=_checked_pairs,
+        )
+    except RecursionError:
+        raise Problem(RejectReason.TOO_DEEP, "nested too deep for the parser") from None
+    except json.JSONDecodeError as error:
+        raise Problem(RejectReason.NOT_JSON, f"{error.msg} at character {error.pos}") from None
+    # The stricter parser refuses two things that the other takes.
+    if "\\u" in decoded:
+        raise Problem(RejectReason.INVALID_UTF8, "an escape is half of a surrogate pair")
+    raise Problem(RejectReason.TOO_DEEP, "nested too deep for the parser")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Problem(RejectReason.NOT_A_NUMBER, f"{name} is no JSON number")
+
+
+def _checked_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Problem(RejectReason.NOT_A_NUMBER, "a number is too large for a float")
+    return value
+
+
+def _checked_pairs(pairs: list[tuple[str, Any]]) -> Record:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise Problem(RejectReason.DUPLICATE_KEY, f"the name {twice[:100]!r} is there twice")
+    return found
+
+
+def _kind(value: object) -> str:
+    names = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+# JSON text as rows: columns by Arrow where all is well, else one record after the other.
+
+_MARK = b"\xef\xbb\xbf"
+_BLANK = b" \t\r\n"
+_LARGEST_BLOCK = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
+_HASH_KEY: Final = np.uint64(secrets.randbits(64))
+"""Where hashes of names begin, so that nobody can think of names with equal ones."""
+
+
+class Text(NamedTuple):
+    """Records of a chunk, one a line."""
+
+    data: bytes
+    array: Bytes  # the same bytes
+    lines: Lines
+    is_unicode: bool
+
+    @property
+    def n_records(self) -> int:
+        """The number of lines that are not blank."""
+        return len(self.lines.starts)
+
+    def record(self, number: int) -> bytes:
+        """Return the bytes of one record."""
+        return self.data[self.lines.starts[number] : self.lines.stops[number]]
+
+
+def read_lines(data: bytes, unicode: bool) -> Text:
+    """Find the lines of a text."""
+    array = np.frombuffer(data, np.uint8)
+    n_most = data.count(b"\n") + 1
+    lines = Lines(
+        np.empty(n_most, np.int64), np.empty(n_most, np.int64), np.empty(n_most, np.bool_)
+    )
+    n_lines = find_lines(array, lines)
+    found = Lines(lines.starts[:n_lines], lines.stops[:n_lines], lines.plain[:n_lines])
+    return Text(data, array, found, unicode)
+
+
+def is_unicode(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def array_as_lines(data: bytes, place: Place) -> tuple[bytes, list[Rejected]]:
+    """Write an array of objects, or a single one, as a text with a record a line.
+
+    Records keep the bytes that they start at. Also returns what is wrong with the array itself;
+    text that is neither passes as it is.
+    """
+    start = len(data) - len(data.removeprefix(_MARK).lstrip(_BLANK))
+    if data[start : start + 1] == b"{":
+        first, _, rest = data[start:].partition(b"\n")
+        several = not rest.strip(_BLANK) or first.rstrip(_BLANK).endswith(b"}")
+        return data if several else data.replace(b"\n", b" "), []
+    if data[start : start + 1] != b"[":
+        return data, []
+    lines = np.full(len(data), ord(" "), np.uint8)
+    end, n_empty = items_as_lines(np.frombuffer(data, np.uint8), start + 1, lines)
+    problems = ["a comma without an item before or after it"] if n_empty else []
+    if end == -1:
+        problems.append("the array does not end")
+    if end >= 0 and data[end + 1 :].strip(_BLANK):
+        problems.append("text after the end of the array")
+    reason, kept = RejectReason.NOT_JSON, data[:MAX_KEPT_BYTES]
+    return lines.tobytes(), [Rejected(place(0, start), reason, p, kept) for p in problems]
+
+
+def decode_lines(text: Text, place: Place, limits: Limits) -> tuple[list[Rows], list[Rejected]]:
+    """Return the rows of a text, and its bad records."""
+    table = _read_table(text, limits)
+    if table is not None:
+        return [table], []
+    rows, rejected = decode_records(text, range(text.n_records), place, limits)
+    return [*as_batches([row for row in rows if row is not None])], rejected
+
+
+def decode_records(
+    text: Text, numbers: Iterable[int], place: Place, limits: Limits
+) -> tuple[list[Record | None], list[Rejected]]:
+    """Return some records one by one, ``None`` for a bad one."""
+    rows: list[Record | None] = []
+    rejected: list[Rejected] = []
+    starts, stops = text.lines.starts.tolist(), text.lines.stops.tolist()
+    for number in numbers:
+        start, stop = starts[number], stops[number]
+        record = text.data[start:stop]
+        try:
+            rows.append(read_record(record, text.array, start, limits))
+        except Problem as problem:
+            rows.append(None)
+            kept = record[:MAX_KEPT_BYTES]
+            found = Rejected(place(number, start), problem.reason, problem.detail, kept)
+            rejected.append(found)
+            if limits.is_enough(rejected):
+                break
+    return rows, rejected
+
+
+def _read_table(text: Text, limits: Limits) -> Rows | None:
+    """Return all records as columns; ``None`` if some must be looked at one by one."""
+    lines = text.lines
+    if not text.is_unicode or not lines.plain.all() or len(text.data) >= _LARGEST_BLOCK:
+        return None
+    if not text.n_records or (lines.stops - lines.starts).max() > limits.record_bytes:
+        return None
+    try:
+        table = _parse_all(text, limits)
+        # More rows than lines: two objects stand on one.
+        if table is None or len(table) != text.n_records:
+            return None
+        check_schema(table.schema, limits)
+        flat = flat_table(table)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, Problem):
+        return None
+    if not all(map(_is_exact, flat.columns)):
+        return None
+    # One record stands for all that are empty: nobody writes into it.
+    return as_records(flat) if flat.num_columns else [{}] * text.n_records
+
+
+def _parse_all(text: Text, limits: Limits) -> pa.Table | None:
+    """Return the lines as a table; ``None`` if they have too few fields in common for one.
+
+    Arrow makes room for every field in every row, so how many there are must be known before.
+    """
+    n_most = min(limits.fields, MAX_CELLS // text.n_records)
+    slots = np.zeros(1 << (4 * n_most).bit_length(), np.uint64)
+    paths = np.full(MAX_OPENED + 1, _HASH_KEY)
+    if count_fields(text.array, paths, slots, n_most) > n_most:
+        return None
+    table = _parse(text.data, ())
+    times = [field for field in table.schema if _holds_times(field.type)]
+    # Arrow takes text that looks like a time for one where all of a column does.
+    return _parse(text.data, [_untimed(field) for field in times]) if times else table
+
+
+def _parse(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
+    arrow = importlib.import_module("pyarrow.json")
+    return arrow.read_json(
+        pa.BufferReader(data),
+        read_options=arrow.ReadOptions(use_threads=False, block_size=len(data) + 1),
+        parse_options=arrow.ParseOptions(explicit_schema=pa.schema(fields) if fields else None),
+    )
+
+
+def _untimed(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _without_times(field.type))
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_holds_times(field.type) for field in kind)
+    return bool(pa.types.is_temporal(kind))
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([_untimed(field) for field in kind])
+    return pa.string() if pa.types.is_temporal(kind) else kind
+
+
+def _is_exact(column: Any) -> bool:
+    """Whether no float may have been ``NaN`` or a whole number that lost its last digits."""
+    if not pa.types.is_floating(column.type):
+        return True
+    values = column.fill_null(0.0).to_numpy()
+    return bool(np.abs(values).max(initial=0.0) < EXACT)

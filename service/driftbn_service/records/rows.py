@@ -1,0 +1,318 @@
+"""What decoding gives: rows in their order, and the records that could not be read."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sized
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from driftbn.records import EncodedTable
+
+MAX_KEPT_BYTES: Final = 4096
+"""Bytes of a rejected record that are kept: enough to see what is wrong with it."""
+
+_CELL_BYTES: Final = 100  # of a dict, with its share of the key and the value
+
+Rows: TypeAlias = pa.Table | list[dict[str, Any]] | EncodedTable
+"""Rows that a monitor takes."""
+Place: TypeAlias = Callable[[int, int], str]
+"""Says where a record stands, from its number in the chunk and the byte it starts at."""
+
+
+def moved(place: Place, n_records: int, n_bytes: int) -> Place:
+    """Return what says where a record stands that comes after others."""
+    return lambda number, byte: place(number + n_records, byte + n_bytes)
+
+
+class RejectReason(StrEnum):
+    """Why a record was set aside."""
+
+    NOT_JSON = "not_json"
+    """A line or an item that is no JSON text."""
+    NOT_AN_OBJECT = "not_an_object"
+    """JSON, but a list, a text or a number where an object should be."""
+    INVALID_UTF8 = "invalid_utf8"
+    """Bytes or an escape that stand for no character."""
+    TOO_LARGE = "too_large"
+    """More bytes, fields or cells, or a longer name, than a limit allows; the detail names it."""
+    TOO_DEEP = "too_deep"
+    """Objects nested more than four deep, or lists more than a parser can take."""
+    NOT_A_NUMBER = "not_a_number"
+    """``NaN``, ``Infinity`` or a number that no float can hold."""
+    DUPLICATE_KEY = "duplicate_key"
+    """A name that an object, or the flat record made of it, has twice."""
+    BAD_CSV_ROW = "bad_csv_row"
+    """More or fewer fields than the header has, or quotes that do not close."""
+    BAD_TABLE = "bad_table"
+    """A header, Parquet or Arrow data of which nothing can be read."""
+    NO_TIME = "no_time"
+    """No event time in the field that must have one, or something that is none."""
+    NO_KEY = "no_key"
+    """No key in the field that must have one, or something that cannot be one."""
+    UNFIT = "unfit"
+    """A value that its field cannot have, as the records before it say what that is."""
+    TOO_MANY_KEYS = "too_many_keys"
+    """A new key, where there are as many as there may be."""
+    MONITOR_FAILED = "monitor_failed"
+    """Its monitor failed over it or has failed before."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A record that was set aside, or many alike.
+
+    Parameters
+    ----------
+    place
+        Where it stands in its source, for people.
+    reason
+        Why, as one of few words.
+    detail
+        Why, for people; never what the record holds.
+    record
+        Its first 4096 bytes; nothing where there are many.
+    n_records
+        How many there are; ``place`` is that of the first.
+    """
+
+    place: str
+    reason: RejectReason
+    detail: str
+    record: bytes = field(repr=False)
+    n_records: int = 1
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The rows of a chunk.
+
+    Parameters
+    ----------
+    batches
+        The rows, in the order of their records.
+    n_rows
+        How many there are in all.
+    rejected
+        The records that are not among them: in their order those that cannot be read, and then
+        those that lack a field.
+    """
+
+    batches: tuple[Rows, ...] = field(repr=False)
+    n_rows: int
+    rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def n_rejected(self) -> int:
+        """How many records are not among the rows."""
+        return sum(item.n_records for item in self.rejected)
+
+
+def n_rows_of(rows: Rows) -> int:
+    """Return how many rows there are."""
+    return rows.n_rows if isinstance(rows, EncodedTable) else len(rows)
+
+
+def n_bytes_of(rows: Rows) -> int:
+    """Return about how much memory rows take."""
+    if isinstance(rows, list):
+        return _CELL_BYTES * (sum(map(len, rows)) + len(rows))
+    return int(rows.codes.nbytes if isinstance(rows, EncodedTable) else rows.nbytes)
+
+
+def cut(rows: Rows, start: int, stop: int) -> Rows:
+    """Return the rows from one up to another, not copied.
+
+    Examples
+    --------
+    >>> cut([{"x": 1}, {"x": 2}, {"x": 3}], 1, 3)
+    [{'x': 2}, {'x': 3}]
+    """
+    if (start, stop) == (0, n_rows_of(rows)):
+        return rows
+    if isinstance(rows, EncodedTable):
+        return EncodedTable(rows.schema, rows.codes[:, start:stop])
+    return rows[start:stop] if isinstance(rows, list) else rows.slice(start, stop - start)
+
+
+class Problem(Exception):  # noqa: N818 - never leaves the package
+    """What is wrong with one record; it becomes a ``Rejected``."""
+
+    def __init__(self, reason: RejectReason, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(detail)
+
+
+# What a record and a table may hold, so that work is bounded by what was sent.
+
+MAX_FIELDS: Final = 2000
+"""Fields of a record or a table unless the stream says otherwise."""
+MAX_DEPTH: Final = 4
+"""Objects within each other that are taken apart: names have four parts at most."""
+MAX_NAME_LENGTH: Final = 256
+"""Characters of the name of a field, with those of the objects around it."""
+MAX_CELLS: Final = 1 << 24
+"""Rows times fields of a body or chunk: cells that are empty take next to nothing to send."""
+MAX_TABLE_BYTES: Final = 64 << 20
+"""Bytes that a body or chunk may take as a table unless somebody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be decoded at a time.
+
+    Parameters
+    ----------
+    record_bytes
+        Bytes of a record as text.
+    fields
+        Fields of a record, or columns of a table.
+    table_bytes
+        Bytes that a table may take once its buffers are decompressed.
+    rejected
+        Bad records after which decoding stops, where one of them is enough to refuse all.
+    """
+
+    record_bytes: int
+    fields: int = MAX_FIELDS
+    table_bytes: int = MAX_TABLE_BYTES
+    rejected: int | None = None
+
+    def check_record(self, n_bytes: int) -> None:
+        """Raise a ``Problem`` if a record has too many bytes."""
+        if n_bytes > self.record_bytes:
+            raise self.long_record(n_bytes)
+
+    def long_record(self, n_bytes: int) -> Problem:
+        """Return what is wrong with a record of too many bytes."""
+        detail = f"{n_bytes} bytes or more, where max_record_bytes allows {self.record_bytes}"
+        return Problem(RejectReason.TOO_LARGE, detail)
+
+    def is_enough(self, rejected: Sized) -> bool:
+        """Whether so many records are bad that the rest need not be looked at."""
+        return self.rejected is not None and len(rejected) >= self.rejected
+
+    def check_fields(self, n_fields: int) -> None:
+        """Raise a ``Problem`` if there are too many fields."""
+        if n_fields > self.fields:
+            raise self.many_fields(n_fields)
+
+    def many_fields(self, n_fields: int) -> Problem:
+        """Return what is wrong with too many fields."""
+        detail = f"{n_fields} fields or more, where max_fields allows {self.fields}"
+        return Problem(RejectReason.TOO_LARGE, detail)
+
+    def check_bytes(self, n_bytes: int) -> None:
+        """Raise a ``Problem`` if a table takes too much memory."""
+        if n_bytes > self.table_bytes:
+            detail = (
+                f"a table of {n_bytes} bytes or more, where max_decoded_bytes allows"
+                f" {self.table_bytes}: send fewer records at a time"
+            )
+            raise Problem(RejectReason.TOO_LARGE, detail)
+
+
+def check_name(n_characters: int) -> None:
+    """Raise a ``Problem`` if the name of a field is too long."""
+    if n_characters > MAX_NAME_LENGTH:
+        raise long_name(n_characters)
+
+
+def long_name(n_characters: int) -> Problem:
+    """Return what is wrong with a name that is too long."""
+    detail = f"a name of {n_characters} characters, where a field may have {MAX_NAME_LENGTH}"
+    return Problem(RejectReason.TOO_LARGE, detail)
+
+
+def check_cells(n_cells: int) -> None:
+    """Raise a ``Problem`` if a body or chunk has too many cells."""
+    if n_cells > MAX_CELLS:
+        detail = (
+            f"{n_cells} cells or more, where a body or chunk may have {MAX_CELLS}: send fewer"
+            " records at a time"
+        )
+        raise Problem(RejectReason.TOO_LARGE, detail)
+
+
+# Rows that are not taken, as records for people to look at.
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+MAX_KEPT: Final = 100
+"""Rows that are set aside each by itself; those after them are set aside as one."""
+
+
+def set_aside(
+    rows: Rows, numbers: NDArray[np.intp], place: Place, reason: RejectReason, detail: str
+) -> Iterator[Rejected]:
+    """Iterate over some of the rows as records set aside.
+
+    Parameters
+    ----------
+    rows
+        The rows, of plain types.
+    numbers
+        Which of them.
+    place
+        Says where a row stands, by its number.
+    reason, detail
+        Why, in a word and for people.
+    """
+    texts = _texts(picked(rows, numbers[:MAX_KEPT]))
+    for number, text in zip(numbers.tolist(), texts, strict=False):
+        yield Rejected(place(number, 0), reason, detail, text)
+    n_more = len(numbers) - len(texts)
+    if n_more > 0:
+        more = f"{detail}; so it is with {n_more} records from here on"
+        yield Rejected(place(int(numbers[len(texts)]), 0), reason, more, b"", n_more)
+
+
+def picked(rows: Rows, numbers: NDArray[np.intp]) -> Rows:
+    """Return some of the rows."""
+    if isinstance(rows, EncodedTable):
+        return EncodedTable(rows.schema, rows.codes[:, numbers])
+    if isinstance(rows, list):
+        return [rows[number] for number in numbers.tolist()]
+    # Arrow takes no rows of a table without columns, which has no field at all.
+    return rows.take(pa.array(numbers)) if rows.num_columns else rows.slice(0, len(numbers))
+
+
+def _texts(rows: Rows) -> list[bytes]:
+    """Return rows as JSON objects; none if one of them cannot be written."""
+    try:
+        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in _records(rows)]
+    except Exception:  # it must not cost more than the look at them
+        logger.exception("records that are set aside cannot be shown")
+        return []
+    return [text.encode("utf-8", errors="replace")[:MAX_KEPT_BYTES] for text in texts]
+
+
+def _records(rows: Rows) -> list[dict[str, Any]]:
+    """Return rows as dicts of what can be written, without what is missing."""
+    if not isinstance(rows, list):
+        columns = _columns(rows)
+        cells = zip(*columns.values(), strict=True) if columns else [()] * n_rows_of(rows)
+        rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _columns(rows: pa.Table | EncodedTable) -> dict[str, list[Any]]:
+    if isinstance(rows, EncodedTable):
+        named = ((variable, rows.column(variable.name)) for variable in rows.schema.variables)
+        return {v.name: [v.labels[code] for code in codes.tolist()] for v, codes in named}
+    pairs = zip(rows.column_names, rows.columns, strict=True)
+    return {name: _shown(column) for name, column in pairs}
+
+
+def _shown(column: pa.ChunkedArray) -> list[Any]:
+    # Arrow writes any time; Python has none after the year 9999. Of intervals it is the other way.
+    temporal = pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type)
+    found: list[Any] = (column.cast("string") if temporal else column).to_pylist()
+    return found
