@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.tables import unmixed
 from driftbn_service.sources.base import Chunk
 
 from driftbn.config import MonitorConfig
@@ -33,7 +34,8 @@ def rows_of(decoded: Decoded) -> list[dict[str, Any]]:
     """Return the rows without what has no value."""
     found: list[dict[str, Any]] = []
     for batch in decoded.batches:
-        found += batch if isinstance(batch, list) else batch.to_pylist()
+        for part in unmixed(batch, known=False):
+            found += part.to_pylist()
     return [{name: v for name, v in row.items() if v is not None} for row in found]
 
 
@@ -59,7 +61,9 @@ def take(
     def rows(data: bytes, intake: Intake) -> tuple[Sequence[Any], tuple[Rejected, ...]]:
         decoder.use_schema(intake.schema if scanner else None)
         decoded = decoder.decode(chunk(data, kind))
-        return decoded.batches, decoded.rejected
+        known = intake.schema is not None
+        parts = [part for rows in decoded.batches for part in unmixed(rows, known=known)]
+        return parts, decoded.rejected
 
     return _take(chunks, config, rows)
 

@@ -150,5 +150,5 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 def read_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in small pieces, so that there are many positions."""
     monkeypatch.setattr("driftbn_service.records.files.CHUNK_BYTES", 64)
-    monkeypatch.setattr("driftbn_service.records.files._ARROW_BYTES", 64)
+    monkeypatch.setattr("driftbn_service.records.formats._BLOCK_BYTES", 64)
     monkeypatch.setattr("driftbn_service.records.files.ROWS", 7)

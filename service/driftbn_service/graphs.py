@@ -8,7 +8,8 @@ from driftbn.errors import FormatError
 from driftbn.graphs.files import graph_from_dict, read_bif
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn_service.errors import blamed_on
-from driftbn_service.tables import Source
+from driftbn_service.records.formats import suffix_and_codec
+from driftbn_service.records.inputs import Input
 
 LEARNED_FORMAT = "driftbn-learned"
 """Marks the JSON that ``learn`` writes; it holds the graph and what it cost."""
@@ -17,13 +18,17 @@ LEARNED_VERSION = 1
 _N_PROBED_BYTES = 200  # the mark is the first thing in the JSON
 
 
-def is_graph(source: Source) -> bool:
-    """Whether the input holds a graph rather than a table."""
-    start = source.data[:_N_PROBED_BYTES].lstrip()
-    return source.suffix == ".bif" or (start.startswith(b"{") and b'"driftbn-' in start)
+def is_graph(source: Input) -> bool:
+    """Whether the input holds a graph rather than a table; a compressed one is a table."""
+    start = source.start()[:_N_PROBED_BYTES].lstrip()
+    return _is_bif(source) or (start.startswith(b"{") and b'"driftbn-' in start)
 
 
-def read_graph(source: Source) -> Dag | Pdag:
+def _is_bif(source: Input) -> bool:
+    return suffix_and_codec(source.name, b"")[0] == ".bif"
+
+
+def read_graph(source: Input) -> Dag | Pdag:
     """Read a graph; from BIF only the structure is taken.
 
     Raises
@@ -32,8 +37,8 @@ def read_graph(source: Source) -> Dag | Pdag:
         If the input is not in its format.
     """
     with blamed_on(source.name):
-        text = source.data.decode("utf-8-sig")
-        if source.suffix == ".bif":
+        text = source.read_all().decode("utf-8-sig")
+        if _is_bif(source):
             return read_bif(text).dag
         return graph_from_dict(_graph_in(text))
 

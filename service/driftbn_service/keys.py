@@ -38,7 +38,7 @@ def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     Parameters
     ----------
     rows
-        An Arrow table of plain columns, or a list of dicts.
+        An Arrow table of plain columns.
     field
         The key field. Its values are read as the library reads categories: 3, 3.0 and "3" are one
         key. It is left out of the rows, as it would say the same in all rows of a key.
@@ -49,9 +49,6 @@ def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     >>> [(part.key, part.rows["x"].to_pylist()) for part in part_by_key(rows, "tenant")]
     [('b', [1, 3]), ('a', [2]), (None, [4])]
     """
-    if isinstance(rows, list):
-        yield from _part_records(rows, field)
-        return
     texts, codes = read_keys(rows, field)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
@@ -69,8 +66,6 @@ def read_keys(rows: Any, field: str) -> Keys:
 
     No key are a missing value, an empty text or one of more than 256 characters, a list and a time.
     """
-    if isinstance(rows, list):
-        return _coded([_key_text(record.get(field)) for record in rows], np.arange(len(rows)))
     if rows.schema.get_field_index(field) < 0:
         return Keys([], np.full(len(rows), -1))
     array = one_array(plain_column(rows[field]))
@@ -86,15 +81,6 @@ def _coded(texts: Sequence[str | None], places: NDArray[np.int64]) -> Keys:
     found: dict[str, int] = {}
     codes = [-1 if text is None else found.setdefault(text, len(found)) for text in texts]
     return Keys(list(found), np.array([*codes, -1])[places])
-
-
-def _part_records(rows: list[dict[str, Any]], field: str) -> Iterator[KeyedRows]:
-    parts: dict[str | None, list[dict[str, Any]]] = {}
-    for record in rows:
-        rest = {name: value for name, value in record.items() if name != field}
-        parts.setdefault(_key_text(record.get(field)), []).append(rest)
-    for key, part in parts.items():
-        yield KeyedRows(key, part, len(part))
 
 
 def _key_text(value: object) -> str | None:

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,7 +20,9 @@ from driftbn_service.keys import part_by_key
 from driftbn_service.monitors import KeyedMonitor, MonitorSet
 from driftbn_service.plain_json import encoded
 from driftbn_service.records import Rejected, RejectReason, Rows
-from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, set_aside
+from driftbn_service.records.rejection import set_aside
+from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
+from driftbn_service.records.tables import unmixed
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Position
 
@@ -275,7 +278,8 @@ class Lane:
         """Return the windows that rows complete."""
         item.changed = True
         found = []
-        for report in item.monitor.update(rows):
+        parts = unmixed(rows, known=item.monitor.schema is not None)
+        for report in chain.from_iterable(map(item.monitor.update, parts)):
             item.events, publication = publication_of(
                 self.stream.name, key, self.name, report, item.events, origin=self.origin
             )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from driftbn.graphs.files import graph_to_dict
 from driftbn.graphs.network import BayesianNetwork, ParameterMethod, fit_parameters
@@ -18,7 +19,8 @@ from driftbn.schema import Schema
 from driftbn_service.errors import InputError, blamed_on
 from driftbn_service.graphs import LEARNED_FORMAT, LEARNED_VERSION, is_graph
 from driftbn_service.options import LearnOptions
-from driftbn_service.tables import Source, column_names, read_table
+from driftbn_service.records.inputs import Input
+from driftbn_service.records.tables import for_inference, one_table, unmixed
 from driftbn_service.warmup import warm_up
 
 
@@ -45,8 +47,8 @@ class LearnedFile:
     encoding_seconds: float
 
 
-def learn_source(
-    source: Source,
+def learn_input(
+    source: Input,
     options: LearnOptions,
     previous: LearnedFile | None = None,
     *,
@@ -76,15 +78,22 @@ def learn_source(
         raise InputError(source.name, "holds a learned graph where a table is needed")
     warm_up()
     times = [time.perf_counter()]
-    data = read_table(source, options.input_format, options.columns)
-    times.append(time.perf_counter())
     with blamed_on(source.name):
-        knowledge = options.knowledge(column_names(data))
-        table = encode(data, previous.table.schema) if previous else infer_and_encode(data)
+        data = one_table([batch.data for batch in source.batches(options.columns)])
+        times.append(time.perf_counter())
+        knowledge = options.knowledge(data.column_names)
+        table = _encoded(data, previous)
         times.append(time.perf_counter())
         start = previous.structure if previous and warm and not previous.structure.overrun else None
         structure = StructureLearner(options.config, knowledge).learn(table, start)
     return LearnedFile(source.name, table, structure, times[1] - times[0], times[2] - times[1])
+
+
+def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
+    if previous is None:
+        return infer_and_encode(for_inference(data))
+    (rows,) = unmixed(data, known=True)
+    return encode(rows, previous.table.schema)
 
 
 def fitted_network(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from driftbn_service.errors import UsageError, blamed_on
-from driftbn_service.tables import STDIN
+from driftbn_service.records.inputs import STDIN
 from driftbn_service.text import Line, coloured, one_line, plain
 
 

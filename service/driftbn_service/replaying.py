@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from driftbn.config import DEFAULT_SIZE, MonitorConfig, WindowConfig, check_integer
+from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MonitorConfig, WindowConfig, check_integer
 from driftbn.errors import DataError, UnknownVariableError
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from driftbn.schema import Schema
-from driftbn_service.batches import DEFAULT_ROWS, Batch, read_batches
 from driftbn_service.errors import UsageError, blamed_on
 from driftbn_service.options import (
     ReadingOptions,
@@ -21,10 +20,12 @@ from driftbn_service.options import (
     given_settings,
 )
 from driftbn_service.progress import Progress
-from driftbn_service.tables import STDIN
+from driftbn_service.records.inputs import DEFAULT_ROWS, STDIN, Batch, Input
+from driftbn_service.records.rows import n_rows_of
+from driftbn_service.records.tables import unmixed
 
 
-@dataclass(frozen=True)
+@dataclass
 class Replay:
     """Which files to run a monitor over, and how.
 
@@ -40,6 +41,11 @@ class Replay:
         Rows read at a time at most.
     quiet
         Whether not to show a bar.
+
+    Attributes
+    ----------
+    n_unread
+        Records that could not be read and were left out.
     """
 
     paths: tuple[str, ...]
@@ -47,6 +53,7 @@ class Replay:
     reading: ReadingOptions
     batch_rows: int = DEFAULT_ROWS
     quiet: bool = False
+    n_unread: int = field(default=0, init=False)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, **settings: Any) -> Replay:
@@ -88,13 +95,19 @@ class Replay:
             If a file cannot be read or holds a record that cannot.
         """
         for number, path in enumerate(self.paths):
-            for batch in read_batches(
-                path, self.reading.input_format, self._columns, self.batch_rows
-            ):
-                reports = _taken(monitor, batch)
-                done = None if batch.share is None else number + batch.share
-                progress.show(done, batch.name)
-                yield from reports
+            with Input(path, self.reading.input_format) as source:
+                for batch in self._batches(source):
+                    self.n_unread += batch.n_unread
+                    reports = _taken(monitor, source.name, batch)
+                    done = None if batch.share is None else number + batch.share
+                    progress.show(done, source.name)
+                    yield from reports
+
+    def _batches(self, source: Input) -> Iterator[Batch]:
+        lenient = self.config.on_error is ErrorPolicy.REJECT_ROWS
+        return source.batches(
+            self._columns, self.batch_rows, time_column=self.config.time_column, lenient=lenient
+        )
 
     @property
     def _columns(self) -> tuple[str, ...]:
@@ -164,15 +177,19 @@ def check_target(schema: Schema | None, target: str | None) -> None:
     raise UnknownVariableError(target, schema.names)
 
 
-def _taken(monitor: DriftMonitor, batch: Batch) -> tuple[WindowReport, ...]:
+def _taken(monitor: DriftMonitor, name: str, batch: Batch) -> list[WindowReport]:
     """Update the monitor; rows in errors count from the start of the input."""
-    with blamed_on(batch.name):
-        try:
-            reports = monitor.update(batch.data)
-        except DataError as error:
-            row = None if error.row is None else batch.first_row + error.row
-            raise DataError(
-                error.problem, column=error.column, row=row, value=error.value
-            ) from error
+    reports: list[WindowReport] = []
+    first_row = batch.first_row
+    with blamed_on(name):
+        for rows in unmixed(batch.data, known=monitor.schema is not None):
+            try:
+                reports += monitor.update(rows)
+            except DataError as error:
+                row = None if error.row is None else first_row + error.row
+                raise DataError(
+                    error.problem, column=error.column, row=row, value=error.value
+                ) from error
+            first_row += n_rows_of(rows)
         check_target(monitor.schema, monitor.config.target)
-        return reports
+    return reports

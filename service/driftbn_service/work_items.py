@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from driftbn_service.records import Decoded, Rows
-from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
+from driftbn_service.records.rows import cut, n_rows_of
 from driftbn_service.sources.base import Chunk, Position
 
 PART_SECONDS: Final = 0.25
@@ -106,9 +106,8 @@ def records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
 
 
 def cost_of(chunk: Chunk, decoded: Decoded) -> int:
-    """Return about how much memory a chunk takes once it is decoded; records take most."""
-    n_records = sum(n_bytes_of(rows) for rows in decoded.batches if isinstance(rows, list))
-    return n_bytes(chunk) + n_records + _REJECTED_BYTES * len(decoded.rejected)
+    """Return about how much memory a chunk takes once it is decoded."""
+    return n_bytes(chunk) + _REJECTED_BYTES * len(decoded.rejected)
 
 
 def n_bytes(chunk: Chunk) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from driftbn_service import committing
 from driftbn_service.checkpoint import CheckpointDirectory
@@ -53,8 +54,7 @@ def make_committer(store: Store, clock: Clock, wake: Any = lambda: None) -> Comm
 
 
 def take(lane: Lane, n_rows: int) -> tuple[Publication, ...]:
-    rows = datasets.sample(datasets.asia(), n_rows, 1).to_dict("records")
-    taken = lane.take(rows)
+    taken = lane.take(pa.Table.from_pandas(datasets.sample(datasets.asia(), n_rows, 1)))
     lane.advance({"n": n_rows}, {})
     return tuple(taken.publications)
 

@@ -18,10 +18,10 @@ from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
 from driftbn_service.http.limits import Limits
 from driftbn_service.http.service import NotAnHttpStreamError, StoppingError, UnknownStreamError
-from driftbn_service.http.submission import one_table
 from driftbn_service.journal_errors import JournalError
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.tables import for_inference, one_table, tables_of, unmixed
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.sources.base import Chunk
 from jsonschema import Draft202012Validator
@@ -348,16 +348,18 @@ def test_answers_have_the_documented_shape(client: Client) -> None:
 # --- One table of all records ---
 
 
-def test_a_column_of_mixed_types_becomes_text() -> None:
-    table = one_table([[{"x": 1}, {"x": "b"}, {"x": 2.5}, {"x": True}, {"x": None}, {"x": 3.0}]])
+def test_a_column_of_mixed_types_becomes_text_where_a_schema_is_inferred_from_all_of_it() -> None:
+    values = [1, "b", 2.5, True, None, 3.0]
 
-    assert table.column("x").to_pylist() == ["1", "b", "2.5", "true", None, "3"]
+    table = one_table(tables_of([{"x": value} for value in values]))
+
+    assert for_inference(table)["x"].to_pylist() == ["1", "b", "2.5", "true", None, "3"]
 
 
 def test_columns_of_one_type_keep_it() -> None:
     record = {"i": 1, "f": 1.5, "t": "a", "b": True}
 
-    kinds = [str(kind) for kind in one_table([[record, {}, {"f": 2}]]).schema.types]
+    kinds = [str(kind) for kind in one_table(tables_of([record, {}, {"f": 2}])).schema.types]
 
     assert kinds == ["int64", "double", "string", "bool"]
 
@@ -365,9 +367,14 @@ def test_columns_of_one_type_keep_it() -> None:
 def test_whole_numbers_that_floats_do_not_hold_are_kept() -> None:
     wide = 2**53 + 1
 
-    assert one_table([[{"x": wide}, {"x": 0.5}]]).to_pydict() == {"x": [str(wide), "0.5"]}
-    assert one_table([[{"x": wide}], [{"x": 0.5}]]).to_pydict() == {"x": [str(wide), "0.5"]}
-    assert one_table([[{"x": 2**70}, {"x": 1}]]).to_pydict() == {"x": [str(2**70), "1"]}
+    together = tables_of([{"x": wide}, {"x": 0.5}])
+    apart = tables_of([{"x": wide}]) + tables_of([{"x": 0.5}])
+
+    for tables in (together, apart):
+        parts = unmixed(one_table(tables), known=False)
+        assert [part["x"].to_pylist() for part in parts] == [[wide], [0.5]]
+        (known,) = unmixed(one_table(tables), known=True)
+        assert known["x"].to_pylist() == [str(wide), "0.5"]
 
 
 def test_batches_with_other_columns_and_types_are_put_together() -> None:
@@ -380,7 +387,9 @@ def test_batches_with_other_columns_and_types_are_put_together() -> None:
 
 
 def test_the_text_of_a_missing_value_stays_text() -> None:
-    assert one_table([[{"x": "__missing__"}, {"x": 1}]]).to_pydict() == {"x": ["__missing__", "1"]}
+    table = one_table(tables_of([{"x": "__missing__"}, {"x": 1}]))
+
+    assert for_inference(table).to_pydict() == {"x": ["__missing__", "1"]}
 
 
 def test_what_was_made_of_records_is_marked_as_such() -> None:
@@ -388,13 +397,13 @@ def test_what_was_made_of_records_is_marked_as_such() -> None:
 
     assert one_table([table]).schema.metadata is None
     assert one_table([as_records(table)]).schema.metadata == as_records(table).schema.metadata
-    assert one_table([[{"x": 1}]]).schema.metadata == as_records(table).schema.metadata
+    assert one_table(tables_of([{"x": 1}])).schema.metadata == as_records(table).schema.metadata
 
 
 def test_records_that_share_no_field_do_not_fill_the_memory(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "MAX_CELLS", 100)
+    monkeypatch.setattr("driftbn_service.records.tables.MAX_CELLS", 100)
     body = b"".join(b'{"x%d": 1}\n' % i for i in range(11))
 
     assert "11 records with 11 different fields" in refused(posted(client, body), 422)["detail"]
@@ -414,9 +423,11 @@ def test_a_monitor_sees_the_same_in_the_table_as_in_the_records() -> None:
     decoded = decoder.decode(Chunk("", lines(*rows), TableFormat.NDJSON, {}, "{} {}".format))
     config = MonitorConfig(window=200)
     stored = pa.ipc.open_stream(arrow_stream(one_table(decoded.batches))).read_all()
-    (table,) = decoder.decode(Chunk("", stored, None, {}, "{} {}".format)).batches
+    chunk = Chunk("", stored, None, {}, "{} {}".format, checked=True)
+    (table,) = decoder.decode(chunk).batches
 
-    by_table = DriftMonitor(config).update(table)
+    monitor = DriftMonitor(config)
+    by_table = [report for part in unmixed(table, known=False) for report in monitor.update(part)]
     by_records = DriftMonitor(config).update(rows)
 
     assert [r.to_dict() for r in by_table] == [r.to_dict() for r in by_records]

@@ -13,6 +13,7 @@ from driftbn_service import lanes
 from driftbn_service.checkpoint import CheckpointDirectory
 from driftbn_service.lanes import MAX_TRIES, Lane, Taken
 from driftbn_service.monitors import ChangedSettingsError
+from driftbn_service.records.tables import tables_of
 from driftbn_service.settings import StreamSettings
 
 from driftbn import DriftMonitor, datasets
@@ -38,7 +39,7 @@ def open_lane(path: Path, settings: StreamSettings) -> Lane:
 
 def take(lane: Lane, rows: Any, position: Any, decoder_state: Any = MappingProxyType({})) -> Taken:
     """Give a lane one chunk."""
-    taken = lane.take(rows)
+    taken = lane.take(tables_of(rows)[0] if isinstance(rows, list) else rows)
     lane.advance(position, dict(decoder_state))
     return taken
 

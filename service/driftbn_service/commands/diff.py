@@ -16,11 +16,11 @@ from driftbn.learning import extend_to_dag
 from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.graphs import is_graph, read_graph
-from driftbn_service.learned import LearnedFile, learn_source
+from driftbn_service.learned import LearnedFile, learn_input
 from driftbn_service.options import LearnOptions, add_learning_options
 from driftbn_service.output import note, write_lines, write_picture, write_text
 from driftbn_service.png import png_renderer
-from driftbn_service.tables import STDIN, Source, read_source
+from driftbn_service.records.inputs import STDIN, Input
 from driftbn_service.text import Line, Style, directed_edges, edge_text, shown
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
@@ -109,24 +109,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace, options: LearnOptions) -> _Comparison:
-    sources = read_source(arguments.previous), read_source(arguments.current)
-    previous = _loaded(sources[0], options)
-    first = previous if isinstance(previous, LearnedFile) else None
-    current = _loaded(sources[1], options, first, warm=not arguments.cold)
-    for learned in (previous, current):
-        if isinstance(learned, LearnedFile):
-            _tell(learned, quiet=arguments.quiet)
+    kind = options.input_format
+    with Input(arguments.previous, kind) as first, Input(arguments.current, kind) as second:
+        names = first.name, second.name
+        previous = _loaded(first, options)
+        learned = previous if isinstance(previous, LearnedFile) else None
+        current = _loaded(second, options, learned, warm=not arguments.cold)
+    for loaded in (previous, current):
+        if isinstance(loaded, LearnedFile):
+            _tell(loaded, quiet=arguments.quiet)
     graphs = [g.structure.graph if isinstance(g, LearnedFile) else g for g in (previous, current)]
-    with blamed_on(f"{sources[0].name} and {sources[1].name}"):
-        return _comparison((sources[0].name, sources[1].name), *graphs)
+    with blamed_on(" and ".join(names)):
+        return _comparison(names, *graphs)
 
 
 def _loaded(
-    source: Source, options: LearnOptions, first: LearnedFile | None = None, *, warm: bool = True
+    source: Input, options: LearnOptions, first: LearnedFile | None = None, *, warm: bool = True
 ) -> LearnedFile | Dag | Pdag:
     if is_graph(source):
         return read_graph(source)
-    return learn_source(source, options, first, warm=warm)
+    return learn_input(source, options, first, warm=warm)
 
 
 def _tell(learned: LearnedFile, *, quiet: bool) -> None:

@@ -13,12 +13,12 @@ from driftbn.graphs.files import write_bif, write_dot
 from driftbn.graphs.network import ParameterMethod, check_sample_size
 from driftbn.learning import Overrun
 from driftbn_service.errors import UsageError, blamed_on
-from driftbn_service.learned import LearnedFile, fitted_network, learn_source, learned_document
+from driftbn_service.learned import LearnedFile, fitted_network, learn_input, learned_document
 from driftbn_service.options import LearnOptions, add_learning_options
 from driftbn_service.output import note, write_lines, write_picture, write_text
 from driftbn_service.png import png_renderer
+from driftbn_service.records.inputs import Input
 from driftbn_service.replaying import check_target
-from driftbn_service.tables import read_source
 from driftbn_service.text import Line, Style, edge_text, shown
 
 FORMATS = ("text", "json", "dot", "bif", "png")
@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     render = png_renderer() if arguments.format == "png" else None
     options = LearnOptions.from_arguments(arguments)
-    learned = learn_source(read_source(arguments.file), options)
+    with Input(arguments.file, options.input_format) as source:
+        learned = learn_input(source, options)
     blanket = None if arguments.target is None else _blanket(learned, arguments.target)
     match arguments.format:
         case "text":

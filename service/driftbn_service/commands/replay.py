@@ -13,8 +13,8 @@ from driftbn.report import WindowReport
 from driftbn_service.errors import ExitCode, UsageError
 from driftbn_service.output import note, write_lines, write_text
 from driftbn_service.progress import Progress
+from driftbn_service.records.inputs import STDIN
 from driftbn_service.replaying import Replay, add_replay_options
-from driftbn_service.tables import STDIN
 from driftbn_service.text import Line, Style
 
 _HEAD = Line("window   records  level        p-value   raw  confirmed", Style.HEAD)
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
                 told.window(report)
     if arguments.html is not None:
         write_text(html_of(told.reports), arguments.html)
-    told.end(monitor)
+    told.end(monitor, replay.n_unread)
     return ExitCode.DIFFERENT if arguments.exit_code and told.n_drifts else 0
 
 
@@ -92,9 +92,9 @@ class _Told:
         if self._keeps_all or report.decision.drift or report.decision.episode is not None:
             self.reports.append(report)
 
-    def end(self, monitor: DriftMonitor) -> None:
+    def end(self, monitor: DriftMonitor, n_unread: int) -> None:
         """Write what can be said only now."""
-        remarks = self._remarks(monitor)
+        remarks = self._remarks(monitor, n_unread + monitor.n_rejected)
         if self._json:
             for remark in remarks:
                 note(remark)
@@ -104,7 +104,7 @@ class _Told:
             lines += [Line(remark, Style.NOTE) for remark in remarks]
         write_lines(lines, None)
 
-    def _remarks(self, monitor: DriftMonitor) -> list[str]:
+    def _remarks(self, monitor: DriftMonitor, n_rejected: int) -> list[str]:
         found = []
         n_pending = monitor.n_pending
         if self._disagreements:
@@ -115,8 +115,8 @@ class _Told:
             )
         if monitor.n_late:
             found.append(f"{_counted(monitor.n_late, 'record')} came too late for a window")
-        if monitor.n_rejected:
-            rejected = _counted(monitor.n_rejected, "record")
+        if n_rejected:
+            rejected = _counted(n_rejected, "record")
             found.append(f"{rejected} could not be read and were left out")
         if n_pending:
             are = "is" if n_pending == 1 else "are"

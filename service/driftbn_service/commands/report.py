@@ -41,10 +41,10 @@ from driftbn_service.errors import UsageError
 from driftbn_service.events import naming_window
 from driftbn_service.output import check_names, save, write_lines, write_text
 from driftbn_service.png import png_renderer
+from driftbn_service.records.inputs import STDIN
 from driftbn_service.settings import load_settings, settings_path
 from driftbn_service.store import EpisodeRow, Store, WindowRow
 from driftbn_service.store.rows import EpisodeEdge
-from driftbn_service.tables import STDIN
 from driftbn_service.text import Line, Style
 
 FORMAT: Final = "driftbn.monitor-report"

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from driftbn.errors import DataError
 from driftbn_service.http.api import MONITOR, Name, find_stream, unknown_monitor
 from driftbn_service.http.limits import RETRY_SECONDS, Limits, Reception, SentBody
-from driftbn_service.http.problems import Problem, ProblemError, bad_value
+from driftbn_service.http.problems import ProblemError, bad_value
 from driftbn_service.http.routes import Operation, Parameter, Reply
 from driftbn_service.http.service import (
     NotAnHttpStreamError,
@@ -28,10 +28,12 @@ from driftbn_service.http.service import (
     StreamInfo,
     UnknownStreamError,
 )
-from driftbn_service.http.submission import Submission, Tables, one_table
+from driftbn_service.http.submission import Submission
 from driftbn_service.journal_errors import JournalError, JournalFullError, KeyConflictError
-from driftbn_service.records import Decoded, Decoder
+from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.rows import Problem
+from driftbn_service.records.tables import one_table
 from driftbn_service.sources.base import Chunk
 
 logger = logging.getLogger("driftbn.service.endpoint")
@@ -166,7 +168,6 @@ def submission_of(
         max_fields=stream.max_fields,
         max_decoded_bytes=max_decoded_bytes,
         max_rejected=MAX_ROW_ERRORS,
-        made=Tables(stream.max_fields).made,
     )
     decoded = decoder.decode(Chunk("", body, kind, {}, _place))
     if decoded.rejected:
@@ -174,7 +175,10 @@ def submission_of(
     if not decoded.n_rows:
         raise _unusable("empty", "there is no record in the body: there must be at least one")
     try:
-        table = one_table(decoded.batches)
+        table = one_table(decoded.batches, stream.max_fields)
+    except Problem as problem:
+        rejected = Rejected(_place(0, 0), problem.reason, problem.detail, b"")
+        raise _rejected(Decoded((), 0, (rejected,))) from problem
     except DataError as error:
         raise _unusable("bad-records", str(error)) from error
     return Submission(stream.name, table, digest, key)

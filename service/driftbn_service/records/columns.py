@@ -30,6 +30,7 @@ from driftbn_service.records.sizes import (
     read_messages,
     stream_end,
 )
+from driftbn_service.records.tables import without_marks
 
 MAX_UNPACKED_ROWS: Final = 1 << 24
 """Rows of a column that is not plain: a few bytes may stand for billions of rows in one run."""
@@ -222,8 +223,9 @@ def _plain_table(table: pa.Table) -> pa.Table:
     kept = {i: column for i, column in columns.items() if column is not None}
     if not kept:
         return table.select([])  # which keeps the number of rows
-    names = [table.field(i).name for i in kept]
-    return pa.Table.from_arrays(list(kept.values()), names, metadata=table.schema.metadata)
+    fields = [table.field(i).with_type(column.type) for i, column in kept.items()]
+    schema = pa.schema(fields, table.schema.metadata)
+    return pa.Table.from_arrays(list(kept.values()), schema=schema)
 
 
 def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
@@ -271,7 +273,7 @@ def checked_table(table: pa.Table, limits: Limits) -> pa.Table:
         table.validate(full=True)
     except pa.ArrowException as error:
         raise _bad_table("Arrow", error) from error
-    return flat_table(table)
+    return flat_table(without_marks(table))
 
 
 def _n_shared(array: pa.Array) -> int:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from driftbn.errors import FormatError
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.scan_kernel import count_newlines
+from driftbn_service.records.scan_kernel import ITEMS, cut_items
 
 CHUNK_BYTES: Final = 1 << 20
 """Bytes that are read at a time: enough that what each piece costs is little."""
@@ -21,7 +20,7 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # Whole records: a quote opens only where a field begins, so that a stray one does no harm.
 _CSV_RECORDS: Final = re.compile(
     rb"""(?: [^"\n]*+
-             (?: (?: (?<![^,\n]) " (?: [^"]++ | "" )*+ " | (?<=[^,\n]) " ) [^"\n]*+ )*+
+             (?: (?: (?<![^,\r\n]) " (?: [^"]++ | "" )*+ " | (?<=[^,\r\n]) " ) [^"\n]*+ )*+
              \n )*+""",
     re.VERBOSE,
 )
@@ -45,7 +44,7 @@ class Mark:
 
     def after(self, data: bytes, *, with_crc: bool) -> Mark:
         """Return the mark behind more bytes."""
-        n_lines = int(count_newlines(np.frombuffer(data, np.uint8)))
+        n_lines = data.count(b"\n")
         crc = zlib.crc32(data, self.crc) if with_crc else 0
         return Mark(self.n_bytes + len(data), self.n_lines + n_lines, crc)
 
@@ -353,46 +352,6 @@ class RecordCutter:
 
 # JSON arrays cut into items, so that a large one need not fit into memory.
 
-_ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
-_MATTERS: Final = np.isin(np.arange(256), list(b'"[]{},'))
-_STEPS: Final = np.zeros(256, np.int32)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
-_NEWLINES_TO_SPACES: Final = bytes.maketrans(b"\n", b" ")
-
-
-class _Structure:
-    """Where in an array of JSON a text is: in how many brackets, and whether in quotes."""
-
-    def __init__(self) -> None:
-        self._depth = 1
-        self._in_text = False
-        self._escaping = False
-
-    def ends(self, text: bytes) -> npt.NDArray[np.int64]:
-        """Return where items end, each with its comma or bracket.
-
-        Nothing is said about what follows the end of the array.
-        """
-        if self._escaping and text:
-            text = b" " + text[1:]
-            self._escaping = False
-        if b"\\" in text:
-            text = _ESCAPED.sub(b"  ", text)
-            self._escaping = text.endswith(b"\\")
-        codes = np.frombuffer(text, np.uint8)
-        places = np.flatnonzero(_MATTERS[codes])
-        marks = codes[places]
-        in_text = (np.cumsum(marks == ord('"'), dtype=np.uint8) + self._in_text) & 1 == 1
-        depths = self._depth + np.cumsum(np.where(in_text, 0, _STEPS[marks]))
-        if len(places):
-            self._in_text, self._depth = bool(in_text[-1]), int(depths[-1])
-        closed = np.flatnonzero(depths == 0)
-        n_inside = int(closed[0]) + 1 if len(closed) else len(places)
-        ends = ~in_text & ((marks == ord(",")) & (depths == 1) | (depths == 0))
-        found: npt.NDArray[np.int64] = places[:n_inside][ends[:n_inside]] + 1
-        return found
-
 
 class JsonItems(Lines):
     """Items of an array, each handed on as a line; a text that begins otherwise has lines.
@@ -411,7 +370,7 @@ class JsonItems(Lines):
 
     def __init__(self, max_record_bytes: int) -> None:
         self._max_record_bytes = max_record_bytes
-        self._skipping = _Structure()
+        self._skipping = ITEMS
 
     def prefix(self, text: bytes, *, ended: bool) -> int | None:
         """Pass over the opening bracket, and see whether there is one."""
@@ -428,28 +387,26 @@ class JsonItems(Lines):
         """Look for the last comma or bracket between items."""
         if self.by_line:
             return super().whole(text, start, stop)
-        ends = _Structure().ends(text[start:stop])
-        return start + int(ends[-1]) if len(ends) else start
+        array = np.frombuffer(text, np.uint8)[start:stop]
+        _, last, _ = cut_items(array, array.copy(), ITEMS)
+        return start + last
 
     def skip(self, text: bytes, *, first: bool) -> int:
         """Go on after the item."""
         if self.by_line:
             return super().skip(text, first=first)
-        if first:
-            self._skipping = _Structure()
-        ends = self._skipping.ends(text)
-        return int(ends[0]) if len(ends) else 0
+        array = np.frombuffer(text, np.uint8)
+        begun = ITEMS if first else self._skipping
+        end, _, self._skipping = cut_items(array, array.copy(), begun)
+        return end
 
     def lines(self, text: bytes) -> bytes:
         """Write a line end for each comma or bracket between items, and none elsewhere."""
         if self.by_line:
             return text
-        line = bytearray(text.translate(_NEWLINES_TO_SPACES))
-        start = 0
-        while start < len(text):
-            ends = _Structure().ends(text[start:])
-            if not len(ends):
-                break
-            np.frombuffer(line, np.uint8)[start + ends - 1] = ord("\n")
-            start += int(ends[-1])
-        return bytes(line)
+        array = np.frombuffer(text, np.uint8)
+        lines, start, is_over = array.copy(), 0, True
+        while is_over and start < len(text):  # what follows an array is read as one more
+            _, last, items = cut_items(array[start:], lines[start:], ITEMS)
+            start, is_over = start + last, items.depth == 0
+        return lines.tobytes()

@@ -1,22 +1,16 @@
-"""Fields that every record of a stream must have: its event time and its key."""
+"""Bytes of whole records to rows, with the bad ones set aside."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from typing import Any, Final
 
 from driftbn.errors import FormatError
-from driftbn.event_times import read_times
 from driftbn.records import EncodedTable
 from driftbn.schema import Schema
 from driftbn.variables import Variable, VariableKind
-from driftbn_service.keys import read_keys
 from driftbn_service.records.columns import (
     check_schema,
     checked_table,
@@ -24,9 +18,10 @@ from driftbn_service.records.columns import (
     read_arrow,
     read_parquet,
 )
-from driftbn_service.records.csv_text import decode_csv, typed_rows
+from driftbn_service.records.csv_text import decode_csv
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.json_text import array_as_lines, decode_lines, is_unicode, read_lines
+from driftbn_service.records.rejection import RequiredFields
 from driftbn_service.records.rows import (
     MAX_CELLS,
     MAX_FIELDS,
@@ -39,77 +34,12 @@ from driftbn_service.records.rows import (
     Rejected,
     RejectReason,
     Rows,
+    Undecoded,
     check_cells,
     moved,
     n_rows_of,
-    picked,
-    set_aside,
 )
 from driftbn_service.records.scanner import Scanner, ScanningDecoder
-
-if TYPE_CHECKING:
-    from driftbn_service.sources.base import Chunk
-
-
-class _Lack(NamedTuple):
-    """Rows that lack a field."""
-
-    reason: RejectReason
-    detail: str
-    rows: NDArray[np.bool_]  # [rows]
-
-
-class RequiredFields(NamedTuple):
-    """The fields without which a record cannot be taken; ``None`` where a stream has none."""
-
-    time_column: str | None = None
-    key: str | None = None
-
-    def split(self, rows: Rows, place: Place) -> tuple[Rows, list[Rejected]]:
-        """Return the rows that have these fields, and the others as records set aside.
-
-        In a table event times then are seconds since the epoch.
-        """
-        if isinstance(rows, EncodedTable):  # a stream that requires a field has none of these
-            return rows, []
-        timed, lacks = self._read(rows)
-        if not any(lack.rows.any() for lack in lacks):
-            return timed, []
-        bad = np.zeros(len(rows), np.bool_)
-        rejected: list[Rejected] = []
-        for lack in lacks:
-            new = np.flatnonzero(lack.rows & ~bad)
-            rejected += set_aside(rows, new, place, lack.reason, lack.detail)
-            bad |= lack.rows
-        return picked(timed, np.flatnonzero(~bad)), rejected
-
-    def _read(self, rows: Any) -> tuple[Any, list[_Lack]]:
-        lacks = []
-        given = rows
-        if self.time_column is not None:
-            times = read_times(_cells(rows, self.time_column))
-            detail = f"no event time in the field {self.time_column!r}"
-            lacks.append(_Lack(RejectReason.NO_TIME, detail, ~np.isfinite(times)))
-            given = _with_times(rows, self.time_column, times)
-        if self.key is not None:
-            detail = f"no text or number of at most 256 characters in the key field {self.key!r}"
-            lacks.append(_Lack(RejectReason.NO_KEY, detail, read_keys(rows, self.key).codes < 0))
-        return given, lacks
-
-
-def _cells(rows: Any, name: str) -> Any:
-    if isinstance(rows, list):
-        return [record.get(name) for record in rows]
-    return rows[name] if name in rows.column_names else [None] * len(rows)
-
-
-def _with_times(rows: Any, name: str, times: NDArray[np.float64]) -> Any:
-    if isinstance(rows, list) or name not in rows.column_names:
-        return rows
-    return rows.set_column(rows.column_names.index(name), name, pa.array(times))
-
-
-# Bytes of whole records to rows, with the bad ones set aside.
 
 logger = logging.getLogger("driftbn.service.decoding")
 
@@ -153,15 +83,15 @@ class Decoder:
         Bytes that the buffers of Parquet and Arrow may become.
     max_rejected
         Bad records after which the rest of a chunk is not looked at; all of it unless given.
-    made
-        Says what batches become, and is called with some as soon as they are there; may raise a
-        ``Problem``, which is one of the whole chunk.
     state
         What ``state`` returned for the last chunk that was worked through.
     time_column
         The column with event times, if there is one. There is no straight way to codes then.
     key
         The field whose value says to which monitor a record goes, if there is one.
+    scan
+        Whether lines of JSON may go straight to codes; by default unless the environment variable
+        ``DRIFTBN_SCANNER`` is ``off``.
 
     Raises
     ------
@@ -175,8 +105,8 @@ class Decoder:
     >>> lines = b'{"x": 1, "y": {"z": "a"}}\n{"x": 1, "x": 2}\n'
     >>> place = "line {}, byte {}".format
     >>> decoded = decoder.decode(Chunk("", lines, TableFormat.NDJSON, {}, place))
-    >>> decoded.batches
-    ([{'x': 1, 'y.z': 'a'}],)
+    >>> [table.to_pylist() for table in decoded.batches]
+    [[{'x': 1, 'y.z': 'a'}]]
     >>> [(record.place, record.reason.value) for record in decoded.rejected]
     [('line 1, byte 26', 'duplicate_key')]
     """
@@ -189,25 +119,24 @@ class Decoder:
         max_fields: int = MAX_FIELDS,
         max_decoded_bytes: int = MAX_TABLE_BYTES,
         max_rejected: int | None = None,
-        made: Callable[[list[Rows]], list[Rows]] = lambda batches: batches,
         state: Mapping[str, Any] | None = None,
         time_column: str | None = None,
         key: str | None = None,
+        scan: bool | None = None,
     ) -> None:
         self.kind = kind
         self.limits = Limits(max_record_bytes, max_fields, max_decoded_bytes, max_rejected)
         self.time_column = time_column
         self._required = RequiredFields(time_column, key)
-        self._made = made
         if state is not None and state.get("version") != _VERSION:
             found = state.get("version")
             raise FormatError(f"decoder state version is {found!r}: it must be {_VERSION}")
-        self._schema_known = False
+        self._scans = time_column is None and (_scanner_is_on() if scan is None else scan)
         self._scanning = ScanningDecoder(self.limits)
         self._readers: dict[TableFormat, Callable[[bytes, Place], Iterator[_Read]]] = {
             TableFormat.NDJSON: self._read_lines,
             TableFormat.JSON: self._read_json,
-            TableFormat.CSV: self._read_csv,
+            TableFormat.CSV: lambda data, place: decode_csv(data, place, self.limits),
             TableFormat.PARQUET: lambda data, _: iter([([read_parquet(data, self.limits)], [])]),
             TableFormat.ARROW: lambda data, _: iter([([read_arrow(data, self.limits)], [])]),
         }
@@ -219,8 +148,7 @@ class Decoder:
         where rows are parted by a key. May be called by any thread, again and again; it does not
         block.
         """
-        self._schema_known = schema is not None
-        if self.time_column is None:
+        if self._scans:
             self._scanning.use_schema(schema)
 
     def state(self) -> dict[str, Any]:
@@ -230,7 +158,7 @@ class Decoder:
         """
         return {"version": _VERSION}
 
-    def decode(self, chunk: Chunk) -> Decoded:
+    def decode(self, chunk: Undecoded) -> Decoded:
         """Return the rows of a chunk, and the records that are none.
 
         No exception leaves it because of what is in a chunk.
@@ -245,7 +173,7 @@ class Decoder:
             logger.exception("a chunk cannot be read and is set aside")
             return _set_aside(chunk, Problem(RejectReason.BAD_TABLE, type(error).__name__))
 
-    def _decode(self, chunk: Chunk) -> Decoded:
+    def _decode(self, chunk: Undecoded) -> Decoded:
         if isinstance(chunk.data, bytes):
             batches, rejected = self._read(chunk.kind, chunk.data, chunk.place)
             place = _counted_from(chunk.place(0, 0))
@@ -281,7 +209,7 @@ class Decoder:
         for rows, bad in self._readers[kind](data, place):
             n_cells += sum(map(_n_cells, rows))
             check_cells(n_cells)
-            batches += self._made(rows)
+            batches += rows
             rejected += bad
             if self.limits.is_enough(rejected):
                 break
@@ -310,15 +238,15 @@ class Decoder:
         yield from self._read_lines(lines, place)
         yield [], problems
 
-    def _read_csv(self, data: bytes, place: Place) -> Iterator[_Read]:
-        typed = partial(typed_rows, time_column=self.time_column, known=self._schema_known)
-        return decode_csv(data, place, self.limits, typed)
+
+def _scanner_is_on() -> bool:
+    return os.environ.get("DRIFTBN_SCANNER", "on") != "off"
 
 
 _Read = tuple[list[Rows], list[Rejected]]
 
 
-def _set_aside(chunk: Chunk, problem: Problem) -> Decoded:
+def _set_aside(chunk: Undecoded, problem: Problem) -> Decoded:
     """Return a chunk that is set aside as a whole."""
     kept = chunk.data[:MAX_KEPT_BYTES] if isinstance(chunk.data, bytes) else b""
     n_records = 1 if isinstance(chunk.data, bytes) else max(1, chunk.data.num_rows)
@@ -345,12 +273,7 @@ def _n_cells(rows: Rows) -> int:
     """Count the cells by what they take: eight codes are one, and so is a row without any."""
     if isinstance(rows, EncodedTable):
         return int(rows.codes.size) // 8
-    if isinstance(rows, list):
-        return sum(map(len, rows)) + len(rows)
     return int(len(rows) * max(1, rows.num_columns))
-
-
-# Compiling or loading the kernels of decoding before the first record comes.
 
 
 def warm_up() -> None:
@@ -359,6 +282,5 @@ def warm_up() -> None:
     data, _ = array_as_lines(b'[{"x":1},{"x":"a"}]', place)
     limits = Limits(len(data))
     decode_lines(read_lines(data, True), place, limits)
-    list(decode_csv(b"x,y\n1,a\n", place, limits, typed_rows))
     variables = [Variable("x", VariableKind.NUMERIC, edges=(0.5,))]
     Scanner(Schema(variables)).scan(b'{"x":1}\n', True)

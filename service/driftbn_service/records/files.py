@@ -1,11 +1,10 @@
-"""The bytes of a file from its start or a place in it, decompressed in bounded pieces."""
+"""One open file read piece by piece: lines, rows of CSV, items of an array, rows of a table."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,8 @@ from driftbn_service.records.cutting import (
     Mark,
     RecordCutter,
 )
-from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.formats import Form, TableFormat, inflated
+from driftbn_service.records.rows import Place
 from driftbn_service.records.sizes import (
     FILE_HEAD_BYTES,
     MAGIC,
@@ -37,21 +37,27 @@ from driftbn_service.records.sizes import (
     stream_end,
 )
 
-_GZIP_WINDOW: Final = 31  # zlib's number for the gzip format with the largest window
-_ARROW_BYTES: Final = 1 << 16
-"""Bytes that are decompressed at a time where the codec forgets what came before an error."""
+ROWS: Final = 32_768
+"""Rows of a table that are given at a time, unless they are wide."""
+MAX_RECORD_BYTES: Final = 1 << 20
+"""The longest record of a text unless somebody says otherwise."""
+MAX_MEMORY_BYTES: Final = 256 << 20
+"""What a message of Arrow or the pages of a row group may become: both are read as a whole."""
+_TABLE_BYTES: Final = 16 << 20
+_FOOTER_BYTES: Final = 8 << 20
+"""The largest footer of a Parquet file."""
+
+
+class IncompleteError(FormatError):
+    """A file breaks off: somebody may still be writing it."""
 
 
 class ByteReader(Protocol):
-    """Bytes that may become more while they are read."""
+    """The bytes of a file, decompressed."""
 
     @property
     def n_raw(self) -> int:
         """How many bytes of the file were used so far."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the bytes may end here."""
 
     def read(self) -> bytes:
         """Return what comes next, at most about ``CHUNK_BYTES``; nothing if no more is there.
@@ -59,12 +65,12 @@ class ByteReader(Protocol):
         Raises
         ------
         FormatError
-            If the file is damaged.
+            If the file is damaged or breaks off.
         """
 
 
 class PlainBytes:
-    """A file as it is.
+    """A file as it is, which may become more while it is read.
 
     Parameters
     ----------
@@ -75,8 +81,6 @@ class PlainBytes:
     stop
         Where to end, if it is not the end of the file.
     """
-
-    complete = True
 
     def __init__(self, descriptor: int, start: int = 0, stop: int = sys.maxsize) -> None:
         self.n_raw = start
@@ -91,155 +95,70 @@ class PlainBytes:
         return data
 
 
-class GzipBytes:
-    """A gzip file of one or several members, which may still grow.
-
-    Parameters
-    ----------
-    descriptor
-        The open file.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._raw = PlainBytes(descriptor)
-        self._waiting = b""
-        self._member: Any = None  # a zlib decompressor, whose type has no name
-        self._has_more = False
-
-    @property
-    def n_raw(self) -> int:
-        """How many bytes of the file were used so far."""
-        return self._raw.n_raw - len(self._waiting)
-
-    @property
-    def complete(self) -> bool:
-        """Whether a member has just ended."""
-        return self._member is None and not self._waiting
-
-    def read(self) -> bytes:
-        """Return what comes next."""
-        while self._has_more or self._waiting or self._refill():
-            if self._member is None:
-                self._waiting = self._waiting.lstrip(b"\0")  # padding after a member is allowed
-                if self._waiting:
-                    self._member = zlib.decompressobj(_GZIP_WINDOW)
-                continue
-            data = self._inflated()
-            if data:
-                return data
-        return b""
-
-    def _refill(self) -> bool:
-        self._waiting = self._raw.read()
-        return bool(self._waiting)
-
-    def _inflated(self) -> bytes:
-        member = self._member
-        try:
-            data: bytes = member.decompress(self._waiting, CHUNK_BYTES)
-        except zlib.error as error:
-            raise FormatError(f"the gzip data are damaged: {error}") from error
-        self._waiting, self._has_more = member.unconsumed_tail, len(data) == CHUNK_BYTES
-        if member.eof:
-            self._waiting, self._has_more, self._member = member.unused_data, False, None
-        return data
-
-
-class CodecBytes:
-    """A file in a codec of Arrow, which does not go on after it has met the end of the file.
-
-    When the file has grown, it is decompressed from its start once more.
+class InflatedBytes:
+    """A compressed file, which must be whole.
 
     Parameters
     ----------
     descriptor
         The open file. Its place is moved.
     codec
-        Such as ``zstd``.
+        How it is compressed.
     """
 
     def __init__(self, descriptor: int, codec: str) -> None:
-        self.complete = True
-        self._descriptor = descriptor
+        self.n_raw = 0
         self._codec = codec
-        self._n_given = 0
-        self._size = -1  # of the file when its end was met
-        self._file: io.FileIO | None = None
-        self._stream: Any = None
+        self._file = io.FileIO(descriptor, "rb", closefd=False)
+        self._file.seek(0)
+        self._blocks = inflated(self._file, codec)
+        self._problem: FormatError | None = None
 
-    @property
-    def n_raw(self) -> int:
-        """How many bytes of the file were used so far, or a little more."""
-        return max(self._size, 0) if self._file is None else self._file.tell()
+    def read(self) -> bytes:
+        """Return what comes next; what stands right before a damaged place may be lost."""
+        blocks: list[bytes] = []
+        try:
+            while sum(map(len, blocks)) < CHUNK_BYTES and (block := next(self._blocks, b"")):
+                blocks.append(block)
+                self.n_raw = self._file.tell()
+        except OSError as error:
+            self._problem = _broken_off(self._codec, error)
+        if self._problem is not None and not blocks:
+            raise self._problem
+        return b"".join(blocks)
+
+
+def _broken_off(codec: str, error: OSError) -> FormatError:
+    if "Truncated" not in str(error):
+        return FormatError(f"the {codec} data are damaged: {error}")
+    return IncompleteError(
+        f"the {codec} data break off before their end: a compressed file is read when it is whole"
+    )
+
+
+class StreamBytes:
+    """What comes through a pipe.
+
+    Parameters
+    ----------
+    stream
+        Its end that is read.
+    """
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self.n_raw = 0
+        self._stream = stream
 
     def read(self) -> bytes:
         """Return what comes next."""
-        if self._stream is None:
-            size = os.fstat(self._descriptor).st_size
-            if size == self._size:
-                return b""
-            self._size = size
-            self._reopen()
-        parts: list[bytes] = []
-        while self._stream is not None and len(parts) * _ARROW_BYTES < CHUNK_BYTES:
-            parts.append(self._next())
-            self._n_given += len(parts[-1])
-        return b"".join(parts)
-
-    def _next(self) -> bytes:
-        data = self._piece(_ARROW_BYTES)
-        if data is None:  # the error has taken with it what came before it
-            self._reopen()
-            data = b"".join(iter(lambda: self._piece(1) or b"", b""))
-            self._shut(complete=False)
-        elif not data:
-            self._shut(complete=True)
-        return data
-
-    def _reopen(self) -> None:
-        self._file = io.FileIO(self._descriptor, "rb", closefd=False)
-        self._file.seek(0)
-        self._stream = pa.CompressedInputStream(pa.PythonFile(self._file, mode="r"), self._codec)
-        n_left = self._n_given
-        while n_left:
-            data = self._piece(min(n_left, _ARROW_BYTES))
-            if not data:
-                raise FormatError(f"the {self._codec} data are not the ones read before")
-            n_left -= len(data)
-
-    def _shut(self, *, complete: bool) -> None:
-        self._file = self._stream = None
-        self.complete = complete
-
-    def _piece(self, n_bytes: int) -> bytes | None:
-        """Return the next bytes, nothing at the end, ``None`` where the file breaks off."""
-        try:
-            data: bytes = self._stream.read(n_bytes)
-        except OSError:
-            return None
+        data = self._stream.read1(CHUNK_BYTES)
+        self.n_raw += len(data)
         return data
 
 
-def open_bytes(descriptor: int, codec: str | None) -> ByteReader:
-    """Return the bytes of an open file from their start, decompressed."""
-    if codec is None:
-        return PlainBytes(descriptor)
-    return GzipBytes(descriptor) if codec == "gzip" else CodecBytes(descriptor, codec)
-
-
-# One open file read piece by piece: lines, rows of CSV, items of an array, rows of a table.
-
-ROWS: Final = 32_768
-"""Rows of a table that are given at a time, unless they are wide."""
-_TABLE_BYTES: Final = 16 << 20
-MAX_MEMORY_BYTES: Final = 256 << 20
-"""What a message of Arrow or the pages of a row group may become: both are read as a whole."""
-_FOOTER_BYTES: Final = 8 << 20
-"""The largest footer of a Parquet file."""
-
-
-class IncompleteError(FormatError):
-    """A file breaks off: somebody may still be writing it."""
+def _open_bytes(descriptor: int, codec: str | None, start: int = 0) -> ByteReader:
+    """Return the bytes of an open file, decompressed; what is not, from a place on."""
+    return PlainBytes(descriptor, start) if codec is None else InflatedBytes(descriptor, codec)
 
 
 @dataclass(frozen=True)
@@ -248,18 +167,17 @@ class Part:
 
     Parameters
     ----------
-    data, kind
+    data, kind, place
         As in a chunk.
     mark
         Where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``.
-    where
-        Says where in the file a record stands, as in a chunk.
     """
 
     data: bytes | pa.Table = field(repr=False)
     kind: TableFormat | None
     mark: Mark
-    where: Callable[[int, int], str] = field(repr=False)
+    place: Place = field(repr=False)
+    checked: bool = False
 
 
 class FileReader(Protocol):
@@ -299,35 +217,33 @@ class TextReader:
 
     Parameters
     ----------
-    descriptor
-        The open file.
-    kind, codec
-        Its format and how it is compressed.
+    source
+        The text, from its start or from ``mark`` on.
+    grammar
+        Where its records begin and end.
     max_record_bytes
         Longer records are cut off.
     mark
         Where to go on.
+    n_to_skip
+        Bytes of the source that are before that.
+    grows
+        Whether more may come when all was read.
     """
 
-    grows = True
-
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
-        descriptor: int,
-        kind: TableFormat,
-        codec: str | None,
+        source: ByteReader,
+        grammar: Grammar,
         max_record_bytes: int,
         mark: Mark = START,
+        *,
+        n_to_skip: int = 0,
+        grows: bool = False,
     ) -> None:
-        grammar = _grammar(kind, max_record_bytes)
-        if mark.n_bytes:
-            _see_start(grammar, open_bytes(descriptor, codec))
-        is_plain = codec is None
-        self.is_exact = is_plain
-        self._bytes = (
-            PlainBytes(descriptor, mark.n_bytes) if is_plain else open_bytes(descriptor, codec)
-        )
-        self._n_to_skip = 0 if is_plain else mark.n_bytes
+        self.grows = self.is_exact = grows
+        self._bytes = source
+        self._n_to_skip = n_to_skip
         self._cutter = RecordCutter(grammar, max_record_bytes, mark, begun=mark.n_bytes > 0)
 
     @property
@@ -341,9 +257,7 @@ class TextReader:
         piece = self._cutter.take()
         while piece is None and self._fill():
             piece = self._cutter.take()
-        if piece is None and ended:
-            if not self._bytes.complete:
-                raise IncompleteError("the compressed data break off before their end")
+        if piece is None and (ended or not self.grows):
             piece = self._cutter.take(ended=True)
         if piece is None:
             return None
@@ -365,25 +279,33 @@ class TableReader:
     ----------
     descriptor
         The open file. Its place is moved.
-    kind, codec
+    form
         Its format and how it is compressed.
     mark
         Where to go on; ``n_bytes`` counts rows.
+    max_bytes
+        What is read as a whole may take so much memory; ``MAX_MEMORY_BYTES`` unless given.
     """
 
     is_exact = False
 
     def __init__(
-        self, descriptor: int, kind: TableFormat, codec: str | None, mark: Mark = START
+        self,
+        descriptor: int,
+        form: Form,
+        mark: Mark = START,
+        max_bytes: int | None = None,
     ) -> None:
-        self._bytes = open_bytes(descriptor, codec)
+        kind, codec = form
+        self._max_bytes = MAX_MEMORY_BYTES if max_bytes is None else max_bytes
+        self._bytes = _open_bytes(descriptor, codec)
         self._file = io.FileIO(descriptor, "rb", closefd=False)
         self._n_rows = mark.n_bytes
         self._share = 0.0
         is_stream = kind is TableFormat.ARROW and (
             codec is not None or os.pread(descriptor, len(MAGIC), 0) != MAGIC
         )
-        self.grows = is_stream
+        self.grows = is_stream and codec is None
         if is_stream:
             self._tables = self._stream_tables()
         elif codec is not None:
@@ -418,7 +340,7 @@ class TableReader:
         n_read, n_rows = self._n_rows - n_skipped, max(1, footer.n_rows)
         with _damaged("Parquet"):
             for i in range(first, len(footer.groups)):
-                n_at_a_time = _rows_at_a_time(file, footer, i, Pages(read_at))
+                n_at_a_time = self._rows_at_a_time(file, footer, i, Pages(read_at))
                 for batch in file.iter_batches(n_at_a_time, row_groups=[i]):
                     n_read += batch.num_rows
                     self._share = n_read / n_rows
@@ -442,11 +364,19 @@ class TableReader:
     def _batches(self) -> Iterator[pa.Table]:
         n_skipped = self._n_rows
         size = max(1, self._size)
-        messages = _MessageStream(io.BufferedReader(_RawStream(self._bytes)).read)
+        read = io.BufferedReader(_RawStream(self._bytes)).read
+        messages = _MessageStream(read, self._max_bytes)
         for batch in pa.ipc.open_stream(pa.PythonFile(messages, mode="r")):
             self._share = min(1.0, self._bytes.n_raw / size)
             yield from _after(pa.Table.from_batches([batch]), n_skipped)
             n_skipped = max(0, n_skipped - batch.num_rows)
+
+    def _rows_at_a_time(self, file: Any, footer: Footer, number: int, pages: Pages) -> int:
+        """Return how many rows of a row group fit into memory, by what its pages become."""
+        group = footer.groups[number]
+        sizes = group_sizes(file, footer, group, pages)
+        _check_memory("the pages of a row group", sizes.page_bytes, self._max_bytes)
+        return min(_rows_of(group.n_rows, sizes.n_bytes), _rows_of(1, sizes.row_bytes))
 
     @property
     def _size(self) -> int:
@@ -460,10 +390,13 @@ class _MessageStream(io.RawIOBase):
     ----------
     read
         Returns the next so many bytes of the stream, or fewer at its end.
+    max_bytes
+        What a message may become.
     """
 
-    def __init__(self, read: Callable[[int], bytes]) -> None:
-        self._messages = read_messages(read, MAX_MEMORY_BYTES)
+    def __init__(self, read: Callable[[int], bytes], max_bytes: int) -> None:
+        self._messages = read_messages(read, max_bytes)
+        self._max_bytes = max_bytes
         self._waiting = memoryview(b"")
 
     def readable(self) -> bool:
@@ -483,7 +416,7 @@ class _MessageStream(io.RawIOBase):
             raise FormatError(f"no Arrow stream, or a damaged one ({error})") from error
         if message is None:
             return memoryview(b"")
-        _check_memory("an Arrow message", max(message.n_bytes, message.n_cells))
+        _check_memory("an Arrow message", max(message.n_bytes, message.n_cells), self._max_bytes)
         return memoryview(message.data)
 
 
@@ -506,7 +439,11 @@ class _RawStream(io.RawIOBase):
 
 
 def open_reader(
-    descriptor: int, form: tuple[TableFormat, str | None], max_record_bytes: int, mark: Mark
+    descriptor: int,
+    form: Form,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+    mark: Mark = START,
+    max_bytes: int | None = None,
 ) -> FileReader:
     """Return a reader of an open file from a mark on.
 
@@ -520,6 +457,9 @@ def open_reader(
         Longer records of a text are cut off.
     mark
         Where to go on.
+    max_bytes
+        What must be read of a table as a whole may take so much memory; ``MAX_MEMORY_BYTES``
+        unless given.
 
     Raises
     ------
@@ -527,12 +467,24 @@ def open_reader(
         If such a file cannot be read.
     """
     kind, codec = form
-    if kind in (TableFormat.PARQUET, TableFormat.ARROW):
-        return TableReader(descriptor, kind, codec, mark)
-    return TextReader(descriptor, kind, codec, max_record_bytes, mark)
+    if kind not in TEXTS:
+        return TableReader(descriptor, form, mark, max_bytes)
+    grammar = grammar_of(kind, max_record_bytes)
+    if mark.n_bytes:
+        _see_start(grammar, _open_bytes(descriptor, codec))
+    source = _open_bytes(descriptor, codec, mark.n_bytes)
+    n_to_skip = 0 if codec is None else mark.n_bytes
+    return TextReader(
+        source, grammar, max_record_bytes, mark, n_to_skip=n_to_skip, grows=codec is None
+    )
 
 
-def _grammar(kind: TableFormat, max_record_bytes: int) -> Grammar:
+TEXTS: Final = (TableFormat.NDJSON, TableFormat.JSON, TableFormat.CSV)
+"""Formats that are cut into records."""
+
+
+def grammar_of(kind: TableFormat, max_record_bytes: int) -> Grammar:
+    """Return where the records of a text begin and end."""
     if kind is TableFormat.CSV:
         return CsvRecords(max_record_bytes)
     return JsonItems(max_record_bytes) if kind is TableFormat.JSON else Lines()
@@ -559,18 +511,10 @@ def _from_row(footer: Footer, n_rows: int) -> tuple[int, int]:
     return len(footer.groups), 0
 
 
-def _rows_at_a_time(file: Any, footer: Footer, number: int, pages: Pages) -> int:
-    """Return how many rows of a row group fit into memory, by what its pages become."""
-    group = footer.groups[number]
-    sizes = group_sizes(file, footer, group, pages)
-    _check_memory("the pages of a row group", sizes.page_bytes)
-    return min(_rows_of(group.n_rows, sizes.n_bytes), _rows_of(1, sizes.row_bytes))
-
-
-def _check_memory(what: str, n_bytes: int) -> None:
-    if n_bytes > MAX_MEMORY_BYTES:
+def _check_memory(what: str, n_bytes: int, max_bytes: int) -> None:
+    if n_bytes > max_bytes:
         raise FormatError(
-            f"{what} would take {n_bytes} bytes of memory, where {MAX_MEMORY_BYTES} are allowed:"
+            f"{what} would take {n_bytes} bytes of memory, where {max_bytes} are allowed:"
             " write fewer rows at a time"
         )
 

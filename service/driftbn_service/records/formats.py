@@ -15,8 +15,8 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 PROBED_BYTES: Final = len(_GZIP_MAGIC)
 """How much of the start of a file ``suffix_and_codec`` looks at."""
 _CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-_BLOCK_BYTES: Final = 1 << 16
-"""Bytes that are decompressed at a time: so many before a damaged place may be lost."""
+_BLOCK_BYTES: Final = 1 << 12
+"""Bytes that are decompressed at a time: so many before a damaged place are lost."""
 
 
 class TableFormat(StrEnum):
@@ -59,7 +59,7 @@ def suffix_and_codec(path: str, start: bytes) -> tuple[str, str | None]:
     return suffixes[-1] if suffixes else "", codec
 
 
-def format_of(path: str, start: bytes, kind: TableFormat | None, option: str) -> Form:
+def form_of(path: str, start: bytes, kind: TableFormat | None, option: str) -> Form:
     """Return the format of a file, by its extension unless it is given, and its codec.
 
     Parameters

@@ -8,7 +8,6 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -32,21 +31,16 @@ from driftbn_service.records.rows import (
     long_name,
 )
 from driftbn_service.records.scan_kernel import (
+    ITEMS,
     MAX_OPENED,
     Bytes,
     Lines,
     count_fields,
     count_names,
+    cut_items,
     find_lines,
-    items_as_lines,
 )
-
-EXACT: Final = 2**53
-"""Beyond it a float does not hold every whole number."""
-_MAX_BATCH_CELLS: Final = 1 << 22
-"""Cells of the columns that records become: those that share no field make mostly empty ones."""
-
-Record = dict[str, Any]
+from driftbn_service.records.tables import EXACT, Record, table_of, tables_of
 
 
 def read_record(text: bytes, data: Bytes, start: int, limits: Limits) -> Record:
@@ -137,46 +131,6 @@ def n_names(record: Record) -> int:
             value = value.values()
         left += [part for part in value if type(part) is dict or type(part) is list]
     return n_found
-
-
-def as_batches(records: list[Record]) -> list[list[Record]]:
-    """Cut records into batches that may each become one table.
-
-    Where a field has a whole number beyond 2**53 after a fraction, or before one, the first would
-    be read as a float and lose its last digits; what a record means must not depend on its
-    neighbours. And records that have few fields in common would make columns of nothing.
-    """
-    return [part for whole in _split_wide(records) for part in _split_sparse(whole)]
-
-
-def _split_sparse(records: list[Record]) -> list[list[Record]]:
-    n_names = len(set(chain.from_iterable(records)))
-    if len(records) * n_names <= _MAX_BATCH_CELLS or len(records) == 1:
-        return [records]
-    middle = len(records) // 2
-    return _split_sparse(records[:middle]) + _split_sparse(records[middle:])
-
-
-def _split_wide(records: list[Record]) -> Iterable[list[Record]]:
-    if not any(_is_wide(value) for record in records for value in record.values()):
-        return [records] if records else []
-    parts: list[list[Record]] = []
-    wide: set[str] = set()
-    floats: set[str] = set()
-    for record in records:
-        new_wide = {name for name, value in record.items() if _is_wide(value)}
-        new_floats = {name for name, value in record.items() if type(value) is float}
-        if not parts or (wide | new_wide) & (floats | new_floats):
-            parts.append([])
-            wide, floats = set(), set()
-        parts[-1].append(record)
-        wide |= new_wide
-        floats |= new_floats
-    return parts
-
-
-def _is_wide(value: object) -> bool:
-    return type(value) is int and not -EXACT <= value <= EXACT
 
 
 def _explain(text: bytes) -> NoReturn:
@@ -294,12 +248,15 @@ def array_as_lines(data: bytes, place: Place) -> tuple[bytes, list[Rejected]]:
         return data if several else data.replace(b"\n", b" "), []
     if data[start : start + 1] != b"[":
         return data, []
-    lines = np.full(len(data), ord(" "), np.uint8)
-    end, n_empty = items_as_lines(np.frombuffer(data, np.uint8), start + 1, lines)
-    problems = ["a comma without an item before or after it"] if n_empty else []
-    if end == -1:
+    array = np.frombuffer(data, np.uint8)
+    lines = array.copy()
+    _, last, items = cut_items(array[start + 1 :], lines[start + 1 :], ITEMS)
+    end = start + 1 + last if not items.depth else len(data)
+    lines[: start + 1] = lines[end:] = ord(" ")
+    problems = ["a comma without an item before or after it"] if items.n_blank else []
+    if items.depth == 1 and not items.in_text:
         problems.append("the array does not end")
-    if end >= 0 and data[end + 1 :].strip(_BLANK):
+    if data[end:].strip(_BLANK):
         problems.append("text after the end of the array")
     reason, kept = RejectReason.NOT_JSON, data[:MAX_KEPT_BYTES]
     return lines.tobytes(), [Rejected(place(0, start), reason, p, kept) for p in problems]
@@ -311,7 +268,7 @@ def decode_lines(text: Text, place: Place, limits: Limits) -> tuple[list[Rows], 
     if table is not None:
         return [table], []
     rows, rejected = decode_records(text, range(text.n_records), place, limits)
-    return [*as_batches([row for row in rows if row is not None])], rejected
+    return [*tables_of([row for row in rows if row is not None])], rejected
 
 
 def decode_records(
@@ -354,8 +311,7 @@ def _read_table(text: Text, limits: Limits) -> Rows | None:
         return None
     if not all(map(_is_exact, flat.columns)):
         return None
-    # One record stands for all that are empty: nobody writes into it.
-    return as_records(flat) if flat.num_columns else [{}] * text.n_records
+    return as_records(flat) if flat.num_columns else table_of(text.n_records, ())
 
 
 def _parse_all(text: Text, limits: Limits) -> pa.Table | None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Sized
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from driftbn.records import EncodedTable
+from driftbn_service.records.formats import TableFormat
 
 MAX_KEPT_BYTES: Final = 4096
 """Bytes of a rejected record that are kept: enough to see what is wrong with it."""
 
-_CELL_BYTES: Final = 100  # of a dict, with its share of the key and the value
-
-Rows: TypeAlias = pa.Table | list[dict[str, Any]] | EncodedTable
-"""Rows that a monitor takes."""
+Rows: TypeAlias = pa.Table | EncodedTable
+"""Rows of plain columns, of which some may be mixed, or codes."""
 Place: TypeAlias = Callable[[int, int], str]
 """Says where a record stands, from its number in the chunk and the byte it starts at."""
 
@@ -29,6 +24,26 @@ Place: TypeAlias = Callable[[int, int], str]
 def moved(place: Place, n_records: int, n_bytes: int) -> Place:
     """Return what says where a record stands that comes after others."""
     return lambda number, byte: place(number + n_records, byte + n_bytes)
+
+
+class Undecoded(Protocol):
+    """Whole records as they come: a chunk of a source, or a part of a file."""
+
+    @property
+    def data(self) -> bytes | pa.Table:
+        """Bytes in ``kind``, or columns. CSV carries its header every time."""
+
+    @property
+    def kind(self) -> TableFormat | None:
+        """The format of the bytes; ``None`` for columns."""
+
+    @property
+    def place(self) -> Place:
+        """Says where a record stands; for CSV bytes are counted without the header."""
+
+    @property
+    def checked(self) -> bool:
+        """Whether columns are known to be sound, and need not be looked at cell by cell."""
 
 
 class RejectReason(StrEnum):
@@ -121,24 +136,16 @@ def n_rows_of(rows: Rows) -> int:
 
 def n_bytes_of(rows: Rows) -> int:
     """Return about how much memory rows take."""
-    if isinstance(rows, list):
-        return _CELL_BYTES * (sum(map(len, rows)) + len(rows))
     return int(rows.codes.nbytes if isinstance(rows, EncodedTable) else rows.nbytes)
 
 
 def cut(rows: Rows, start: int, stop: int) -> Rows:
-    """Return the rows from one up to another, not copied.
-
-    Examples
-    --------
-    >>> cut([{"x": 1}, {"x": 2}, {"x": 3}], 1, 3)
-    [{'x': 2}, {'x': 3}]
-    """
+    """Return the rows from one up to another, not copied."""
     if (start, stop) == (0, n_rows_of(rows)):
         return rows
     if isinstance(rows, EncodedTable):
         return EncodedTable(rows.schema, rows.codes[:, start:stop])
-    return rows[start:stop] if isinstance(rows, list) else rows.slice(start, stop - start)
+    return rows.slice(start, stop - start)
 
 
 class Problem(Exception):  # noqa: N818 - never leaves the package
@@ -239,80 +246,3 @@ def check_cells(n_cells: int) -> None:
             " records at a time"
         )
         raise Problem(RejectReason.TOO_LARGE, detail)
-
-
-# Rows that are not taken, as records for people to look at.
-
-logger = logging.getLogger(f"driftbn.{__name__}")
-
-MAX_KEPT: Final = 100
-"""Rows that are set aside each by itself; those after them are set aside as one."""
-
-
-def set_aside(
-    rows: Rows, numbers: NDArray[np.intp], place: Place, reason: RejectReason, detail: str
-) -> Iterator[Rejected]:
-    """Iterate over some of the rows as records set aside.
-
-    Parameters
-    ----------
-    rows
-        The rows, of plain types.
-    numbers
-        Which of them.
-    place
-        Says where a row stands, by its number.
-    reason, detail
-        Why, in a word and for people.
-    """
-    texts = _texts(picked(rows, numbers[:MAX_KEPT]))
-    for number, text in zip(numbers.tolist(), texts, strict=False):
-        yield Rejected(place(number, 0), reason, detail, text)
-    n_more = len(numbers) - len(texts)
-    if n_more > 0:
-        more = f"{detail}; so it is with {n_more} records from here on"
-        yield Rejected(place(int(numbers[len(texts)]), 0), reason, more, b"", n_more)
-
-
-def picked(rows: Rows, numbers: NDArray[np.intp]) -> Rows:
-    """Return some of the rows."""
-    if isinstance(rows, EncodedTable):
-        return EncodedTable(rows.schema, rows.codes[:, numbers])
-    if isinstance(rows, list):
-        return [rows[number] for number in numbers.tolist()]
-    # Arrow takes no rows of a table without columns, which has no field at all.
-    return rows.take(pa.array(numbers)) if rows.num_columns else rows.slice(0, len(numbers))
-
-
-def _texts(rows: Rows) -> list[bytes]:
-    """Return rows as JSON objects; none if one of them cannot be written."""
-    try:
-        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in _records(rows)]
-    except Exception:  # it must not cost more than the look at them
-        logger.exception("records that are set aside cannot be shown")
-        return []
-    return [text.encode("utf-8", errors="replace")[:MAX_KEPT_BYTES] for text in texts]
-
-
-def _records(rows: Rows) -> list[dict[str, Any]]:
-    """Return rows as dicts of what can be written, without what is missing."""
-    if not isinstance(rows, list):
-        columns = _columns(rows)
-        cells = zip(*columns.values(), strict=True) if columns else [()] * n_rows_of(rows)
-        rows = [dict(zip(columns, row, strict=True)) for row in cells]
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
-
-
-def _columns(rows: pa.Table | EncodedTable) -> dict[str, list[Any]]:
-    if isinstance(rows, EncodedTable):
-        named = ((variable, rows.column(variable.name)) for variable in rows.schema.variables)
-        return {v.name: [v.labels[code] for code in codes.tolist()] for v, codes in named}
-    pairs = zip(rows.column_names, rows.columns, strict=True)
-    return {name: _shown(column) for name, column in pairs}
-
-
-def _shown(column: pa.ChunkedArray) -> list[Any]:
-    # Arrow writes any time; Python has none after the year 9999. Of intervals it is the other way.
-    temporal = pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type)
-    found: list[Any] = (column.cast("string") if temporal else column).to_pylist()
-    return found

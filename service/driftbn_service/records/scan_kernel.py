@@ -563,23 +563,6 @@ class Lines(NamedTuple):
     plain: npt.NDArray[np.bool_]  # [lines]: an object at first sight, and not deep
 
 
-class CsvRecords(NamedTuple):
-    """Records of CSV that are not empty."""
-
-    starts: Integers  # [records]
-    stops: Integers  # [records]
-    n_fields: Integers  # [records]
-
-
-@kernel
-def count_newlines(data: Bytes) -> int:
-    """Count the line breaks of a text: a fifth of the time of NumPy, and others may run."""
-    n_lines = 0
-    for i in range(data.size):
-        n_lines += data[i] == NEWLINE
-    return n_lines
-
-
 @kernel
 def find_lines(data: Bytes, lines: Lines) -> int:
     """Write the lines of a text and return how many there are."""
@@ -622,41 +605,56 @@ def line_stop(data: Bytes, start: int, stop: int) -> int:
     return stop
 
 
+class Items(NamedTuple):
+    """How far an array of JSON was read."""
+
+    depth: int  # brackets that are open, that of the array too; 0 behind its end
+    in_text: bool
+    escaped: bool  # whether a backslash stands before what comes next
+    blank: bool  # whether nothing of the item that comes next was there yet
+    n_items: int
+    n_blank: int  # commas without an item before or after them
+
+
+ITEMS = Items(1, False, False, True, 0, 0)
+"""Behind the bracket that opens an array."""
+
+
 @kernel
-def items_as_lines(data: Bytes, first: int, lines: Bytes) -> tuple[int, int]:
-    """Write the items of an array, which starts before ``first``, each on a line of its own.
+def cut_items(data: Bytes, lines: Bytes, items: Items) -> tuple[int, int, Items]:
+    """Write the items of an array, each on a line of its own, into a copy of it.
 
     They keep their places. A line break within an item becomes a space, and within a text, where
-    JSON allows none, a control character. Returns where the array ends, or -1 if it does not and -2
-    if its last item does not either, and how many commas have no item before or after them.
+    JSON allows none, a control character. Returns where the first and the last item end, each with
+    its comma or bracket and 0 if none does, and how far the array was read: no further than its
+    end.
     """
-    depth, in_text, empty, n_items, n_empty, i = 0, False, True, 0, 0, first
-    while i < data.size:
+    depth, in_text, escaped, blank, n_items, n_blank = items
+    first, last, i = 0, 0, 0
+    while i < data.size and depth > 0:
         byte = data[i]
-        lines[i] = byte
         if in_text:
-            if byte == BACKSLASH and i + 1 < data.size:
-                i += 1
-                lines[i] = data[i] if data[i] != NEWLINE else 1
-            elif byte == QUOTE:
-                in_text = False
-            elif byte == NEWLINE:
+            if byte == NEWLINE:
                 lines[i] = 1
+            in_text = escaped or byte != QUOTE
+            escaped = byte == BACKSLASH and not escaped
         elif byte == NEWLINE:
             lines[i] = SPACE
-        elif depth == 0 and (byte == COMMA or byte == CLOSE_LIST):
+        elif depth == 1 and (byte == COMMA or byte == CLOSE_LIST):
             lines[i] = NEWLINE
-            n_empty += empty and (byte == COMMA or n_items > 0)
-            if byte == CLOSE_LIST:
-                return i, n_empty
-            empty, n_items = True, n_items + 1
+            n_blank += blank and (byte == COMMA or n_items > 0)
+            n_items += 1
+            blank = True
+            depth -= byte == CLOSE_LIST
+            last = i + 1
+            first = first if first else last
         else:
             in_text = byte == QUOTE
             depth += byte == OPEN_OBJECT or byte == OPEN_LIST
             depth -= byte == CLOSE_OBJECT or byte == CLOSE_LIST
-            empty = empty and byte in (SPACE, TAB, RETURN)
+            blank = blank and (byte == SPACE or byte == TAB or byte == RETURN)
         i += 1
-    return (-2 if depth or in_text else -1), n_empty
+    return first, last, Items(depth, in_text, escaped, blank, n_items, n_blank)
 
 
 @kernel
@@ -729,38 +727,3 @@ def _put_hash(slots: Hashes, code: np.uint64) -> bool:
         slot = (slot + 1) & mask
     slots[slot] = code
     return True
-
-
-@kernel
-def find_csv_records(data: Bytes, records: CsvRecords) -> tuple[int, int]:
-    """Write the first records of CSV, as many as there is room for.
-
-    Returns how many there are, and the place after them. As Arrow has it, a quote opens a quoted
-    field only at its start, and a record ends at a line feed, a carriage return or both.
-    """
-    n_records, n_fields, start, i = 0, 1, 0, 0
-    quoted, field_start = False, True
-    while i <= data.size:
-        byte = data[i] if i < data.size else np.uint8(NEWLINE)
-        if quoted and i < data.size:
-            if byte == QUOTE and i + 1 < data.size and data[i + 1] == QUOTE:
-                i += 1
-            elif byte == QUOTE:
-                quoted = False
-        elif byte == NEWLINE or byte == RETURN:
-            if i > start:
-                records.starts[n_records] = start
-                records.stops[n_records] = i
-                records.n_fields[n_records] = n_fields
-                n_records += 1
-                if n_records == records.starts.size:
-                    return n_records, min(i + 1, data.size)
-            start, n_fields, field_start = i + 1, 1, True
-        elif byte == COMMA:
-            n_fields += 1
-            field_start = True
-        else:
-            quoted = field_start and byte == QUOTE
-            field_start = False
-        i += 1
-    return n_records, data.size

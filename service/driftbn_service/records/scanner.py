@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from driftbn.errors import DataError
 from driftbn.records import EncodedTable, encode
 from driftbn.schema import MissingPolicy, Schema, Variable, VariableKind
-from driftbn_service.records.json_text import Record, Text, as_batches, decode_records
+from driftbn_service.records.json_text import Text, decode_records
 from driftbn_service.records.rows import Limits, Place, Rejected, Rows
 from driftbn_service.records.scan_kernel import (
     HASH_FACTOR,
@@ -30,9 +30,9 @@ from driftbn_service.records.scan_kernel import (
     Lines,
     Tokens,
     Variables,
-    count_newlines,
     scan,
 )
+from driftbn_service.records.tables import Record, tables_of, unmixed
 
 
 def fields_of(schema: Schema) -> Fields:
@@ -229,7 +229,7 @@ class Scanner:
         for _ in range(_MAX_PASSES):
             n_lines = self._run(array, is_unicode, found)
             if n_lines == UNFIT:
-                found = self._room(int(count_newlines(array)) + 1)
+                found = self._room(data.count(b"\n") + 1)
                 n_lines = self._run(array, is_unicode, found)
             odd = found.odd[:n_lines][~found.fits[:n_lines]]
             n_asked, learned = self._learn_odd(data, odd, n_left)
@@ -246,17 +246,18 @@ class Scanner:
         known = set(self.schema.expected)
         if any(not known.issuperset(record) for record in records):
             return None
-        parts = []
-        for part in as_batches(list(records)):
-            columns = {name: [r.get(name) for r in part] for name in self.schema.names}
+        absent = dict.fromkeys(self.schema.names)  # what no record has is missing in all of them
+        parts = [np.zeros((len(self.schema), 0), np.uint8)]
+        for part in tables_of([{**absent, **record} for record in records]):
+            (rows,) = unmixed(part, known=True)
             try:
-                table = encode(columns, self.schema)
+                table = encode(rows, self.schema)
             except DataError:
                 return None
             if table.events:
                 return None
             parts.append(table.codes)
-        return np.hstack(parts) if parts else np.zeros((len(self.schema), 0), np.uint8)
+        return np.hstack(parts)
 
     def _room(self, n_lines: int) -> Found:
         return Found(
@@ -440,7 +441,7 @@ def _interleaved(
     start = 0
     for run in runs:
         batches += _codes_between(schema, codes, kept, start, int(run[0]))
-        batches += as_batches([apart[row] for row in run.tolist()])
+        batches += tables_of([apart[row] for row in run.tolist()])
         start = int(run[-1]) + 1
     return batches + _codes_between(schema, codes, kept, start, len(kept))
 

@@ -278,7 +278,8 @@ class FilesSourceSettings(_OfKind):
     format: TableFormat | None = None
     """How records are written; by the extension unless given."""
     follow: Flag = False
-    """Whether to wait for more at the end, as ``tail -F`` does."""
+    """Whether to wait for more at the end, as ``tail -F`` does. Compressed files are read when they
+    are whole, and not followed."""
     poll_seconds: Seconds = 1.0
     """How often to look for more."""
 

@@ -20,7 +20,7 @@ from driftbn_service.records.formats import (
     PROBED_BYTES,
     SUFFIXES,
     TableFormat,
-    format_of,
+    form_of,
     suffix_and_codec,
 )
 
@@ -388,7 +388,7 @@ class TrackedFile:
 
     def _form(self, kind: TableFormat | None) -> tuple[TableFormat, str | None]:
         start = os.pread(self.descriptor, PROBED_BYTES, 0)
-        return format_of(self.path, start, kind, "source.format")
+        return form_of(self.path, start, kind, "source.format")
 
 
 # All files of a source: found, found again under other names, and gone.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from driftbn.errors import FormatError
 from driftbn_service.records.cutting import START
-from driftbn_service.records.files import IncompleteError, Part, TableReader
+from driftbn_service.records.files import MAX_RECORD_BYTES, IncompleteError, Part, TableReader
 from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.catalog import (
@@ -32,8 +32,6 @@ logger = logging.getLogger(f"driftbn.{__name__}")
 
 GRACE_SECONDS: Final = 60.0
 """How long a file that was renamed or deleted is followed if no other comes in its place."""
-DEFAULT_RECORD_BYTES: Final = 1 << 20
-"""The longest record unless the stream says otherwise."""
 
 
 def make(stream: StreamSettings, journal: Journal | None = None) -> FilesSource:
@@ -70,7 +68,7 @@ class FilesSource:
         self,
         settings: FilesSourceSettings,
         *,
-        max_record_bytes: int = DEFAULT_RECORD_BYTES,
+        max_record_bytes: int = MAX_RECORD_BYTES,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.name = f"files {settings.path}"
@@ -217,7 +215,7 @@ class FilesSource:
             self._catalog.keep_open(file)
 
     def _chunk(self, file: TrackedFile, part: Part, start: Position | None) -> Chunk:
-        path, where = file.path, part.where
+        path, where = file.path, part.place
         return Chunk(
             "",
             part.data,
