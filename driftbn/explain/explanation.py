@@ -53,11 +53,11 @@ class Explanation:
     advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [_filled(self.headline, "", "")]
+        parts = [filled(self.headline)]
         if self.sentences:
-            parts.append("\n".join(_filled(text, "- ", "  ") for text in self.sentences))
+            parts.append("\n".join(filled(text, "- ") for text in self.sentences))
         if self.advice:
-            lines = [_filled(text, "- ", "  ") for text in self.advice]
+            lines = [filled(text, "- ") for text in self.advice]
             parts.append("\n".join(["What to do:", *lines]))
         return "\n\n".join(parts)
 
@@ -82,12 +82,13 @@ def explain(report: WindowReport) -> Explanation:
     return Explanation(_headline(report), tuple(_sentences(report)), tuple(advice_of(report)))
 
 
-def _filled(text: str, first: str, next_: str) -> str:
+def filled(text: str, first: str = "") -> str:
+    """Return a text in lines that fit a terminal, the first one behind a mark."""
     return textwrap.fill(
         text,
         _WIDTH,
         initial_indent=first,
-        subsequent_indent=next_,
+        subsequent_indent=" " * len(first),
         break_long_words=False,
         break_on_hyphens=False,
     )

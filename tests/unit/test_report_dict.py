@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,15 +97,6 @@ def test_format_and_version_come_first() -> None:
         ("format", "driftbn.report"),
         ("version", 1),
     ]
-
-
-def test_every_field_is_written() -> None:
-    report = make_report()
-    written = report.to_dict(timings=True)
-    assert {field.name for field in fields(report)} <= written.keys()
-    decision = json.loads(json_of(report))["decision"]
-    names = {field.name for field in fields(report.decision)} - {"node_changes"}
-    assert names | {"nodes", "drift", "confirmed_hamming"} == decision.keys()
 
 
 def test_equal_reports_give_equal_bytes_whatever_time_they_took() -> None:

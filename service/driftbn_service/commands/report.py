@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 from driftbn.codec import Codec
 from driftbn.config import check_integer
 from driftbn.errors import DriftbnError
+from driftbn.explain.explanation import filled
 from driftbn.explain.html import (
     bullets,
     edge_table,
@@ -57,7 +57,10 @@ _MAX_NAMED: Final = 10  # names that an error lists
 _MAX_NAMING: Final = 4  # windows of one episode whose words are told
 _MAX_SENTENCES: Final = 3  # of those on changes that a picture has room for
 _LARGEST: Final = 2**63 - 1  # what SQLite can count to
-_WIDTH: Final = 80  # columns of a terminal that has not been touched
+_DRAWN: Final = (
+    "The dependencies in window {}, with the changes of the episode that a test confirms."
+)
+_NUMBERED: Final = "Of window {}, which names the change."
 _HEAD: Final = Line("episode  windows        state  what", Style.HEAD)
 _ROWS: Final = Codec(
     base=REPORTS,
@@ -340,16 +343,14 @@ class _Source:
         naming = self._naming(episode)
         report = _with_all_changes(episode, naming)
         alarm = self._report(episode.started_window)
-        every = [*([] if alarm is None else [alarm]), *naming]
-        changes = _once(text for one in naming for text in _changes(one))
-        said = _once(text for one in every for text in one.explain().sentences)
-        about = {*changes, *(text for one in every for text in _changes(one))}
+        every = naming if alarm is None else [alarm, *naming]
+        about = {text for one in every for text in _changes(one)}
         return Story(
             *self._whose,
             episode_headline(self._name, report.decision, episode.recurring),
             (_context(episode),),
-            changes,
-            tuple(text for text in said if text not in about),
+            _once(text for one in naming for text in _changes(one)),
+            _once(text for one in every for text in one.explain().sentences if text not in about),
             _once(text for one in every for text in one.explain().advice),
             report,
             episode,
@@ -422,7 +423,7 @@ def _lines(story: Story) -> list[Line]:
     """Return what is told as lines: headline, sentences, advice, episodes."""
     blank = Line("", Style.NOTE)
     lines = [Line(printable(story.title), Style.NOTE)]
-    lines += [Line(text, Style.HEAD) for text in _filled(story.headline, "")]
+    lines += [Line(text, Style.HEAD) for text in _wrapped(story.headline)]
     lines += [blank, *_bullets((*story.context, *story.changes))]
     if story.advice:
         lines += [blank, Line("What to do:", Style.HEAD), *_bullets(story.advice)]
@@ -477,18 +478,11 @@ def _document(story: Story) -> dict[str, Any]:
 
 
 def _bullets(texts: Iterable[str]) -> list[Line]:
-    return [Line(line, Style.NOTE) for text in texts for line in _filled(text, "- ")]
+    return [Line(line, Style.NOTE) for text in texts for line in _wrapped(text, "- ")]
 
 
-def _filled(text: str, first: str) -> list[str]:
-    return textwrap.wrap(
-        printable(text),
-        _WIDTH,
-        initial_indent=first,
-        subsequent_indent=" " * len(first),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+def _wrapped(text: str, first: str = "") -> list[str]:
+    return filled(printable(text), first).splitlines()
 
 
 def _episode_line(row: EpisodeRow) -> Line:
@@ -512,30 +506,13 @@ def _html(story: Story) -> str:
         "".join(f"<p>{shown(text)}</p>" for text in story.context),
         section("What changed" if story.episode else "What is known", [bullets(story.changes)]),
         section("What to do", [bullets(story.advice)]),
-        section(
-            "Picture",
-            [
-                _note(
-                    story,
-                    f"The dependencies in window {report.index:,}, with the changes of the episode"
-                    " that a test confirms.",
-                ),
-                figure_of(report),
-            ],
-        ),
+        section("Picture", [_note(story, _DRAWN), figure_of(report)]),
         section("Time line", [timeline_panel(story.moments, story.chosen)]),
         section("Changed dependencies", [edge_table(report)]),
         section("Changed fields", [node_table(report)]),
         section("How it was found", [bullets(story.found)]),
         section("Episodes", [_episode_table(story)]),
-        section(
-            "Numbers",
-            [
-                _note(story, f"Of window {report.index:,}, which names the change."),
-                numbers(report),
-                family_table(report),
-            ],
-        ),
+        section("Numbers", [_note(story, _NUMBERED), numbers(report), family_table(report)]),
         section("Too small to tell", [undecided_table(report)]),
         section("Left out", [excluded_table(report)]),
     ]
@@ -560,7 +537,8 @@ def _badge(story: Story) -> str:
 
 def _note(story: Story, text: str) -> str:
     """Return which window an episode is shown by."""
-    return "" if story.episode is None else f'<p class="soft">{text}</p>'
+    note = text.format(f"{story.report.index:,}")
+    return "" if story.episode is None else f'<p class="soft">{note}</p>'
 
 
 def _episode_table(story: Story) -> str:
