@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Final, TypeAlias
 
@@ -39,6 +39,7 @@ MONITOR: Final = f"{MONITORS}/{{name}}"
 _TEXT: Final = "text/plain"
 _UNKNOWN: Final = {404: Reply("There is no such monitor, window or episode.")}
 _DEFAULT_PAGE: Final = 100
+_OF_HISTORY: Final = ("key", "n_windows", "n_drifts", "n_episodes", "last", "open_episode")
 
 Name: TypeAlias = Annotated[str, Parameter("The monitor, as in the settings.")]
 Key: TypeAlias = Annotated[
@@ -91,11 +92,11 @@ class Monitor:
     """A monitor: what the history has of it, and what its stream does."""
 
     name: str
-    key: str
-    key_field: str | None
-    source: str | None
-    state: str
-    trouble: str | None
+    key: str = ""
+    key_field: str | None = None
+    source: str | None = None
+    state: str = GONE
+    trouble: str | None = None
     n_windows: int = 0
     n_drifts: int = 0
     n_episodes: int = 0
@@ -105,18 +106,13 @@ class Monitor:
     @classmethod
     def of(cls, name: str, row: MonitorRow | None, stream: StreamInfo | None) -> Monitor:
         """Return a monitor of which at least one of the two is known."""
-        found = cls(
-            name,
-            "" if row is None else row.key,
-            None if stream is None else stream.key,
-            None if stream is None else stream.source,
-            GONE if stream is None else stream.state,
-            None if stream is None else stream.trouble,
-        )
-        if row is None:
-            return found
-        told = ("n_windows", "n_drifts", "n_episodes", "last", "open_episode")
-        return cls(**{**vars(found), **{name: getattr(row, name) for name in told}})
+        found = cls(name)
+        if stream is not None:
+            doing = {name: getattr(stream, name) for name in ("source", "state", "trouble")}
+            found = replace(found, key_field=stream.key, **doing)
+        if row is not None:
+            found = replace(found, **{name: getattr(row, name) for name in _OF_HISTORY})
+        return found
 
 
 @dataclass(frozen=True)

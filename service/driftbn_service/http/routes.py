@@ -2,8 +2,8 @@
 
 A parameter of a function is a parameter of its route, with the name, the type and the default that
 it has there; its description and its limits are an annotation. The type that the function returns
-is the shape of the answer, its docstring the summary. Requests are read, answers written and the
-OpenAPI document made from that alone, so the three cannot disagree.
+is the shape of the answer, and its docstring says what the route does. Requests are read, answers
+written and the OpenAPI document made from that alone, so the three cannot disagree.
 """
 
 from __future__ import annotations
@@ -300,13 +300,14 @@ def _operation(operation: Operation, limits: Limits, components: dict[str, Schem
     shape = operation.signature.return_annotation
     if shape is not Response:
         described = get_args(shape)[0] if get_args(shape) else shape
-        replies[operation.status] = Reply(_summary(described), JSON_TYPE, shape)
+        replies[operation.status] = Reply(_paragraphs(described)[0], JSON_TYPE, shape)
     parameters = [item.document() for item in operation.arguments(limits)]
     for name, meaning in operation.headers.items():
         parameters.append(_parameter(name, "header", meaning, {"type": "string"}))
     document: Schema = {
         "operationId": operation.handler.__name__,
-        "summary": _summary(operation.handler),
+        "summary": _paragraphs(operation.handler)[0],
+        "description": " ".join(_paragraphs(operation.handler)[1:]),
         "parameters": parameters,
         "responses": {
             str(int(status)): _reply(replies[status], components) for status in sorted(replies)
@@ -339,6 +340,6 @@ def _parameter(name: str, place: str, description: str, schema: Schema) -> Schem
     }
 
 
-def _summary(described: Any) -> str:
-    """Return the first paragraph of a docstring."""
-    return " ".join((inspect.getdoc(described) or "").partition("\n\n")[0].split())
+def _paragraphs(described: Any) -> list[str]:
+    """Return the paragraphs of a docstring."""
+    return [" ".join(text.split()) for text in (inspect.getdoc(described) or "").split("\n\n")]
