@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
@@ -43,24 +43,13 @@ _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@\s]*):[^/\s]*@")
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake.
+    """One mistake: where, and what is wrong, to be read after the path."""
 
-    Parameters
-    ----------
-    path
-        The setting as in ``streams[0].source.path``; empty for the file as a whole.
-    text
-        What is wrong, to be read after the path.
-    place
-        The same as keys and numbers, to find out where the value came from.
-    """
-
-    path: str
+    place: Place
     text: str
-    place: Place = ()
 
     def __str__(self) -> str:
-        return f"{self.path}{self.text}"
+        return f"{path_text(self.place)}{self.text}"
 
 
 class SettingsError(ConfigError):
@@ -70,20 +59,14 @@ class SettingsError(ConfigError):
 
     Attributes
     ----------
-    name
-        The settings file, or what stands for it.
-    problems
-        What is wrong.
     lines
-        The same as lines for people, each with the name of the file or variable at fault.
+        What is wrong, each with the name of the file or variable at fault.
     """
 
-    def __init__(self, name: str, problems: Sequence[Problem], lines: Sequence[str] = ()) -> None:
-        self.name = name
-        self.problems = tuple(problems)
-        self.lines = tuple(lines) or tuple(f"{name}: {problem}" for problem in problems)
-        super().__init__(self.problems[0].path, None, self.problems[0].text)
-        self.args = ("; ".join(self.lines),)
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+        super().__init__("settings", None, lines[0])
+        self.args = ("; ".join(lines),)
 
 
 # What there is
@@ -259,11 +242,10 @@ def _problems(details: ErrorDetails) -> list[Problem]:
     if kind == "extra_forbidden":
         return [_unknown(place, schema_at(details["loc"][:-1]).get("properties", ()))]
     if kind == "missing":
-        return [Problem(path_text(place), f" is missing: {_meaning(place)}", place)]
+        return [Problem(place, f" is missing: {_meaning(place)}")]
     if kind == "union_tag_not_found":
         kinds = _one_of(schema_at(place)["discriminator"]["mapping"])
-        place = (*place, "kind")
-        return [Problem(path_text(place), f" is missing: it must be {kinds}", place)]
+        return [Problem((*place, "kind"), f" is missing: it must be {kinds}")]
     if kind == "union_tag_invalid":
         return [_wrong((*place, "kind"), context["tag"], _choice(context["tag"], context))]
     return [_wrong(place, details["input"], _allowed(details, context))]
@@ -272,12 +254,11 @@ def _problems(details: ErrorDetails) -> list[Problem]:
 def _unknown(place: Place, known: Iterable[str]) -> Problem:
     key = str(place[-1])
     words = MOVED[key] if key in MOVED else suggestion(key, known)
-    return Problem(path_text(place), f" is not known: {words}", place)
+    return Problem(place, f" is not known: {words}")
 
 
 def _wrong(place: Place, value: object, allowed: str) -> Problem:
-    text = f" = {value_text(place, value)} is not allowed: it must be {allowed}"
-    return Problem(path_text(place), text, place)
+    return Problem(place, f" = {value_text(place, value)} is not allowed: it must be {allowed}")
 
 
 def refused(place: Place, error: ConfigError) -> Problem:
@@ -290,7 +271,7 @@ def refused(place: Place, error: ConfigError) -> Problem:
         return _unknown(place, error.known)
     allowed = _as_in_toml(error)
     if error.value is None:
-        return Problem(path_text(place), f" is missing: it must be {allowed}", place)
+        return Problem(place, f" is missing: it must be {allowed}")
     return _wrong(place, getattr(error.value, "value", error.value), allowed)
 
 

@@ -13,7 +13,7 @@ import json
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from pathlib import Path, PurePath
@@ -128,30 +128,27 @@ def read_settings(path: Path | None, environ: Mapping[str, str]) -> LoadedSettin
     """
     variables = {name: text for name, text in environ.items() if name.startswith(PREFIX)}
     if path is None and not variables:
-        raise SettingsError("settings", [Problem("", f"there are none: {_HOW_TO_BEGIN}")])
+        raise SettingsError(f"settings: there are none: {_HOW_TO_BEGIN}")
     if path is None:
         return _Draft("environment", Path(), {}, variables).loaded()
     return _Draft(str(path), path.absolute().parent, _read(path), variables).loaded()
 
 
 def _read(path: Path) -> Tree:
-    name = str(path)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
-            raise SettingsError(name, [Problem("", "is too large to be a settings file")])
+            raise SettingsError(f"{path}: is too large to be a settings file")
         return tomllib.loads(data.decode())
     except FileNotFoundError as error:
-        raise SettingsError(name, [Problem("", f"no such file; {_HOW_TO_BEGIN}")]) from error
+        raise SettingsError(f"{path}: no such file; {_HOW_TO_BEGIN}") from error
     except OSError as error:
-        text = f"cannot be read: {error.strerror}"
-        raise SettingsError(name, [Problem("", text)]) from error
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        text = f"is not UTF-8: byte {error.start} cannot be read"
-        raise SettingsError(name, [Problem("", text)]) from error
+        raise SettingsError(f"{path}: is not UTF-8: byte {error.start} cannot be read") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SettingsError(name, [Problem("", f"is not TOML: {error}")]) from error
+        raise SettingsError(f"{path}: is not TOML: {error}") from error
 
 
 class _Draft:
@@ -163,8 +160,7 @@ class _Draft:
         self._of_file = copy.deepcopy(tree)
         self._tree = tree
         self._assigned: dict[Place, str] = {}  # the variable that gave what stands there
-        self._problems: list[Problem] = []
-        self._lines: list[str] = []
+        self._lines: list[str] = []  # what is wrong
         for variable in sorted(variables, key=_steps_in_order):
             self._assign(variable, variables[variable])
 
@@ -172,9 +168,7 @@ class _Draft:
         try:
             place = assign(self._tree, variable, text)
         except ConfigError as error:
-            problem = Problem("", f"names no setting: it must be {error.allowed}")
-            self._problems.append(problem)
-            self._lines.append(f"{variable}: {problem}")
+            self._lines.append(f"{variable}: names no setting: it must be {error.allowed}")
         else:
             self._assigned[place] = variable
             self._yield_to(place)
@@ -192,9 +186,12 @@ class _Draft:
         try:
             settings = Settings.model_validate(self._tree, context={"base": self._base})
         except ValidationError as error:
-            self._note([*problems_of(error), *self._duplicates()])
-        if self._problems:
-            raise SettingsError(self.name, self._problems, self._lines)
+            problems: dict[Place, Problem] = {}
+            for problem in (*problems_of(error), *self._duplicates()):
+                problems.setdefault(problem.place, problem)  # what follows from it is not told
+            self._lines += [f"{self._origin(place)}: {problems[place]}" for place in problems]
+        if self._lines:
+            raise SettingsError(*self._lines)
         origins = {place: self._origin(place) for place in _leaves(self._tree, ())}
         return LoadedSettings(settings, self.name, origins)
 
@@ -206,14 +203,6 @@ class _Draft:
             names = [_table_name(table) for table in tables] if isinstance(tables, list) else []
             found += [refused((), error) for error in duplicates(section, names)]
         return found
-
-    def _note(self, problems: Sequence[Problem]) -> None:
-        known = {problem.path for problem in self._problems}
-        for problem in problems:
-            if not problem.path or problem.path not in known:
-                known.add(problem.path)
-                self._problems.append(problem)
-                self._lines.append(f"{self._origin(problem.place)}: {problem}")
 
     def _origin(self, place: Place) -> str:
         """Return what is to be blamed for the value at a place."""
