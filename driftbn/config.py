@@ -65,7 +65,7 @@ class Range:
 
     def check(self, name: str, value: object, *, or_none: bool = False) -> None:
         """Refuse what is no such number."""
-        number = isinstance(value, int if self.whole else int | float)
+        number = isinstance(value, int) or (isinstance(value, float) and not self.whole)
         if not number or isinstance(value, bool) or not self._holds(value):
             raise ConfigError(name, value, self.allowed + (" or None" if or_none else ""))
 
