@@ -101,13 +101,13 @@ def g_and_dof(tables: np.ndarray) -> tuple[float, int]:
 
 
 def interaction(a: np.ndarray, b: np.ndarray) -> tuple[float, int]:
-    """Return how much stronger the ties are in each group than in both together."""
+    """Return how much stronger the associations are in each group than in both pooled."""
     parts = [g_and_dof(a), g_and_dof(b), g_and_dof(a + b)]
     return parts[0][0] + parts[1][0] - parts[2][0], parts[0][1] + parts[1][1] - parts[2][1]
 
 
 def pair_p_value(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the p-value of a tie in tables ``[strata, child, source]``."""
+    """Return the p-value of a pair in tables ``[strata, child, source]``."""
     g, dof = interaction(a, b)
     if dof < 1:
         return 1.0
@@ -158,7 +158,7 @@ Windows = Sequence[np.ndarray]
 
 
 def effect_of_groups(older: Windows, newer: Windows, n_older: int, n_newer: int) -> Effect:
-    """Add up both groups together, or crosswise if newer rows are clearly burstier.
+    """Pool both groups, or weight them crosswise if newer rows are clearly more overdispersed.
 
     The groups have these numbers of rows that are compared; others have scores of 0.
     """
@@ -187,7 +187,7 @@ def _told_apart(
     return told.reshape(codes.shape[1], -1, *told.shape[-n_last:])
 
 
-def effect_on_tie(
+def effect_on_pair(
     groups: tuple[Windows, Windows], cards: Sequence[int], members: Sequence[int]
 ) -> Effect:
     """Measure the dependence in how the last two members go together, given the others."""

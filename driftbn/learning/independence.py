@@ -317,7 +317,7 @@ class ChiSquareTest(IndependenceTest):
         return None
 
     def statistic(self, x: int, y: int, members: Sequence[int]) -> tuple[float, int]:
-        """Return the statistic, with the design effect taken out, and its degrees of freedom."""
+        """Return the statistic, corrected for the design effect, and its degrees of freedom."""
         given = np.array(sorted(members), np.int64)
         if len(given) >= len(self.tests):
             self.begin(len(given))
@@ -479,7 +479,7 @@ def _without_gaps(codes: Codes, totals: Ints, first: Ints) -> Codes:
 
 
 def n_log_n_table(n_rows: int) -> Floats:
-    """Return n ln n for all counts of so many rows."""
+    """Return n ln n for all counts of this many rows."""
     n = np.arange(n_rows + 1, dtype=np.float64)
     return n * np.log(np.maximum(n, 1.0))
 

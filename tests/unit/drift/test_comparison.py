@@ -66,7 +66,7 @@ def table_of(group: PooledWindows, table: int) -> np.ndarray:
     return np.array(counts).reshape(-1, *(int(tables.cards[v]) for v in ends))
 
 
-def tie_tables(compared: Comparison, index: int) -> tuple[np.ndarray, np.ndarray]:
+def pair_tables(compared: Comparison, index: int) -> tuple[np.ndarray, np.ndarray]:
     table = compared.plan.n_nodes + index
     return table_of(compared.older, table), table_of(compared.newer, table)
 
@@ -83,21 +83,21 @@ def test_nodes_have_the_deviance_and_the_p_value_of_the_formula(seed: int, kept:
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6]))
 @settings(max_examples=25)
-def test_ties_are_stronger_apart_than_together(seed: int, kept: float) -> None:
+def test_interactions_have_the_statistic_of_the_formula(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
     assert compared.pair_statistics.shape == (2, compared.plan.n_pair_tests)
     for index in range(compared.plan.n_pair_tests):
-        g, dof = reference.interaction(*tie_tables(compared, index))
+        g, dof = reference.interaction(*pair_tables(compared, index))
         assert compared.pair_statistics[0, index] == pytest.approx(g, rel=1e-9, abs=1e-8)
         assert compared.pair_statistics[1, index] == dof
 
 
 @given(seed=seeds, kept=st.sampled_from([0.3, 0.6, 0.9]))
 @settings(max_examples=25)
-def test_a_tie_changes_where_interaction_and_an_end_do(seed: int, kept: float) -> None:
+def test_a_pair_changes_where_interaction_and_an_end_do(seed: int, kept: float) -> None:
     compared = draw_comparison(seed, kept=kept)
     for index in range(compared.plan.n_pair_tests):
-        expected = reference.pair_p_value(*tie_tables(compared, index))
+        expected = reference.pair_p_value(*pair_tables(compared, index))
         assert compared.screening_pair_p_value(index) == pytest.approx(
             expected, rel=1e-5, abs=1e-300
         )
@@ -148,14 +148,14 @@ def test_screening_leaves_out_only_what_is_1_when_corrected_for_both_families(ke
 
 @given(seed=seeds)
 @settings(max_examples=25)
-def test_a_tie_is_never_surer_than_its_interaction(seed: int) -> None:
+def test_a_pair_is_never_surer_than_its_interaction(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.7)
     for index in range(compared.plan.n_pair_tests):
         if compared.pair_p_values[index] < 1.0:
             assert compared.screening_pair_p_value(index) >= compared.pair_p_values[index]
 
 
-def test_a_comparison_of_one_field_has_no_ties() -> None:
+def test_a_comparison_of_one_field_has_no_pairs() -> None:
     plan = make_plan(Dag("a"), np.array([2]), 100)
     groups = [group_of(plan, [np.tile([[0, 1]], 50).astype(np.uint8)]) for _ in range(2)]
     compared = Comparison(*groups)
@@ -205,7 +205,7 @@ def test_a_copy_that_becomes_a_negation_is_a_change() -> None:
     assert compared.pair_p_value(0)[0] < 1e-12
 
 
-def test_a_lost_tie_of_rare_states_is_seen() -> None:
+def test_a_removed_association_of_rare_states_is_seen() -> None:
     """Two rare states that came together do not any more; the rows are independent."""
     plan = make_plan(Dag("ab", [("a", "b")]), np.array([2, 2]), 5000)
     rng = np.random.default_rng(14)
@@ -236,13 +236,6 @@ def test_a_change_is_seen_where_neighbouring_blocks_go_opposite_ways(share: floa
     assert Comparison(*groups).pair_p_value(0, 1e-3) == exact
 
 
-def test_a_group_counts_its_rows() -> None:
-    plan = make_plan(Dag("a"), np.array([2]), 100)
-    group = group_of(plan, [np.zeros((1, n), np.uint8) for n in (30, 41)])
-    assert group.n_rows == 71
-    assert group.counts.tolist() == [71, 0]
-
-
 def test_more_rows_than_before_are_compared_by_the_same_formula() -> None:
     """Counts have logarithms looked up; the table of these grows with the rows."""
     plan = make_plan(Dag("ab"), np.array([2, 2]), 50_000)
@@ -253,13 +246,13 @@ def test_more_rows_than_before_are_compared_by_the_same_formula() -> None:
         compared = Comparison(*groups)
         expected = reference.difference(table_of(compared.older, 0), table_of(compared.newer, 0))
         assert compared.node_statistics[0] == pytest.approx(expected, rel=1e-6, abs=1e-8)
-        g, dof = reference.interaction(*tie_tables(compared, 0))
+        g, dof = reference.interaction(*pair_tables(compared, 0))
         assert compared.pair_statistics[:, 0] == pytest.approx([g, dof], rel=1e-6, abs=1e-8)
 
 
 @given(seed=seeds)
 @settings(max_examples=60)
-def test_states_are_merged_as_the_statistic_merges_them(seed: int) -> None:
+def test_states_are_pooled_as_the_statistic_pools_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 6, 2))
     a, b = (rng.poisson(rng.choice([0.0, 0.3, 3.0, 30.0], shape)) for _ in range(2))
@@ -316,7 +309,7 @@ def test_a_node_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
+def test_a_pair_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.8, copies=4)
     cards = compared.plan.tables.cards.tolist()
     groups = compared.older.windows, compared.newer.windows
@@ -327,7 +320,7 @@ def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
             continue
         source, child = compared.plan.pair_of(index)
         members = compared.plan.conditioning_set(compared.plan.n_nodes + index)
-        effect = reference.effect_on_tie(groups, cards, (*members, child, source))
+        effect = reference.effect_on_pair(groups, cards, (*members, child, source))
         g, dof = compared.pair_statistics[:, index].tolist()
         ends = compared.end_statistics(index)
         p_ends = [
@@ -347,7 +340,7 @@ def test_a_tie_that_rejects_is_corrected_by_the_formula(seed: int) -> None:
 
 
 @pytest.mark.parametrize("copies", [1, 3])
-def test_taking_out_dependence_never_makes_a_test_surer(copies: int) -> None:
+def test_correcting_for_dispersion_never_makes_a_test_surer(copies: int) -> None:
     n_raised = 0
     for seed in range(25):
         careful = draw_comparison(seed, kept=0.5, copies=copies)
@@ -376,7 +369,7 @@ def with_effects(
     )
 
 
-def test_fields_without_dependence_are_looked_at_as_they_are() -> None:
+def test_independent_fields_are_screened_as_they_are() -> None:
     compared = draw_comparison(3, kept=0.6)
     same = with_effects(compared, np.ones(compared.plan.n_nodes))
     np.testing.assert_array_equal(same.node_p_values, compared.node_p_values)
@@ -384,7 +377,7 @@ def test_fields_without_dependence_are_looked_at_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_half_of_the_dependence_is_taken_out_of_nodes_at_first_look(seed: int) -> None:
+def test_screening_corrects_nodes_for_half_of_their_dispersion(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.6)
     effects = np.linspace(1.0, 6.0, compared.plan.n_nodes)
     statistics = compared.node_statistics.copy()
@@ -395,7 +388,7 @@ def test_half_of_the_dependence_is_taken_out_of_nodes_at_first_look(seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_ties_are_discounted_at_first_look_by_both_of_their_ends(seed: int) -> None:
+def test_screening_corrects_pairs_for_the_dispersion_of_both_ends(seed: int) -> None:
     compared = draw_comparison(seed, kept=0.8)
     effects = np.linspace(1.0, 6.0, compared.plan.n_nodes)
     found = with_effects(compared, effects)
@@ -411,7 +404,7 @@ def test_ties_are_discounted_at_first_look_by_both_of_their_ends(seed: int) -> N
             assert found.screening_pair_p_value(index) == compared.screening_pair_p_value(index)
 
 
-def test_a_first_look_without_discount_does_not_ask_for_dependence() -> None:
+def test_screening_of_rows_taken_for_independent_asks_for_no_dispersion() -> None:
     compared = draw_comparison(1, kept=0.6)
     effects = np.full(compared.plan.n_nodes, 9.0)
     found = with_effects(compared, effects, dependent_rows=False)
@@ -445,7 +438,7 @@ def smallest_node_p(compared: Comparison) -> float:
     return n_nodes * min(compared.node_p_value(v)[0] for v in range(n_nodes))
 
 
-def smallest_tie_p(compared: Comparison) -> float:
+def smallest_pair_p(compared: Comparison) -> float:
     suspects = np.flatnonzero(compared.pair_p_values < 1.0).tolist()
     p = min((compared.pair_p_value(index)[0] for index in suspects), default=1.0)
     return p * compared.plan.n_pair_tests
@@ -458,7 +451,7 @@ def test_stationary_windows_are_rejected_as_often_as_the_level_says() -> None:
     for _ in range(600):
         compared = stream.comparison()
         nodes.append(smallest_node_p(compared))
-        ties.append(smallest_tie_p(compared))
+        ties.append(smallest_pair_p(compared))
         interactions.append(float(compared.pair_p_values.min()) * compared.plan.n_pair_tests)
     assert 0.02 <= np.mean(np.array(nodes) < 0.05) <= 0.08
     assert 0.01 <= np.mean(np.array(interactions) < 0.05) <= 0.08
@@ -466,14 +459,14 @@ def test_stationary_windows_are_rejected_as_often_as_the_level_says() -> None:
     assert 0.01 <= np.mean(np.array(ties) < 0.2) <= 0.2
 
 
-def test_dependence_is_taken_out_of_stationary_windows_of_repeated_rows() -> None:
+def test_stationary_windows_of_repeated_rows_are_corrected_for_dispersion() -> None:
     stream = AsiaStream(seed=2, copies=5)
     plain, careful = [], []
     for _ in range(60):
         compared = stream.comparison(dependent_rows=True)
         uncorrected = Comparison(compared.older, compared.newer, dependent_rows=False)
-        plain.append((smallest_node_p(uncorrected), smallest_tie_p(uncorrected)))
-        careful.append((smallest_node_p(compared), smallest_tie_p(compared)))
+        plain.append((smallest_node_p(uncorrected), smallest_pair_p(uncorrected)))
+        careful.append((smallest_node_p(compared), smallest_pair_p(compared)))
     assert np.all(np.mean(np.array(plain) < 0.05, axis=0) > 0.85)
     assert np.all(np.mean(np.array(careful) < 0.05, axis=0) < 0.12)
 

@@ -71,7 +71,7 @@ def test_an_episode_is_started_updated_and_ended() -> None:
     ]
 
 
-def test_an_alarm_within_an_episode_goes_on_with_it() -> None:
+def test_an_alarm_within_an_episode_continues_it() -> None:
     assert play("asqasqqqq") == [
         (0, STARTED, 0),
         (0, UPDATED, 0),

@@ -51,10 +51,6 @@ def test_holm_rejects_by_steps(p: list[float], level: float) -> None:
     assert sum(found <= level for found in holm(p, len(p))) == rejected
 
 
-def test_holm_of_nothing_is_nothing() -> None:
-    assert holm([], 5) == []
-
-
 def rows(network: BayesianNetwork, n_rows: int, seed: int) -> np.ndarray:
     order = [network.index(name) for name in NAMES]
     return sample_codes(network, n_rows, np.random.default_rng(seed))[order]
@@ -226,7 +222,7 @@ def test_a_table_that_changes_is_still_a_mechanism() -> None:
     assert naming.kind is DriftKind.MECHANISM
 
 
-def test_two_changes_are_not_told_by_one_root() -> None:
+def test_two_changes_are_not_explained_by_one_root() -> None:
     rng = np.random.default_rng(3)
     old = [chain(1, 0.5, 0.8, rng) for _ in range(4)]
     new = chain(1, 0.7, 0.8, rng)

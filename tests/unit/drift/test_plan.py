@@ -219,7 +219,7 @@ def test_sets_whose_levels_become_too_many_for_the_rows_are_trimmed() -> None:
     ]
 
 
-def test_a_plan_of_one_node_has_no_ties() -> None:
+def test_a_plan_of_one_node_has_no_pairs() -> None:
     plan = make_plan(Dag("a"), cards(3), 100)
     assert (plan.n_nodes, plan.n_pair_tests, plan.n_cells) == (1, 0, 3)
 
@@ -240,7 +240,7 @@ def test_a_window_is_counted_by_the_numbers_of_the_regime() -> None:
         assert counts[plan.tables.first[t] : plan.tables.first[t + 1]].tolist() == expected
 
 
-# Numbers of codes, in the order in which a regime met them.
+# Numbers of codes, in the order in which they first occurred.
 
 NAMES = "abcd"
 
@@ -280,7 +280,7 @@ def test_codes_that_are_known_change_nothing() -> None:
 
 @given(seed=seeds)
 @settings(max_examples=40)
-def test_numbers_learned_from_a_test_are_those_learned_from_codes(seed: int) -> None:
+def test_numbers_learned_from_a_packed_table_are_those_learned_from_codes(seed: int) -> None:
     by_codes, by_test = LevelMap(4), LevelMap(4)
     for codes in draw_windows(seed):
         grown = by_codes.learn(codes)
@@ -332,15 +332,6 @@ def test_places_lead_to_the_rows_of_a_number(seed: int) -> None:
             assert (place == -1) == (len(rows) == 0)
             if place >= 0:
                 np.testing.assert_array_equal(np.flatnonzero(bits[place]), rows)
-
-
-def test_a_map_is_made_again_from_its_array() -> None:
-    levels = LevelMap(1)
-    levels.learn(np.array([[8, 2]], np.uint8))
-    again = LevelMap.from_array(levels.number)
-    assert again.learn(np.array([[5]], np.uint8))
-    assert again.number[0, [2, 8, 5]].tolist() == [0, 1, 2]
-    assert levels.cards.tolist() == [2]
 
 
 def test_codes_numbered_already_stay_as_they_are() -> None:

@@ -141,7 +141,7 @@ def same(one: Comparison | None, other: Comparison | None) -> None:
 
 @pytest.mark.parametrize("n_windows", [1, 3, 6, 10])
 @pytest.mark.parametrize("reference_windows", [2, 8])
-def test_a_regime_comes_back_from_its_parts(n_windows: int, reference_windows: int) -> None:
+def test_a_regime_comes_back_from_its_state(n_windows: int, reference_windows: int) -> None:
     regime = grown(n_windows, reference_windows=reference_windows)
     again = Regime.from_state(regime.state(), regime.config, LEARNER)
     assert again.number == 3
@@ -175,7 +175,7 @@ def test_a_small_regime_is_archived_whole() -> None:
     np.testing.assert_array_equal(regime.pool.counts, before)
 
 
-def test_reading_a_window_does_not_take_it_in() -> None:
+def test_counting_a_window_does_not_absorb_it() -> None:
     regime = grown(4)
     before = regime.pool.counts.copy()
     after = remove_edge(asia(), "smoke", "bronc").network
@@ -186,7 +186,7 @@ def test_reading_a_window_does_not_take_it_in() -> None:
     assert len(regime.windows) == 4
 
 
-# A window learned, with twins hung on and dependence taken out.
+# Windows learned, with twins joined on and corrected for dispersion.
 
 
 def chain(n_fields: int, n_rows: int = 1500, seed: int = 1) -> np.ndarray:
@@ -253,7 +253,7 @@ def bursty(n_rows: int = 3000, seed: int = 1) -> np.ndarray:
     return next(DriftStream(network, bursts=Repeats(6), seed=seed).batches(n_rows))[order]
 
 
-def test_bursts_are_measured_and_taken_out_of_the_tests() -> None:
+def test_tests_are_corrected_for_bursts() -> None:
     names = sorted(asia().nodes)
     true_edges = asia().dag.to_pdag().skeleton
     n_wrong = {True: 0, False: 0}
@@ -265,7 +265,7 @@ def test_bursts_are_measured_and_taken_out_of_the_tests() -> None:
     assert 4 * n_wrong[True] < n_wrong[False]
 
 
-def test_bursts_are_taken_out_of_the_tests_among_twins_too() -> None:
+def test_tests_among_twins_are_corrected_for_bursts_too() -> None:
     names = [*sorted(asia().nodes), "zz"]
     codes = np.vstack([bursty(), bursty()[NAMES.index("smoke")]])
     found = LEARNER.learn_window(codes, names)
