@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.drift.outcome import Association, ChangeType
-from driftbn.drift.plan import joint_codes, n_configurations, trimmed
+from driftbn.drift.plan import ROWS_PER_CELL, joint_codes, n_configurations, trimmed
 from driftbn.drift.reference import Parents
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
@@ -25,7 +25,6 @@ PRESENT_LEVEL = 1e-3  # an association with a smaller p-value is present
 ABSENT_SHARE = 0.25  # of the stronger association: what may remain of one that is absent
 MIN_NATS = 0.002  # a weaker association is not worth a name
 REVERSAL_MARGIN = 5.0  # nats by which a direction must fit better
-ROWS_PER_CELL = 5
 PRIOR_COUNT = 0.5  # added to each count of an earlier table
 CONFIDENCE = 1.96  # standard errors on each side of a 95 % interval
 
