@@ -8,7 +8,6 @@ so that what a record means does not depend on the records beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -288,11 +287,14 @@ def _joined(name: str, parts: list[Column]) -> Column:
         return _column(name, [cell for part in parts for cell in _listed(part)])
     kind = kinds.pop() if kinds else pa.null()
     try:
-        cast = partial(pa.ChunkedArray.cast, target_type=kind)
-        chunks = [chunk for part in parts for chunk in cast(part.cells).chunks]
+        chunks = [chunk for part in parts for chunk in _cast(part.cells, kind).chunks]
     except pa.ArrowInvalid:  # a whole number that floating point does not hold
         return _column(name, [cell for part in parts for cell in _listed(part)])
     return Column.plain(name, pa.chunked_array(chunks, kind))
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
 
 
 def _listed(part: Column) -> list[Any]:

@@ -1,0 +1,198 @@
+"""A file means the same through every door: the same schema, the same codes, the same reports."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from driftbn_service.cli import main
+from driftbn_service.endpoint.ingest import submission_of
+from driftbn_service.endpoint.view import StreamInfo
+from driftbn_service.records import Decoder
+from driftbn_service.records.formats import SUFFIXES, TableFormat
+from driftbn_service.records.inputs import Input
+from driftbn_service.records.rows import Undecoded
+from driftbn_service.records.tables import for_inference, one_table, unmixed
+from driftbn_service.settings.sources import FilesSourceSettings, StdinSourceSettings
+from driftbn_service.sources.base import Chunk
+from driftbn_service.sources.files import FilesSource
+from driftbn_service.sources.stdin import StdinSource
+
+from driftbn import DriftMonitor, MonitorConfig
+from driftbn.intake import Intake
+from driftbn.records import infer_and_encode
+from driftbn.schema import Schema
+from tests.source_files import Lane
+
+N_ROWS, WINDOW = 1000, 200
+
+
+def records() -> list[dict[str, Any]]:
+    """Return records with a bit of everything, of which the last have text among numbers."""
+    rng = np.random.default_rng(5)
+    found = []
+    for i in range(N_ROWS):
+        ok, zone = bool(rng.random() < 0.5), int(rng.integers(3))
+        found.append(
+            {
+                "zip": f"00{zone}" if rng.random() < 0.8 else "12345",
+                "day": f"2026-01-{1 + zone:02}",
+                "ok": ok,
+                "amount": None if rng.random() < 0.1 else round(rng.normal() + 2 * ok, 3),
+                "n": zone if i < 850 or ok else "many",
+                "wide": 2**53 + 1 + zone if i % 2 else 0.5,
+            }
+        )
+    return found
+
+
+def cell(value: object) -> str:
+    return "" if value is None else json.dumps(value).strip('"')
+
+
+def written(kind: TableFormat, rows: list[dict[str, Any]]) -> bytes:
+    if kind is TableFormat.CSV:
+        cells = [
+            "" if v is None else json.dumps(v).strip('"') for row in rows for v in row.values()
+        ]
+        width = len(rows[0])
+        lines = [",".join(cells[i : i + width]) for i in range(0, len(cells), width)]
+        return "\n".join([",".join(rows[0]), *lines, ""]).encode()
+    if kind is TableFormat.NDJSON:
+        nested = [{"place": {"zip": row.pop("zip"), "tags": [1]}, **row} for row in rows]
+        return "".join(json.dumps(row) + "\n" for row in nested).encode()
+    plain = [{name: v for name, v in row.items() if name not in ("n", "wide")} for row in rows]
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pa.Table.from_pylist(plain), sink, row_group_size=300)
+    return sink.getvalue()
+
+
+class Outcome(NamedTuple):
+    """What became of a file."""
+
+    schema: Schema | None
+    codes: list[list[int]]
+    reports: list[dict[str, Any]]
+
+
+def outcome(parts: Iterator[Undecoded], decoder: Decoder) -> Outcome:
+    """Feed what comes through a door to a monitor, as a stream of the daemon does."""
+    config = MonitorConfig(window=WINDOW)
+    monitor, intake = DriftMonitor(config), Intake(config)
+    codes, reports = [], []
+    for part in parts:
+        decoded = decoder.decode(part)
+        assert not decoded.rejected
+        for batch in decoded.batches:
+            for rows in unmixed(batch, known=monitor.schema is not None):
+                reports += monitor.update(rows)
+                encoded = intake.take(rows)
+                codes += [] if encoded is None else [encoded.codes]
+        decoder.use_schema(monitor.schema)
+    return Outcome(
+        monitor.schema, np.hstack(codes).tolist(), [report.to_dict() for report in reports]
+    )
+
+
+def by_update(path: Path) -> Outcome:
+    def parts() -> Iterator[Undecoded]:
+        with Input(str(path)) as source:
+            for batch in source.batches(n_rows=130):
+                yield Chunk("", batch.data, None, {}, place, checked=True)
+
+    return outcome(parts(), Decoder(None, max_record_bytes=1000))
+
+
+def by_files(path: Path) -> Outcome:
+    source = FilesSource(FilesSourceSettings(path=str(path)), max_record_bytes=1000)
+    return outcome(polled(source), Decoder(None, max_record_bytes=1000))
+
+
+def by_stdin(path: Path) -> Outcome:
+    settings = StdinSourceSettings(format=SUFFIXES[path.suffix])
+    with path.open("rb") as file:
+        source = StdinSource(settings, file, max_record_bytes=1000)
+        return outcome(polled(source), Decoder(None, max_record_bytes=1000))
+
+
+def polled(source: FilesSource | StdinSource) -> Iterator[Undecoded]:
+    source.open(Lane())
+    while not source.drained:
+        chunk = source.poll(0)
+        if chunk is not None:
+            yield chunk
+    source.close()
+
+
+def by_http(path: Path) -> Outcome:
+    stored = pa.ipc.open_stream(stream_of(body_of(path))).read_all()
+    chunk = Chunk("", stored, None, {}, place, checked=True)
+    return outcome(iter([chunk]), Decoder(None, max_record_bytes=1000))
+
+
+def body_of(path: Path) -> pa.Table:
+    info = StreamInfo("orders", "http", "running", max_record_bytes=1000)
+    return submission_of(info, SUFFIXES[path.suffix], path.read_bytes(), None, 1 << 26).table
+
+
+def stream_of(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.unify_dictionaries())
+    return sink.getvalue()
+
+
+def place(number: int, byte: int) -> str:
+    return f"{number}@{byte}"
+
+
+DOORS: dict[str, Callable[[Path], Outcome]] = {
+    "files": by_files, "stdin": by_stdin, "http": by_http,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [TableFormat.CSV, TableFormat.NDJSON, TableFormat.PARQUET])
+def test_a_file_means_the_same_through_every_door(
+    kind: TableFormat,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("driftbn_service.records.files.CHUNK_BYTES", 20_000)
+    path = tmp_path / f"t.{kind.value}"
+    path.write_bytes(written(kind, records()))
+
+    expected = by_update(path)
+
+    assert len(expected.reports) == N_ROWS // WINDOW
+    for name, door in DOORS.items():
+        if name != "stdin" or kind is not TableFormat.PARQUET:
+            assert door(path) == expected, name
+    assert main(["replay", str(path), "--window", str(WINDOW), "--json"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == expected.reports
+    assert main(["learn", str(path), "--format", "json"]) == 0
+    learned = json.loads(capsys.readouterr().out)
+    with Input(str(path)) as source:
+        whole = one_table([batch.data for batch in source.batches()])
+    for table in (whole, body_of(path)):
+        schema = infer_and_encode(for_inference(table)).schema
+        assert sorted(learned["graph"]["nodes"]) == sorted(schema.names)
+        assert schema == infer_and_encode(for_inference(whole)).schema
+
+
+def test_what_a_cell_is(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(written(TableFormat.CSV, records()))
+    schema = by_update(tmp_path / "t.csv").schema
+    assert schema is not None
+    assert schema["zip"].levels == ("000", "001", "002", "12345")
+    assert schema["day"].levels == ("2026-01-01", "2026-01-02", "2026-01-03")
+    assert schema["ok"].levels == ("false", "true")
+    assert schema["amount"].edges
+    assert "__missing__" in schema["amount"].labels
