@@ -1,4 +1,4 @@
-"""A service for tests of the endpoint: a real history and a real journal behind a plain view."""
+"""A service for tests of the endpoint: a real state behind a plain view."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from driftbn_service.http.service import (
     UnknownStreamError,
 )
 from driftbn_service.http.submission import Submission
-from driftbn_service.journal import Accepted, Journal
-from driftbn_service.store import Store
+from driftbn_service.state import FILE, Accepted, Store
 
 from driftbn import DriftMonitor, MonitorConfig
 
@@ -40,9 +39,9 @@ class FakeService:
     """What the daemon is to the endpoint, as far as the endpoint can tell."""
 
     def __init__(self, directory: Path, *, max_pending_bytes: int = 1 << 20) -> None:
-        self.store = Store(directory / "history.sqlite")
-        self.journal = Journal(
-            directory / "journal.sqlite", max_pending_bytes=max_pending_bytes, remember_keys=100
+        self.store = Store(directory / FILE)
+        self.journal = self.store.journal(
+            "orders", max_pending_bytes=max_pending_bytes, remember_keys=100
         )
         self.live = LiveSignal()
         self.health = Health(True)
@@ -83,8 +82,8 @@ class FakeService:
         return [body.table for body in self.journal.read(0, 1 << 30)]
 
     def close(self) -> None:
-        self.store.close()
         self.journal.close()
+        self.store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, time
 from typing import Final
 
-from driftbn_service.checkpoint import lane_directories, lane_directory
-from driftbn_service.committing import Committer, History
+from driftbn_service.committing import Committer
 from driftbn_service.delivery import Deliverer
 from driftbn_service.errors import StateError
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.http.service import LiveSignal, ServiceView
-from driftbn_service.identity import count_reset, has_identity, identity_of
-from driftbn_service.journal import Journal
 from driftbn_service.logs import configure_logging
 from driftbn_service.metrics import Metrics
 from driftbn_service.outlets.factory import make_outlet
@@ -25,8 +24,8 @@ from driftbn_service.page.routes import page_routes
 from driftbn_service.pipeline import StreamPipeline
 from driftbn_service.quarantine import Quarantine
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
-from driftbn_service.sources.factory import journal_path, make_source
-from driftbn_service.store import Store, StoreError
+from driftbn_service.sources.factory import make_source
+from driftbn_service.state import Journal, Store, StoreError
 from driftbn_service.stream_parts import StreamParts
 
 logger = logging.getLogger(f"driftbn.{__name__}")
@@ -80,8 +79,8 @@ class Assembly:
         self.live = LiveSignal()
         self.stopping = False
         _make_directory(settings.service.state_dir)
-        self.store = _open_history(settings)
-        self.identity = identity_of(settings.service.state_dir)
+        self.store = Store(settings.state_path, clock=time)
+        self._copying: threading.Thread | None = None
         self._streams: dict[str, _Stream] = {}
         self._outlets: dict[str, _Outlet] = {}
         self._server: EndpointServer | None = None
@@ -120,20 +119,6 @@ class Assembly:
             If there is no such stream.
         """
         return self._streams[name].pipeline
-
-    def lanes_path(self, name: str) -> Path:
-        """Return where the lanes of a stream have their checkpoints."""
-        return lane_directory(self.settings.service.state_dir, name, "").parent
-
-    def count_reset(self, name: str) -> None:
-        """Have the events of a stream carry other ids than all before.
-
-        Raises
-        ------
-        StateError
-            If that cannot be written.
-        """
-        self.identity = count_reset(self.settings.service.state_dir, name)
 
     def start_endpoint(self, view: ServiceView) -> None:
         """Listen, if the settings want it.
@@ -185,14 +170,28 @@ class Assembly:
         settings = settings.model_copy(update=fixed)
         configure_logging(settings.log)
         if settings.outlets != old.outlets or settings.checkpoint != old.checkpoint:
-            self._drop_streams(())  # each knows the outlets and when its checkpoints are due
+            self._drop_streams(())  # each knows the outlets and when its commits are due
         self.apply(settings)
         return settings
 
     def prune(self) -> None:
         """Let the history forget what is older than the settings say."""
         store = self.settings.store
-        self.store.prune(store.keep_windows, store.keep_events_days)
+        with _logged("old windows and events are not deleted"):
+            self.store.prune(store.keep_windows, store.keep_events_days)
+
+    def renew_lease(self) -> None:
+        """Say that this process still works on its lanes."""
+        with _logged("the lease on lanes is not renewed"):
+            self.store.renew_lease()
+
+    def back_up(self) -> None:
+        """Begin to copy the state, for a later start to go back to, unless that is going on."""
+        if self._copying is None or not self._copying.is_alive():
+            self._copying = threading.Thread(
+                target=self.store.back_up, name="copy the state", daemon=True
+            )
+            self._copying.start()
 
     def stop(self, seconds: float, force: Callable[[], bool]) -> bool:
         """Stop everything; ``False`` if streams had to be left before they were done."""
@@ -203,6 +202,8 @@ class Assembly:
             outlet.deliverer.stop(max(0.0, deadline - monotonic()))
         if self._server is not None:
             self._server.stop(_ENDPOINT_SECONDS if in_time else 0.0)
+        if self._copying is not None:
+            self._copying.join(max(0.0, deadline - monotonic()))
         self.store.close()
         return in_time
 
@@ -213,29 +214,36 @@ class Assembly:
         return _Outlet(settings, deliverer)
 
     def _start_stream(self, settings: StreamSettings) -> _Stream:
-        state_dir, path = self.settings.service.state_dir, journal_path(self.settings, settings)
-        journal = None if path is None else _open_journal(path, settings)
+        journal = self._journal_of(settings)
         quarantine = Quarantine(
-            state_dir / "quarantine" / f"{settings.name}.ndjson", settings.quarantine_bytes, time
+            self.settings.service.state_dir / "quarantine" / f"{settings.name}.ndjson",
+            settings.quarantine_bytes,
+            time,
         )
-        history = History(self.store, self._wanted(), self._wake)
-        committer = Committer(settings.name, self.settings.checkpoint, history, self.metrics)
+        committer = Committer(self.settings.checkpoint, self._wanted(), self.metrics, self._wake)
         parts = StreamParts(
             settings=settings,
             source=make_source(settings, journal),
-            state_dir=state_dir,
+            store=self.store,
+            journal=journal,
             committer=committer,
             quarantine=quarantine,
             observer=self.metrics,
             queue_bytes=QUEUE_BYTES,
-            keep=KEPT_CHECKPOINTS,
-            origin=self.identity.origin(settings.name),
         )
         pipeline = StreamPipeline(parts)
         self.metrics.add_stream(settings.name, settings.source.kind)
+        self.metrics.restored(settings.name, self.store.restored_from or 0.0)
         self._recall(settings.name)
         pipeline.start()
         return _Stream(settings, pipeline, journal)
+
+    def _journal_of(self, stream: StreamSettings) -> Journal | None:
+        """Return where the records wait that a stream gets over HTTP."""
+        source = stream.source
+        if not isinstance(source, HttpSourceSettings):
+            return None
+        return self.store.journal(stream.name, max_pending_bytes=source.max_pending_bytes)
 
     def _recall(self, name: str) -> None:
         """Let metrics show what was known before the restart."""
@@ -293,23 +301,13 @@ class Assembly:
         return not waiting
 
 
-def _open_history(settings: Settings) -> Store:
-    path, state_dir = settings.history_path, settings.service.state_dir
-    is_gone = not path.exists() or not path.stat().st_size
-    # The history is made before the identity, so a state that has one had a history too.
-    if is_gone and has_identity(state_dir) and lane_directories(state_dir):
-        logger.error(
-            "the history is gone and a new one is begun: its windows and episodes, and events that"
-            " were not delivered yet, are lost; streams go on from their checkpoints: %s",
-            path,
-        )
-    return Store(path, clock=time)
-
-
-def _open_journal(path: Path, stream: StreamSettings) -> Journal:
-    source = stream.source
-    assert isinstance(source, HttpSourceSettings)
-    return Journal(path, max_pending_bytes=source.max_pending_bytes)
+@contextmanager
+def _logged(problem: str) -> Iterator[None]:
+    """Go on where the state cannot be written now and a later call will do."""
+    try:
+        yield
+    except StoreError as error:
+        logger.warning("%s for now: %s", problem, error)
 
 
 def _make_directory(path: Path) -> None:

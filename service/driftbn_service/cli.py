@@ -22,7 +22,7 @@ _COMMANDS: Final = {
     "demo": "watch a made-up stream with known drifts; needs no settings",
     "run": "read event streams for as long as it takes",
     "check": "check settings",
-    "checkpoint": "look at the checkpoints of a daemon",
+    "state": "look at the state of a daemon: list, verify, export",
     "report": "tell of a monitor's drift: words, page, picture",
     "replay": "run a monitor over files",
     "calibrate": "tell what a monitor can see on a stream",

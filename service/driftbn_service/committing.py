@@ -1,19 +1,17 @@
-"""Checkpoint, then publish: the one order in which nothing is lost and nothing comes twice."""
+"""When a lane is committed, and what is told once it is."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
-from driftbn_service.events import Publication
 from driftbn_service.lanes import Lane
 from driftbn_service.observer import Observer
 from driftbn_service.settings import CheckpointSettings
-from driftbn_service.store import Store, StoreError
+from driftbn_service.state import DamagedError, LaneLostError, StoreError, Wanted
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
@@ -25,60 +23,43 @@ MAX_BYTES: Final = 64 << 20
 """Memory that rows may take which a monitor would be given again if it failed."""
 
 
-@dataclass(frozen=True)
-class History:
-    """Where windows are published.
+class Committer:
+    """Commits the lanes of a stream and tells what they have committed.
 
     Parameters
     ----------
-    store
-        The history on disk.
+    settings
+        When commits are due.
     outlets
         Name of every outlet with the types of event it wants, ``None`` for all.
-    wake
-        Is called when there is something new.
-    """
-
-    store: Store
-    outlets: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
-    wake: Callable[[], None] = lambda: None
-
-
-class Committer:
-    """Writes the checkpoints of a stream and publishes what they contain.
-
-    Parameters
-    ----------
-    stream
-        Its name.
-    settings
-        When checkpoints are due.
-    history
-        Where it publishes.
     observer
         Is told.
+    wake
+        Is called when there is something new in the history.
     """
 
     def __init__(
         self,
-        stream: str,
         settings: CheckpointSettings,
-        history: History,
+        outlets: Wanted,
         observer: Observer,
+        wake: Callable[[], None],
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.stream = stream
         self.settings = settings
         self.trouble: str | None = None
         self.abandoned = threading.Event()
-        self.history = history
+        self._outlets = outlets
         self._observer = observer
+        self._wake = wake
         self._clock = clock
         self._committed_at: dict[str, float] = {}
 
     def due_in(self, lane: Lane) -> float | None:
-        """Return in how many seconds a lane needs a checkpoint; ``None`` if nothing is new."""
+        """Return in how many seconds a lane is to be committed; ``None`` if nothing is new."""
+        if lane.lost:
+            return None
         if lane.n_uncommitted >= MAX_ROWS or lane.n_uncommitted_bytes >= MAX_BYTES:
             return 0.0
         if not lane.has_reports and not lane.has_moved:
@@ -88,62 +69,56 @@ class Committer:
         return max(0.0, self._since(lane) + wait - self._clock())
 
     def commit(self, lane: Lane) -> bool:
-        """Write a checkpoint and publish; waits until that is possible.
+        """Commit a lane; waits until that is possible.
 
         Returns
         -------
         bool
             ``False`` if the wait was abandoned; the lane must then not be used any more.
+
+        Raises
+        ------
+        LaneLostError
+            If another process has taken the lane over.
+        DamagedError
+            If the state is damaged: only a start can go back to its copy.
         """
-        if not self._insist(lambda: self._write(lane), "the checkpoint cannot be written"):
-            return False
+        wait = FIRST_WAIT_SECONDS
+        while not self._try(lane, wait):
+            if self.abandoned.wait(wait):
+                return False
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
         self._committed_at[lane.name] = self._clock()
         return True
-
-    def publish(self, publications: Sequence[Publication]) -> bool:
-        """Publish windows whose checkpoint is written; waits until that is possible."""
-        if not publications:
-            return True
-        return self._insist(lambda: self._publish(publications), "the history cannot be written")
 
     def _since(self, lane: Lane) -> float:
         return self._committed_at.setdefault(lane.name, self._clock())
 
-    def _write(self, lane: Lane) -> None:
-        started = self._clock()
-        published = lane.commit()
-        self._observer.committed(self.stream, self._clock() - started)
-        if not self.publish(published):
-            # The checkpoint has them: the next start publishes them.
-            logger.warning("stopped before the history could be written")
+    def _try(self, lane: Lane, wait: float) -> bool:
+        try:
+            self._commit(lane)
+        except (LaneLostError, DamagedError):
+            raise
+        except (OSError, StoreError) as error:
+            self.trouble = str(error)
+            self._observer.commit_failed(lane.stream.name)
+            logger.error(
+                "%s; reading stops until it can, nothing is lost; next try in %.1f s",
+                error, wait,
+                extra={"monitor": lane.stream.name},
+            )  # fmt: skip
+            return False
+        if self.trouble is not None:
+            logger.warning("writing works again", extra={"monitor": lane.stream.name})
+            self.trouble = None
+        return True
 
-    def _publish(self, publications: Sequence[Publication]) -> None:
-        self.history.store.publish(publications, self.history.outlets)
-        for publication in publications:
+    def _commit(self, lane: Lane) -> None:
+        started = self._clock()
+        published = lane.commit(self._outlets)
+        self._observer.committed(lane.stream.name, self._clock() - started)
+        for publication in published:
             if publication.report:
                 self._observer.window(publication)
-        self.history.wake()
-
-    def _insist(self, action: Callable[[], None], problem: str) -> bool:
-        """Do something that needs room on a disk, again and again until it works."""
-        wait = FIRST_WAIT_SECONDS
-        while True:
-            try:
-                action()
-            except (OSError, StoreError) as error:
-                reason = getattr(error, "strerror", None) or str(error)
-                self.trouble = f"{problem}: {reason}"
-                self._observer.commit_failed(self.stream)
-                logger.error(
-                    "%s: %s; reading stops until it can, nothing is lost; next try in %.1f s",
-                    problem, reason, wait,
-                    extra={"monitor": self.stream},
-                )  # fmt: skip
-            else:
-                if self.trouble is not None:
-                    logger.warning("writing works again", extra={"monitor": self.stream})
-                self.trouble = None
-                return True
-            if self.abandoned.wait(wait):
-                return False
-            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+        if published:
+            self._wake()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -24,7 +24,25 @@ TICK_SECONDS: Final = 0.5
 DRAINING_TICK_SECONDS: Final = 0.05
 """Where somebody waits for the end."""
 PRUNE_SECONDS: Final = 60.0
+LEASE_SECONDS: Final = 15.0
+"""How often the lease on lanes is renewed."""
+COPY_SECONDS: Final = 3600.0
+"""How often the state is copied."""
 _ENDED: Final = (StreamState.DRAINED, StreamState.FAILED, StreamState.STOPPED)
+
+
+@dataclass
+class _Chore:
+    """Something to do now and then."""
+
+    seconds: float
+    action: Callable[[], None]
+    done_at: float
+
+    def do_if_due(self, now: float) -> None:
+        if now - self.done_at >= self.seconds:
+            self.done_at = now
+            self.action()
 
 
 class Daemon:
@@ -58,8 +76,12 @@ class Daemon:
         self._clock = clock
         self._assembly = Assembly(settings)
         self._was_ready = False
-        self._pruned_at = clock()
         self._alive_at = clock()
+        self._chores = [
+            _Chore(PRUNE_SECONDS, self._assembly.prune, clock()),
+            _Chore(LEASE_SECONDS, self._assembly.renew_lease, clock()),
+            _Chore(COPY_SECONDS, self._assembly.back_up, clock() - COPY_SECONDS),
+        ]
 
     @property
     def view(self) -> DaemonView:
@@ -72,7 +94,7 @@ class Daemon:
         return self._assembly.address
 
     def reset(self, names: Sequence[str]) -> None:
-        """Forget checkpoints and history of monitors, before the start.
+        """Forget states and history of monitors, before the start.
 
         Raises
         ------
@@ -84,12 +106,7 @@ class Daemon:
             if name not in known:
                 listed = ", ".join(sorted(known))
                 raise UsageError(f"--reset {name}: no monitor has this name; there are {listed}")
-            # First, so that a kill amid this leaves no stream that begins anew with the old ids.
-            self._assembly.count_reset(name)
-            directory = self._assembly.lanes_path(name)
-            if directory.exists():
-                shutil.rmtree(directory)
-            self._assembly.store.forget_monitor(name)
+            self._assembly.store.reset(name)
             logger.warning("monitor begins anew", extra={"monitor": name})
 
     def startup(self, give_up: Callable[[], bool] = lambda: False) -> None:
@@ -118,9 +135,8 @@ class Daemon:
         """Look after everything once; ``False`` when there is nothing left to do."""
         now = self._clock()
         self._tell_manager(now)
-        if now - self._pruned_at >= PRUNE_SECONDS:
-            self._assembly.prune()
-            self._pruned_at = now
+        for chore in self._chores:
+            chore.do_if_due(now)
         streams = self._assembly.streams
         ended = all(stream.state in _ENDED and not stream.alive for stream in streams)
         if ended and streams and all(stream.state is StreamState.FAILED for stream in streams):

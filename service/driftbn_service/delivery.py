@@ -15,7 +15,7 @@ from driftbn.errors import DriftbnError
 from driftbn.explain.words import counted
 from driftbn_service.events import Event
 from driftbn_service.outlets.base import Outlet, OutletError, RefreshingOutlet
-from driftbn_service.store import DamagedRowError
+from driftbn_service.state import DamagedRowError
 
 logger = logging.getLogger("driftbn.service.delivery")
 

@@ -22,7 +22,7 @@ from driftbn_service.daemon import TICK_SECONDS, Daemon
 from driftbn_service.logs import configure_logging
 from driftbn_service.process import Signals
 from driftbn_service.settings import LogLevel, LogSettings, Settings
-from driftbn_service.store import EpisodeRow
+from driftbn_service.state import EpisodeRow
 
 WINDOW: Final = 2000
 _FIRST: Final = 8

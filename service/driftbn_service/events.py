@@ -32,7 +32,7 @@ from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import REPORTS, WindowReport
 
 if TYPE_CHECKING:
-    from driftbn_service.store import EpisodeRow, Store, WindowRow
+    from driftbn_service.state import EpisodeRow, Store, WindowRow
 
 NO_ORIGIN: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
 """Namespace of the ids of events that belong to no state directory."""

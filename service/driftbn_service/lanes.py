@@ -1,4 +1,4 @@
-"""A lane: rows in their order to monitors, and all they come to as one checkpoint."""
+"""A lane: rows in their order to monitors, and all they come to as one commit."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ import numpy as np
 
 from driftbn.errors import DataError
 from driftbn.schema import Schema
-from driftbn_service.checkpoint import CheckpointDirectory
 from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_of, publication_of
 from driftbn_service.keys import part_by_key
 from driftbn_service.monitors import KeyedMonitor, MonitorSet
-from driftbn_service.plain_json import encoded
 from driftbn_service.records import Rejected, RejectReason, Rows
 from driftbn_service.records.rejection import set_aside
 from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
 from driftbn_service.records.tables import unmixed
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Position
+from driftbn_service.state import Checkpoint, LaneState, Wanted
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 
-_VERSION: Final = 2
 MAX_TRIES: Final = 3
 """Batches in a row over which a monitor may fail before it is given none any more."""
 
@@ -81,55 +79,48 @@ class Lane:
     ----------
     stream
         Settings of the stream.
-    name
-        Of the lane.
-    directory
-        Its checkpoints, opened.
-    meta
-        What the checkpoint said that it was opened with; ``None`` for a new lane.
+    state
+        Where it is kept.
     origin
-        Namespace of the ids of events; see ``driftbn_service.identity``.
+        Namespace of the ids of events.
 
     Raises
     ------
     ChangedSettingsError
-        If the checkpoint was made with other settings.
+        If its monitors were kept with other settings.
 
     Attributes
     ----------
     position
         Where to go on reading.
     n_uncommitted, n_uncommitted_bytes
-        Rows seen since the last checkpoint, and about how much memory they hold on to.
+        Rows seen since the last commit, and about how much memory they hold on to.
     failed
         Keys of the monitors that have failed, each with the reason.
+    lost
+        Whether another process has taken it over: then nothing of it may be used any more.
     """
 
     def __init__(
-        self,
-        stream: StreamSettings,
-        name: str,
-        directory: CheckpointDirectory,
-        meta: Mapping[str, Any] | None,
-        *,
-        origin: UUID = NO_ORIGIN,
+        self, stream: StreamSettings, state: LaneState, *, origin: UUID = NO_ORIGIN
     ) -> None:
         self.stream = stream
         self.origin = origin
-        self.name = name
-        self.directory = directory
-        meta = meta or {}
-        self.position: Position | None = meta.get("position")
-        self.decoder_state: Mapping[str, Any] | None = meta.get("decoder")
+        self.name = state.lane
         self.n_uncommitted = self.n_uncommitted_bytes = 0
         self.failed: dict[str, str] = {}
-        self._n_ahead: int = meta.get("n_ahead", 0)  # rows after the position that were taken
+        self.lost = False
+        self._state = state
+        checkpoint = state.checkpoint
+        self.position: Position | None = checkpoint.position
+        self.decoder_state: Mapping[str, Any] | None = checkpoint.decoder
+        self._n_ahead = checkpoint.n_ahead  # rows after the position that were taken
         self._n_to_skip = self._n_ahead
         self._moved = False
         self._n_tries: Counter[str] = Counter()
-        self._outbox = [Publication.from_dict(item) for item in meta.get("outbox", ())]
+        self._publications: list[Publication] = []
         self._monitors = MonitorSet(
-            stream.name, stream.monitor_config(), directory, stream.resident, stream.max_keys
+            stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys
         )
         self._monitors.check()
 
@@ -141,11 +132,11 @@ class Lane:
     @property
     def has_reports(self) -> bool:
         """Whether there are windows to publish."""
-        return bool(self._outbox)
+        return bool(self._publications)
 
     @property
     def has_moved(self) -> bool:
-        """Whether anything is new since the last checkpoint."""
+        """Whether anything is new since the last commit."""
         return self._moved or self.n_uncommitted > 0
 
     def schema(self) -> Schema | None:
@@ -153,7 +144,7 @@ class Lane:
         return None if self.stream.key is not None else self._monitors.schema("")
 
     def begin(self, start: Position | None) -> None:
-        """Say where the next rows begin; with ``None`` there is no checkpoint amid them."""
+        """Say where the next rows begin; with ``None`` there is no commit amid them."""
         self.position = self.position if start is None else start
 
     def take(self, rows: Rows) -> Taken:
@@ -164,7 +155,7 @@ class Lane:
         rows = cut(rows, n_old, n_rows_of(rows))
         for key, part in self._parted(rows, taken):
             self._give(key, part, taken)
-        self._outbox.extend(taken.publications)
+        self._publications.extend(taken.publications)
         self._n_ahead += n_rows_of(rows)
         self.n_uncommitted += n_rows_of(rows)
         self.n_uncommitted_bytes += n_bytes_of(rows)
@@ -176,49 +167,27 @@ class Lane:
         self._n_ahead = self._n_to_skip
         self._moved = True
 
-    def commit(self) -> tuple[Publication, ...]:
-        """Write a checkpoint and return the windows that may now be published.
+    def commit(self, outlets: Wanted = ()) -> tuple[Publication, ...]:
+        """Write all that is new and return the windows that are published with it.
 
         Raises
         ------
-        OSError
+        LaneLostError
+            If another process has taken the lane over.
+        OSError, StoreError
             If the disk is full or broken. Nothing is lost; call it again.
         """
         self._monitors.save()
-        outbox = encoded([publication.to_dict() for publication in self._outbox])
-        self.directory.commit(
-            {
-                "version": _VERSION,
-                "stream": self.stream.name,
-                "lane": self.name,
-                "position": self.position,
-                "n_ahead": self._n_ahead,
-                "decoder": self.decoder_state,
-            },
-            {"outbox": outbox},
-        )
-        published, self._outbox = tuple(self._outbox), []
+        checkpoint = Checkpoint(self.position, self._n_ahead, self.decoder_state)
+        self._state.commit(checkpoint, self._publications, outlets)
+        published, self._publications = tuple(self._publications), []
         self.n_uncommitted = self.n_uncommitted_bytes = 0
         self._moved = False
         return published
 
-    def leftover(self) -> tuple[Publication, ...]:
-        """Return once the windows of the checkpoint that the lane began with.
-
-        It is not known whether they were published; publishing again does no harm.
-        """
-        published, self._outbox = tuple(self._outbox), []
-        return published
-
-    @property
-    def released(self) -> Position | None:
-        """The place that no checkpoint on disk goes back behind."""
-        oldest = self.directory.oldest
-        return None if oldest is None else oldest.get("position")
-
     def close(self) -> None:
-        """Let go of the lane's directory."""
-        self.directory.close()
+        """Let others have the lane."""
+        self._state.close()
 
     def _parted(self, rows: Rows, taken: Taken) -> Iterator[tuple[str, Rows]]:
         """Iterate over the rows of each key; rows that cannot be parted so are set aside."""

@@ -133,6 +133,10 @@ CHECKPOINT_TIME: Final = _gauge("checkpoint_timestamp_seconds", "Time of the las
 CHECKPOINT_DURATION: Final = _gauge(
     "checkpoint_duration_seconds", "Time that the last commit took."
 )
+STATE_RESTORED: Final = _gauge(
+    "state_restored_timestamp_seconds",
+    "Time of the copy that a damaged state was replaced by at the last start; 0 if none was.",
+)
 PUBLISHED_TIME: Final = _gauge(
     "window_published_timestamp_seconds", "Time at which the last window was published."
 )
@@ -740,6 +744,11 @@ class Metrics(Collector):
         """Count a commit that could not be written."""
         if found := self._streams.get(stream):
             found.series[CHECKPOINT_FAILURES].add(())
+
+    def restored(self, stream: str, moment: float) -> None:
+        """Note that the state was damaged and is as of a moment again."""
+        if found := self._streams.get(stream):
+            found.set(STATE_RESTORED, moment)
 
     def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
         """Count events by what became of them: sent, failed."""

@@ -29,7 +29,7 @@ _MAX_SHOWN: Final = 80  # characters of a value in a message
 
 
 class States(Protocol):
-    """Where states are kept by key; a checkpoint directory is one."""
+    """Where states are kept by key; the state of a lane is one."""
 
     def put(self, key: str, state: bytes) -> None:
         """Keep a state in place of an earlier one."""
@@ -69,9 +69,9 @@ class ChangedSettingsError(DriftbnError):
         self.monitor = monitor
         self.changes = changes
         super().__init__(
-            f"the settings of monitor {monitor!r} differ from those of its checkpoint: "
+            f"the settings of monitor {monitor!r} differ from those of its state: "
             f"{', '.join(str(change) for change in changes)}; put them back, give the monitor "
-            "another name, or start it anew, without its checkpoint and history, with "
+            "another name, or start it anew, without its state and history, with "
             f"'driftbn run --reset {monitor}'"
         )
 
@@ -207,7 +207,7 @@ class MonitorSet:
                 if item.changed:
                     self._write(key, item)
             except OSError as error:
-                # More monitors stay in memory for now; the checkpoint, which fails too, stops the
+                # More monitors stay in memory for now; the commit, which fails too, stops the
                 # stream until there is room.
                 logger.warning("monitor cannot be moved to disk: %s", error.strerror)
                 return
@@ -220,13 +220,18 @@ class MonitorSet:
         item.since = []
 
     def _read(self, key: str) -> KeyedMonitor:
-        data = self._states.get(key)
-        (length,) = _HEAD.unpack_from(data)
-        events = json.loads(data[_HEAD.size : _HEAD.size + length])
-        monitor = DriftMonitor.restore(data[_HEAD.size + length :])
+        events, snapshot = unpacked(self._states.get(key))
+        monitor = DriftMonitor.restore(snapshot)
         if monitor.config != self.config:
             raise ChangedSettingsError(self.name, _changed(monitor.config, self.config))
-        return KeyedMonitor(monitor, EventState.from_dict(events))
+        return KeyedMonitor(monitor, events)
+
+
+def unpacked(state: bytes) -> tuple[EventState, bytes]:
+    """Return what is kept of a monitor: what its events mean for the next one, and its snapshot."""
+    (length,) = _HEAD.unpack_from(state)
+    start = _HEAD.size + length
+    return EventState.from_dict(json.loads(state[_HEAD.size : start])), state[start:]
 
 
 def _changed(kept: MonitorConfig, wanted: MonitorConfig) -> tuple[ChangedSetting, ...]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from driftbn.errors import DriftbnError
-from driftbn_service.checkpoint import CheckpointDirectory, LockedError, lane_directory
 from driftbn_service.lanes import Lane, Taken
 from driftbn_service.records import Decoder, Rejected, RejectReason
 from driftbn_service.sources.base import Position, SourceError
+from driftbn_service.state import LaneLostError, LaneState, LockedError
 from driftbn_service.stream_parts import StreamParts, StreamState
 from driftbn_service.work_items import CloseLane, End, Pace, Work, cost_of, records_behind
 from driftbn_service.work_queue import WorkQueue
@@ -65,7 +65,7 @@ class StreamPipeline:
 
     @property
     def ready(self) -> bool:
-        """Whether the source is connected and the lanes that it gave have their checkpoints.
+        """Whether the source is connected and the lanes that it gave are ours.
 
         Of a stream with a key, monitors that have failed do not count: the others are ready.
         """
@@ -77,7 +77,7 @@ class StreamPipeline:
     @property
     def lanes(self) -> tuple[str, ...]:
         """The lanes that this process has."""
-        return tuple(sorted(self._lanes))
+        return tuple(sorted(name for name, lane in self._lanes.items() if not lane.lost))
 
     @property
     def failed_keys(self) -> dict[str, str]:
@@ -105,11 +105,11 @@ class StreamPipeline:
         self._reader.start()
 
     def stop(self) -> None:
-        """Ask for an end: what was read is worked through, then a checkpoint is written."""
+        """Ask for an end: what was read is worked through and committed."""
         self._stopping.set()
 
     def abandon(self) -> None:
-        """Ask for an end at once; the next start goes on from the last checkpoint."""
+        """Ask for an end at once; the next start goes on from the last commit."""
         self._stopping.set()
         self.parts.committer.abandoned.set()
         self._queue.clear()
@@ -126,15 +126,13 @@ class StreamPipeline:
     # --- The reading thread ---
 
     def opened(self, lane: str) -> Position | None:
-        """Take over a lane: load its checkpoint and publish what that had to publish."""
-        path = lane_directory(self.parts.state_dir, self.name, lane)
-        directory = CheckpointDirectory(path, keep=self.parts.keep)
-        meta = self._open_directory(directory)
+        """Take over a lane and go on where it was committed last."""
+        state = self._take_over(lane)
         try:
-            taken = Lane(self.parts.settings, lane, directory, meta, origin=self.parts.origin)
-            self.parts.committer.publish(taken.leftover())
+            origin = self.parts.store.origin(self.name)
+            taken = Lane(self.parts.settings, state, origin=origin)
         except BaseException:
-            directory.close()
+            state.close()
             raise
         settings = self.parts.settings
         self._decoders[lane] = Decoder(
@@ -147,7 +145,7 @@ class StreamPipeline:
         )
         self._lanes = {**self._lanes, lane: taken}
         logger.info(
-            "lane is open" if meta is None else "lane goes on from its checkpoint",
+            "lane is open" if taken.position is None else "lane goes on from its last commit",
             extra={"monitor": self.name, "lane": lane or "main", "n_monitors": len(taken.monitors)},
         )
         return taken.position
@@ -161,22 +159,25 @@ class StreamPipeline:
         self._decoders.pop(lane, None)
         self._releases.pop(lane, None)
 
-    def _open_directory(self, directory: CheckpointDirectory) -> Mapping[str, Any] | None:
-        """Open a lane's directory; where another process may hold it for good reason, wait."""
+    def _take_over(self, lane: str) -> LaneState:
+        """Become the owner of a lane; where another process may have it for good reason, wait."""
         told = False
         while True:
             try:
-                loaded = directory.open()
+                return self.parts.store.lane(self.name, lane, self.parts.journal)
             except LockedError as error:
-                if self.parts.settings.source.kind != "kafka" or self._stopping.is_set():
+                if not self._may_change_hands or self._stopping.is_set():
                     raise
                 if not told:
                     logger.warning("waiting for a lane: %s", error, extra={"monitor": self.name})
                     self._become(StreamState.WAITING)
                 told = True
                 self._stopping.wait(FIRST_RETRY_SECONDS)
-            else:
-                return None if loaded is None else loaded.meta
+
+    @property
+    def _may_change_hands(self) -> bool:
+        """Whether lanes of this stream go from process to process."""
+        return self.parts.settings.source.kind == "kafka"
 
     def _read(self) -> None:
         source = self.parts.source
@@ -268,13 +269,15 @@ class StreamPipeline:
     def _take(self, work: Work) -> None:
         """Give records to their monitors; long work is committed by time where that is possible."""
         lane = self._lanes[work.lane]
+        if lane.lost:
+            return
         self._reject(work.decoded.rejected)
         lane.begin(work.start)
         for rows in self._pace.parts(work.decoded.batches):
             self._note(lane.take(rows))
             if work.start is not None:
                 self._commit_due()
-            if self.parts.committer.abandoned.is_set():
+            if lane.lost or self.parts.committer.abandoned.is_set():
                 return
             self._busy_since = self._clock()
         lane.advance(work.position, work.decoder_state)
@@ -301,7 +304,7 @@ class StreamPipeline:
             observer.records(self.name, "failed" if failed else "rejected", item.n_records)
 
     def _patience(self) -> float | None:
-        """Return how long to wait for work before a checkpoint is due."""
+        """Return how long to wait for work before a commit is due."""
         due = (self.parts.committer.due_in(lane) for lane in self._lanes.values())
         return min((seconds for seconds in due if seconds is not None), default=POLL_SECONDS)
 
@@ -312,17 +315,25 @@ class StreamPipeline:
 
     def _commit(self, lane: Lane) -> None:
         self.parts.quarantine.flush()
-        if not self.parts.committer.commit(lane):
+        try:
+            if not self.parts.committer.commit(lane):
+                return
+        except LaneLostError as error:
+            if not self._may_change_hands:
+                raise
+            logger.warning("%s; it goes on there", error, extra={"monitor": self.name})
+            lane.lost = True
             return
-        if lane.released is not None:
-            self._releases[lane.name] = lane.released
+        if lane.position is not None:
+            self._releases[lane.name] = lane.position
         observer, monitors = self.parts.observer, lane.monitors
         observer.buffered(self.name, monitors.n_pending)
         observer.monitors(self.name, len(monitors), monitors.n_resident, len(self.failed_keys))
 
     def _close(self, item: CloseLane) -> None:
         lane = self._lanes[item.lane]
-        self._commit(lane)
+        if not lane.lost:
+            self._commit(lane)
         lane.close()
         self._lanes = {name: other for name, other in self._lanes.items() if name != item.lane}
         self.parts.observer.behind(self.name, item.lane, 0)

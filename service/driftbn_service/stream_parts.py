@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from uuid import UUID
 
 from driftbn_service.committing import Committer
 from driftbn_service.observer import Observer
 from driftbn_service.quarantine import Quarantine
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import RecordSource
+from driftbn_service.state import Journal, Store
 
 
 class StreamState(StrEnum):
@@ -41,28 +40,25 @@ class StreamParts:
         Of the stream.
     source
         Where its records come from.
-    state_dir
-        Under which its lanes have their checkpoints.
+    store
+        Where its lanes are kept.
+    journal
+        Where its records wait, if it is fed over HTTP.
     committer
-        Writes checkpoints and publishes.
+        Commits them.
     quarantine
         Where rejected records go.
     observer
         Is told what happens.
     queue_bytes
         Bytes of records that may wait between the two threads.
-    keep
-        Checkpoints kept of a lane.
-    origin
-        Namespace of the ids of its events; see ``driftbn_service.identity``.
     """
 
     settings: StreamSettings
     source: RecordSource
-    state_dir: Path
+    store: Store
+    journal: Journal | None
     committer: Committer
     quarantine: Quarantine
     observer: Observer
     queue_bytes: int
-    keep: int
-    origin: UUID

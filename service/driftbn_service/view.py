@@ -14,9 +14,8 @@ from driftbn_service.http.service import (
     UnknownStreamError,
 )
 from driftbn_service.http.submission import Submission
-from driftbn_service.journal import Accepted
 from driftbn_service.pipeline import StreamPipeline
-from driftbn_service.store import Store
+from driftbn_service.state import Accepted, Store
 from driftbn_service.stream_parts import StreamState
 
 STUCK_SECONDS = 600.0
@@ -102,7 +101,6 @@ class DaemonView:
         if self._assembly.stopping:
             raise StoppingError(name)
         if not self._assembly.stream(name).parts.source.ready:
-            # Opening a source may move the journal's numbers on: not before that.
             raise NotReadyError(name)
         return journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest

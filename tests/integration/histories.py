@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driftbn_service.store import Store
+from driftbn_service.state import FILE, Store
 
 from driftbn import datasets
 from tests.drift_streams import DriftStream, Recurring
@@ -100,7 +100,7 @@ def count_windows(path: Path, stream: str = STREAM, key: str = "") -> int:
 def read_history(directory: Path, state_dir: Path | None = None) -> History:
     """Read what a daemon that has ended has published of the stream."""
     stream, key = STREAM, ""
-    with Store((state_dir or directory / "state") / "history.sqlite") as store:
+    with Store((state_dir or directory / "state") / FILE) as store:
         rows = store.windows(stream, key, limit=100_000)
         windows = {}
         for row in rows:

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.store import Store
+from driftbn_service.state import Store
 
 from tests.hostile import (
     FIRST_TIME,

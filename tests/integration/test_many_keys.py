@@ -6,7 +6,7 @@ import json
 import resource
 from pathlib import Path
 
-from driftbn_service.store import Store
+from driftbn_service.state import Store
 
 from driftbn import datasets
 from tests.services.daemon import DaemonService

@@ -26,7 +26,7 @@ from driftbn_service.settings import (
     KafkaOutletSettings,
     RedisOutletSettings,
 )
-from driftbn_service.store import Store
+from driftbn_service.state import Store
 
 from driftbn.drift.outcome import EpisodeEvent
 from tests.outlet_parts import Receiver, make_event, receiver
@@ -79,7 +79,7 @@ from driftbn_service.events import EventState, publication_of
 from driftbn_service.delivery import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
-from driftbn_service.store import Store
+from driftbn_service.state import Store
 from tests.unit.test_cloud_events import make_report
 
 folder = Path(sys.argv[1])
@@ -97,7 +97,7 @@ def die(*_):
 
 def publish():
     state = EventState()
-    with Store(folder / "history.sqlite") as store:
+    with Store(folder / "state.sqlite") as store:
         for i in range(61):
             report = make_report(i, overrun=Overrun.DEADLINE if i % 2 else None)
             state, publication = publication_of("orders", "", "", report, state)
@@ -105,7 +105,7 @@ def publish():
 
 
 def deliver(point):
-    store = Store(folder / "history.sqlite")
+    store = Store(folder / "state.sqlite")
     outlet = FileOutlet(FileOutletSettings(path=folder / "events.ndjson"))
     write, delivered = os.write, store.delivered
     if point == "half a line":
@@ -570,7 +570,7 @@ def test_open_episode_fires_on_through_restarts_until_it_has_ended(
         outlet = AlertmanagerOutlet(settings)
         return Deliverer(outlet, store, lambda: lanes, Counts(), clock=lambda: now[0])
 
-    with Store(tmp_path / "history.sqlite") as store:
+    with Store(tmp_path / "state.sqlite") as store:
         store.publish([started], [("alertmanager", None)])
         first = deliverer()
         assert first.step() == REFRESH_SECONDS

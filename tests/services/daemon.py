@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
-from driftbn_service import identity
+from driftbn_service.state import FILE, Store
 
 from tests.services.process import HOST, Service, ServiceError, free_port, wait_for
 
@@ -60,8 +60,7 @@ class DaemonService(Service):
         self.module = "driftbn_service"  # that is run
         self.state_dir = state_dir or directory / "state"
         # One identity for all, so that the events of two state directories can be compared.
-        self.state_dir.mkdir(parents=True, exist_ok=True)
-        (self.state_dir / identity.FILE).write_bytes(identity.Identity(UUID(int=1)).to_json())
+        Store(self.history, new_id=lambda: UUID(int=1)).close()
         self.config = directory / "driftbn.toml"
         drained = "true" if exit_when_drained else "false"
         self.config.write_text(
@@ -76,8 +75,8 @@ class DaemonService(Service):
 
     @property
     def history(self) -> Path:
-        """The file of the history."""
-        return self.state_dir / "history.sqlite"
+        """The file of the state, with the history."""
+        return self.state_dir / FILE
 
     def command(self) -> list[str]:
         """Run it, with a kill point if there is one."""

@@ -16,12 +16,12 @@ PHASES = {
     "decode": ("driftbn_service.records", "Decoder", "decode"),
     "learn": ("driftbn", "DriftMonitor", "update"),
     "snapshot": ("driftbn", "DriftMonitor", "snapshot"),
-    "state": ("driftbn_service.checkpoint", "CheckpointDirectory", "put"),
-    "checkpoint": ("driftbn_service.checkpoint", "CheckpointDirectory", "commit"),
-    "rename": ("driftbn_service.checkpoint.directory", None, "replace_file"),
-    "publish": ("driftbn_service.store", "Store", "publish"),
+    "state": ("driftbn_service.state", "LaneState", "put"),
+    "commit": ("driftbn_service.state", "LaneState", "commit"),
+    "publish": ("driftbn_service.state.history", "PublicationWriter", "write"),
+    "transaction": ("driftbn_service.state.database", "Database", "write"),
     "deliver": ("driftbn_service.outlets.file", "FileOutlet", "send"),
-    "note": ("driftbn_service.store", "Store", "delivered"),
+    "note": ("driftbn_service.state", "Store", "delivered"),
 }
 
 

@@ -17,7 +17,7 @@ from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import report as report_command
 from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.png import MAX_PIXELS
-from driftbn_service.store import Store, StoreError
+from driftbn_service.state import Store, StoreError
 
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, random_dag, remove_edge
@@ -102,7 +102,7 @@ def make_history(path: Path, *publications: Sequence[Publication]) -> Path:
 def history(reports: tuple[WindowReport, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A history as a daemon leaves it that was stopped."""
     return make_history(
-        tmp_path_factory.mktemp("state") / "history.sqlite",
+        tmp_path_factory.mktemp("state") / "state.sqlite",
         published(reports),
         published(reports, "clicks", "eu"),
         published(reports[:3], "clicks", "us"),
@@ -171,7 +171,7 @@ def test_newest_window_is_told_where_there_is_no_episode(run: Run, history: Path
 def test_episode_that_goes_on_says_so(
     run: Run, reports: tuple[WindowReport, ...], tmp_path: Path
 ) -> None:
-    path = make_history(tmp_path / "history.sqlite", published(reports[: ALARM + 2]))
+    path = make_history(tmp_path / "state.sqlite", published(reports[: ALARM + 2]))
     told = run(path).out
     assert told.splitlines()[0] == "orders, episode 0: drift"
     assert "and goes on" in " ".join(told.split())
@@ -214,7 +214,7 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
         made_report(2, dag),
         made_report(3, dag, added("c", "d"), added("e", "f")),
     ]
-    path = make_history(tmp_path / "history.sqlite", published(made))
+    path = make_history(tmp_path / "state.sqlite", published(made))
     told = json.loads(run(path, "--json").out)
     edges = [edge["source"] + edge["target"] for edge in told["window"]["decision"]["edges"]]
     assert edges == ["ab", "cd", "ef"]
@@ -266,7 +266,7 @@ def test_window_and_episode_do_not_go_together(run: Run, history: Path) -> None:
 
 
 def test_absent_history_is_not_made(run: Run, tmp_path: Path) -> None:
-    ran = run(tmp_path / "none" / "history.sqlite")
+    ran = run(tmp_path / "none" / "state.sqlite")
     assert ran.code == ExitCode.FAILED
     assert "there is no such file" in ran.err
     assert list(tmp_path.iterdir()) == []
@@ -290,18 +290,18 @@ def other_database(path: Path) -> None:
 def test_file_that_is_no_history_is_refused_and_left_as_it_is(
     run: Run, tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
-    path = tmp_path / "history.sqlite"
+    path = tmp_path / "state.sqlite"
     make(path)
     before = path.read_bytes()
     ran = run(path, "--html", tmp_path / "report.html")
     assert ran.code == ExitCode.FAILED
-    assert "no history of driftbn" in ran.err
+    assert "no state of driftbn" in ran.err
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_history_of_a_later_driftbn_is_refused(run: Run, history: Path, tmp_path: Path) -> None:
-    path = tmp_path / "history.sqlite"
+    path = tmp_path / "state.sqlite"
     shutil.copy(history, path)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
@@ -312,7 +312,7 @@ def test_history_of_a_later_driftbn_is_refused(run: Run, history: Path, tmp_path
 
 
 def test_history_without_windows_says_so(run: Run, tmp_path: Path) -> None:
-    ran = run(make_history(tmp_path / "history.sqlite"))
+    ran = run(make_history(tmp_path / "state.sqlite"))
     assert ran.code == ExitCode.FAILED
     assert "there is none of any monitor yet" in ran.err
 
@@ -320,7 +320,7 @@ def test_history_without_windows_says_so(run: Run, tmp_path: Path) -> None:
 def test_episode_whose_windows_are_gone_says_so(
     run: Run, reports: tuple[WindowReport, ...], tmp_path: Path
 ) -> None:
-    path = make_history(tmp_path / "history.sqlite", published(reports))
+    path = make_history(tmp_path / "state.sqlite", published(reports))
     connection = sqlite3.connect(path)
     for table in ("documents", "edges", "windows"):
         connection.execute(f"DELETE FROM {table} WHERE window_index < {N_WINDOWS - 1}")
@@ -335,7 +335,7 @@ def test_settings_name_the_history(
     reports: tuple[WindowReport, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "state").mkdir()
-    make_history(tmp_path / "state" / "history.sqlite", published(reports))
+    make_history(tmp_path / "state" / "state.sqlite", published(reports))
     config = tmp_path / "driftbn.toml"
     config.write_text(
         '[service]\nstate_dir = "state"\n[[streams]]\nname = "orders"\nwindow = 1000\n'
@@ -410,7 +410,7 @@ def test_picture_shows_the_words_and_colours_of_what_changed(
 def test_hostile_names_are_shown_as_they_are_and_do_nothing(run: Run, tmp_path: Path) -> None:
     dag = Dag([HOSTILE, "b", "c" * 400], [("b", HOSTILE), (HOSTILE, "c" * 400)])
     made = [made_report(1, dag, added("b", HOSTILE), added(HOSTILE, "c" * 400))]
-    path = make_history(tmp_path / "history.sqlite", published(made, key=HOSTILE))
+    path = make_history(tmp_path / "state.sqlite", published(made, key=HOSTILE))
     outputs = [tmp_path / name for name in ("r.html", "r.png")]
     words = [word for output in outputs for word in (f"--{output.suffix[1:]}", output)]
     assert run(path, *words).code == ExitCode.OK
@@ -426,7 +426,7 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
 ) -> None:
     dag = random_dag(200, 260, seed=3)
     made = [made_report(1, dag, added(*dag.edges[0])), made_report(2, dag, episode=None)]
-    path = make_history(tmp_path / "history.sqlite", published(made))
+    path = make_history(tmp_path / "state.sqlite", published(made))
     for window, note in ((1, "other fields are left out"), (2, "too large to be read")):
         page, png = tmp_path / f"{window}.html", tmp_path / f"{window}.png"
         assert run(path, "--window", window, "--html", page, "--png", png).code == ExitCode.OK
@@ -437,7 +437,7 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
 def test_two_thousand_windows_make_a_time_line(run: Run, tmp_path: Path) -> None:
     dag = Dag("ab", [("a", "b")])
     made = [made_report(i, dag, episode=None) for i in range(2000)]
-    path = make_history(tmp_path / "history.sqlite", published(made))
+    path = make_history(tmp_path / "state.sqlite", published(made))
     words = ("--last", 2000, "--html", tmp_path / "r.html", "--png", tmp_path / "r.png")
     assert run(path, *words).code == ExitCode.OK
     assert "Each bar shows the largest of 9 windows." in (tmp_path / "r.html").read_text()
@@ -507,13 +507,13 @@ def test_history_at_rest_is_left_as_it_is(run: Run, history: Path) -> None:
 
 def test_read_only_store_refuses_to_write(history: Path) -> None:
     with Store(history, read_only=True) as store, pytest.raises(StoreError, match="read only"):
-        store.forget_monitor("orders")
+        store.reset("orders")
 
 
 def test_reader_of_a_history_at_rest_sees_that_it_changed(
     reports: tuple[WindowReport, ...], tmp_path: Path
 ) -> None:
-    path = make_history(tmp_path / "history.sqlite", published(reports[:2]))
+    path = make_history(tmp_path / "state.sqlite", published(reports[:2]))
     with Store(path, read_only=True) as reader:
         assert len(reader.windows("orders", "")) == 2
         with Store(path) as writer:
@@ -527,7 +527,7 @@ def test_reader_of_a_history_at_rest_sees_that_it_changed(
 WRITER = """
 import json, sys
 from pathlib import Path
-from driftbn_service.store import Store
+from driftbn_service.state import Store
 from driftbn_service.events import Publication
 publications = [Publication.from_dict(item) for item in json.loads(Path(sys.argv[2]).read_text())]
 with Store(Path(sys.argv[1])) as store:
@@ -541,7 +541,7 @@ with Store(Path(sys.argv[1])) as store:
 def test_report_is_made_while_another_process_writes_and_after_it_was_killed(
     run: Run, reports: tuple[WindowReport, ...], tmp_path: Path
 ) -> None:
-    path, data = tmp_path / "history.sqlite", tmp_path / "publications.json"
+    path, data = tmp_path / "state.sqlite", tmp_path / "publications.json"
     data.write_text(json.dumps([item.to_dict() for item in published(reports)]))
     command = [sys.executable, "-c", WRITER, str(path), str(data)]
     with subprocess.Popen(
@@ -559,13 +559,13 @@ def test_report_is_made_while_another_process_writes_and_after_it_was_killed(
 
         try:
             publish(4)
-            assert (tmp_path / "history.sqlite-wal").exists()
+            assert (tmp_path / "state.sqlite-wal").exists()
             assert "orders, window 3: stable" in run(path).out
             publish(N_WINDOWS)
             assert "orders, episode 0: ended" in run(path).out
         finally:
             writer.kill()
-    assert (tmp_path / "history.sqlite-wal").exists()
+    assert (tmp_path / "state.sqlite-wal").exists()
     assert "orders, episode 0: ended" in run(path).out
     with Store(path) as store:  # the daemon that comes back finds all of it
         assert len(store.windows("orders", "")) == N_WINDOWS

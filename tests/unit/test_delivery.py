@@ -23,7 +23,7 @@ from driftbn_service.events import Event, EventType
 from driftbn_service.outlets.base import OutletError
 from driftbn_service.outlets.webhook import WebhookOutlet
 from driftbn_service.settings import WebhookOutletSettings
-from driftbn_service.store import DamagedRowError
+from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError
 from tests.outlet_parts import HOST, answer, closed_port, make_event, receiver
@@ -335,7 +335,7 @@ def test_a_damaged_event_is_counted_and_holds_up_none_behind_it(
     assert deliverer.step() is None
     assert outlet.sent == [2, 3]
     assert counts(deliverer) == {"failed": 1, "sent": 2}
-    assert "event 1 is damaged in the history" in caplog.text
+    assert "event 1 is damaged in the state" in caplog.text
 
 
 # Refreshing

@@ -12,7 +12,7 @@ from driftbn_service.http.app import all_operations, make_app
 from driftbn_service.http.limits import Limits
 from driftbn_service.http.service import Health, Readiness
 from driftbn_service.settings import EndpointSettings
-from driftbn_service.store import DamagedRowError, StoreError
+from driftbn_service.state import DamagedRowError, StoreError
 from jsonschema import Draft202012Validator
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route

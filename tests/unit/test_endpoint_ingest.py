@@ -18,12 +18,12 @@ from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
 from driftbn_service.http.limits import Limits
 from driftbn_service.http.service import NotAnHttpStreamError, StoppingError, UnknownStreamError
-from driftbn_service.journal_errors import JournalError
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.tables import for_inference, one_table, tables_of, unmixed
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.sources.base import Chunk
+from driftbn_service.state import JournalError
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig

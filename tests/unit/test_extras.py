@@ -52,7 +52,6 @@ WORK = (
     "diff t.csv t.csv",
     "replay t.csv --window 1000",
     "calibrate t.csv --window 1000",
-    "checkpoint inspect --help",
 )
 
 
@@ -86,7 +85,7 @@ def outcomes(directory: Path, missing: tuple[str, ...], commands: tuple[str, ...
 @pytest.mark.parametrize(
     ("extra", "commands"),
     [
-        ("service", ("demo", RUN, CHECK, "check --json-schema", REPORT)),
+        ("service", ("demo", RUN, CHECK, "check --json-schema", REPORT, "state show s")),
         ("png", ("learn t.csv --format png", "diff t.csv t.csv --png p", f"{REPORT} --png p")),
     ],
 )

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 from driftbn_service import lanes
-from driftbn_service.checkpoint import CheckpointDirectory
 from driftbn_service.lanes import MAX_TRIES, Lane, Taken
 from driftbn_service.monitors import ChangedSettingsError
 from driftbn_service.records.tables import tables_of
 from driftbn_service.settings import StreamSettings
+from driftbn_service.state import FILE, Store
 
 from driftbn import DriftMonitor, datasets
 from driftbn.schema import Schema, Variable, VariableKind
@@ -27,14 +29,21 @@ def stream(**changes: Any) -> StreamSettings:
     return StreamSettings.model_validate(values)
 
 
-def open_lane(path: Path, settings: StreamSettings) -> Lane:
-    directory = CheckpointDirectory(path)
-    loaded = directory.open()
-    try:
-        return Lane(settings, "", directory, None if loaded is None else loaded.meta)
-    except ChangedSettingsError:
-        directory.close()
-        raise
+OpenLane = Callable[[Path, StreamSettings], Lane]
+
+
+@pytest.fixture
+def open_lane() -> Iterator[OpenLane]:
+    """Open the one lane of a state directory, as often as need be."""
+    with ExitStack() as stack:
+        stores: dict[Path, Store] = {}
+
+        def call(path: Path, settings: StreamSettings) -> Lane:
+            if path not in stores:
+                stores[path] = stack.enter_context(Store(path / FILE))
+            return Lane(settings, stores[path].lane("orders", ""))
+
+        yield call
 
 
 def take(lane: Lane, rows: Any, position: Any, decoder_state: Any = MappingProxyType({})) -> Taken:
@@ -52,8 +61,8 @@ def refused(taken: Taken) -> dict[str, int]:
     return dict(counts)
 
 
-def keep_one_batch(path: Path) -> None:
-    """Have a checkpoint of a stream with the usual settings."""
+def keep_one_batch(open_lane: OpenLane, path: Path) -> None:
+    """Have a state of a stream with the usual settings."""
     lane = open_lane(path, stream())
     take(lane, [{"x": "a"}, {"x": "b"}], {})
     lane.commit()
@@ -65,7 +74,7 @@ def keyed_rows(n_keys: int, n_rows: int, seed: int = 1) -> pa.Table:
     return table.append_column("k", pa.array([f"k{i % n_keys}" for i in range(n_keys * n_rows)]))
 
 
-def test_nothing_is_published_before_the_checkpoint(tmp_path: Path) -> None:
+def test_nothing_is_published_before_the_commit(open_lane: OpenLane, tmp_path: Path) -> None:
     lane = open_lane(tmp_path, stream())
     rows = datasets.sample(datasets.asia(), 2 * WINDOW + 50, 1)
     taken = take(lane, pa.Table.from_pandas(rows), {"bytes": 7})
@@ -79,7 +88,8 @@ def test_nothing_is_published_before_the_checkpoint(tmp_path: Path) -> None:
     lane.close()
 
 
-def test_a_lane_that_is_opened_again_goes_on_and_gives_its_last_windows_once_more(
+def test_a_lane_that_is_opened_again_goes_on(
+    open_lane: OpenLane,
     tmp_path: Path,
 ) -> None:
     table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 4 * WINDOW, 1))
@@ -93,14 +103,14 @@ def test_a_lane_that_is_opened_again_goes_on_and_gives_its_last_windows_once_mor
     lane = open_lane(tmp_path / "parts", stream())
     assert lane.position == {"n": 500}
     assert lane.decoder_state == {"version": 1}
-    assert lane.leftover() == published == tuple(expected[:2])
-    assert lane.leftover() == ()
+    assert published == tuple(expected[:2])
+    assert not lane.has_reports
     assert take(lane, table.slice(500), {"n": 800}).publications == expected[2:]
     lane.close()
     whole.close()
 
 
-def test_what_was_not_committed_has_not_happened(tmp_path: Path) -> None:
+def test_what_was_not_committed_has_not_happened(open_lane: OpenLane, tmp_path: Path) -> None:
     table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 2 * WINDOW, 1))
     lane = open_lane(tmp_path, stream())
     take(lane, table.slice(0, WINDOW), {"n": 1})
@@ -113,7 +123,9 @@ def test_what_was_not_committed_has_not_happened(tmp_path: Path) -> None:
     lane.close()
 
 
-def test_monitors_moved_to_disk_and_back_leave_no_trace(tmp_path: Path) -> None:
+def test_monitors_moved_to_disk_and_back_leave_no_trace(
+    open_lane: OpenLane, tmp_path: Path
+) -> None:
     table = keyed_rows(n_keys=7, n_rows=2 * WINDOW)
     reports = {}
     for resident in (2, 100):
@@ -129,7 +141,7 @@ def test_monitors_moved_to_disk_and_back_leave_no_trace(tmp_path: Path) -> None:
     assert len(reports[2]) == 14
 
 
-def test_rows_without_a_key_or_room_are_counted(tmp_path: Path) -> None:
+def test_rows_without_a_key_or_room_are_counted(open_lane: OpenLane, tmp_path: Path) -> None:
     lane = open_lane(tmp_path, stream(key="k", max_keys=2))
     rows = [{"k": key, "x": "a", "y": "b"} for key in ("a", "b", None, "c", "a")]
     taken = take(lane, rows, {})
@@ -138,7 +150,7 @@ def test_rows_without_a_key_or_room_are_counted(tmp_path: Path) -> None:
     lane.close()
 
 
-def test_rows_that_a_monitor_leaves_out_are_counted(tmp_path: Path) -> None:
+def test_rows_that_a_monitor_leaves_out_are_counted(open_lane: OpenLane, tmp_path: Path) -> None:
     lane = open_lane(tmp_path, stream(time_column="at", window={"seconds": 60}))
     rows = [{"at": 1e9 + n, "x": "ab"[n % 2]} for n in range(10)]
     taken = take(lane, [*rows, {"at": "noon", "x": "a"}, {"x": "b"}], {})
@@ -148,7 +160,7 @@ def test_rows_that_a_monitor_leaves_out_are_counted(tmp_path: Path) -> None:
 
 
 def test_keys_that_nobody_thought_of_cost_their_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_lane: OpenLane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lane = open_lane(tmp_path, stream(key="k"))
 
@@ -180,7 +192,7 @@ def poisoned(table: pa.Table) -> pa.Table:
 
 
 def test_a_monitor_that_fails_takes_no_other_with_it_and_goes_on_without_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_lane: OpenLane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison(monkeypatch)
     table = keyed_rows(n_keys=3, n_rows=4 * WINDOW)
@@ -190,7 +202,7 @@ def test_a_monitor_that_fails_takes_no_other_with_it_and_goes_on_without_the_bat
     whole = open_lane(tmp_path / "whole", stream(key="k"))
     found, expected = [], []
     for number, part in enumerate(parts):
-        if number in (2, 7):  # before the first checkpoint, and after some
+        if number in (2, 7):  # before the first commit, and after some
             taken = take(spoilt, poisoned(one_key.slice(0, 150)), {"n": number})
             assert taken.n_rows == 0
             assert refused(taken) == {"monitor_failed": 150}
@@ -207,7 +219,7 @@ def test_a_monitor_that_fails_takes_no_other_with_it_and_goes_on_without_the_bat
 
 
 def test_a_monitor_that_fails_again_and_again_is_given_up_and_tried_again_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_lane: OpenLane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison(monkeypatch)
     table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 3 * WINDOW, 1))
@@ -234,7 +246,9 @@ def test_a_monitor_that_fails_again_and_again_is_given_up_and_tried_again_after_
     lane.close()
 
 
-def test_rows_of_a_chunk_that_a_checkpoint_amid_it_has_are_not_taken_again(tmp_path: Path) -> None:
+def test_rows_of_a_chunk_that_a_commit_amid_it_has_are_not_taken_again(
+    open_lane: OpenLane, tmp_path: Path
+) -> None:
     table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 4 * WINDOW, 1))
     whole = open_lane(tmp_path / "whole", stream())
     expected = take(whole, table, {"n": 9}).publications
@@ -245,7 +259,6 @@ def test_rows_of_a_chunk_that_a_checkpoint_amid_it_has_are_not_taken_again(tmp_p
     lane.close()
     lane = open_lane(tmp_path / "parts", stream())
     assert lane.position == {"n": 0}
-    lane.leftover()
     for start in range(0, len(table), 150):  # cut otherwise than before
         lane.begin({"n": start})
         found += take(lane, table.slice(start, 150), {"n": start + 150}).publications
@@ -255,8 +268,10 @@ def test_rows_of_a_chunk_that_a_checkpoint_amid_it_has_are_not_taken_again(tmp_p
     whole.close()
 
 
-def test_other_settings_than_those_of_the_checkpoint_are_refused(tmp_path: Path) -> None:
-    keep_one_batch(tmp_path)
+def test_other_settings_than_those_it_was_kept_with_are_refused(
+    open_lane: OpenLane, tmp_path: Path
+) -> None:
+    keep_one_batch(open_lane, tmp_path)
     with pytest.raises(ChangedSettingsError, match=r"window.*--reset orders"):
         open_lane(tmp_path, stream(window=300))
     open_lane(tmp_path, stream()).close()
@@ -274,30 +289,19 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("settings", "words"), CHANGES)
 def test_each_changed_setting_is_told_with_its_old_and_new_value(
-    tmp_path: Path, settings: dict[str, Any], words: str
+    open_lane: OpenLane, tmp_path: Path, settings: dict[str, Any], words: str
 ) -> None:
-    keep_one_batch(tmp_path)
+    keep_one_batch(open_lane, tmp_path)
     with pytest.raises(ChangedSettingsError) as caught:
         open_lane(tmp_path, stream(**settings))
     assert words in str(caught.value)
     assert str(caught.value).count(" was ") == 1
 
 
-def test_another_schema_is_told_in_short(tmp_path: Path) -> None:
-    keep_one_batch(tmp_path)
+def test_another_schema_is_told_in_short(open_lane: OpenLane, tmp_path: Path) -> None:
+    keep_one_batch(open_lane, tmp_path)
     path = tmp_path / "schema.json"
     schema = Schema([Variable("x", VariableKind.CATEGORICAL, ("a", "b"))])
     path.write_text(json.dumps(schema.to_dict()))
     with pytest.raises(ChangedSettingsError, match="variables was not set and is a schema of 1 f"):
         open_lane(tmp_path, stream(variables=str(path)))
-
-
-def test_only_what_every_checkpoint_has_passed_is_released(tmp_path: Path) -> None:
-    lane = open_lane(tmp_path, stream())
-    released = []
-    for number in range(5):
-        take(lane, [{"x": "a"}], {"n": number})
-        lane.commit()
-        released.append(lane.released)
-    assert released == [{"n": 0}, {"n": 0}, {"n": 0}, {"n": 1}, {"n": 2}]
-    lane.close()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from driftbn_service.journal import Journal, JournalError
 from driftbn_service.records import Decoder
 from driftbn_service.settings import HttpSourceSettings
 from driftbn_service.sources.base import Position, SourceError
 from driftbn_service.sources.http import HttpSource
+from driftbn_service.state import FILE, Checkpoint, Journal, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,10 +42,19 @@ def numbers(table: bytes | pa.Table) -> list[int]:
     return [int(value) for value in table["n"].to_pylist()]
 
 
+def journal_of(store: Store) -> Journal:
+    return store.journal("orders", max_pending_bytes=1 << 30, remember_keys=100)
+
+
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with Journal(tmp_path / "journal.sqlite") as journal:
-        yield journal
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / FILE) as store:
+        yield store
+
+
+@pytest.fixture
+def journal(store: Store) -> Journal:
+    return journal_of(store)
 
 
 def coded(texts: list[str | None]) -> pa.Array:
@@ -116,25 +125,26 @@ def test_bodies_with_other_columns_are_chunks_of_their_own(journal: Journal) -> 
 def test_no_record_is_lost_or_given_twice_however_often_it_is_restarted(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[str, int]], stops: list[int]
 ) -> None:
-    path = tmp_path_factory.mktemp("journal") / "journal.sqlite"
+    path = tmp_path_factory.mktemp("state") / FILE
     expected, seen = [], []
-    with Journal(path) as journal:
+    with Store(path) as store:
+        journal = journal_of(store)
         for name, size in sizes:
             values = list(range(len(expected), len(expected) + size))
             expected += values
             journal.append(pa.table({"n": pa.array(values, pa.int64()), name: values}))
-    position: Position | None = None
     for n_polls in [*stops, 100]:
-        with Journal(path) as journal:
-            source = source_of(journal, position)
+        with Store(path) as store:
+            lane = store.lane("orders", "", journal_of(store))
+            position = lane.checkpoint.position
+            source = source_of(journal_of(store), position)
             for _ in range(n_polls):
                 chunk = source.poll(0)
                 if chunk is None:
                     break
                 seen += numbers(chunk.data)
                 position = chunk.position
-            if position is not None:
-                source.release("", position)
+            lane.commit(Checkpoint(position))
     assert seen == expected
 
 
@@ -150,79 +160,33 @@ def test_a_poll_wakes_at_once(journal: Journal) -> None:
     assert not source.ready
 
 
-def test_released_bodies_make_room(journal: Journal) -> None:
-    journal.append(pa.table({"n": [1]}))
-    source = source_of(journal)
-    chunk = source.poll(0)
-    assert chunk is not None
-    source.release("", chunk.position)
-    assert journal.n_pending_bytes == 0
-
-
-def test_a_journal_that_was_lost_goes_on_after_the_checkpoint(
-    journal: Journal, caplog: pytest.LogCaptureFixture
-) -> None:
-    source = source_of(journal, {"sequence": 41})
-    assert "it is new" in caplog.text
-    assert journal.append(pa.table({"n": [7]})).sequence == 42
-    chunk = source.poll(0)
-    assert chunk is not None
-    assert numbers(chunk.data) == [7]
-
-
-def test_opening_may_be_tried_again(tmp_path: Path) -> None:
-    lane, asked = Lane({"sequence": 3}), []
-    lane.opened = lambda name: asked.append(name) or lane.position  # type: ignore[method-assign,func-returns-value]
-    journal = Journal(tmp_path / "journal.sqlite")
-    really_reserve = journal.reserve
-    source = HttpSource(HttpSourceSettings(), journal)
-    with pytest.MonkeyPatch.context() as patch:
-
-        def fail(sequence: int) -> None:
-            raise JournalError(journal.path, "disk is full")
-
-        patch.setattr(journal, "reserve", fail)
-        with pytest.raises(SourceError, match="disk is full"):
-            source.open(lane)
-        assert not source.ready
-        patch.setattr(journal, "reserve", really_reserve)
-        source.open(lane)
-    assert source.ready
-    assert asked == [""]
-    assert journal.append(pa.table({"n": [1]})).sequence == 4
-    journal.close()
-
-
 def test_trouble_with_the_journal_may_pass(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    store: Store, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(tmp_path / "journal.sqlite")
-    journal.append(pa.table({"n": [1]}))
     source = source_of(journal)
     monkeypatch.setattr(journal, "wait", lambda after, timeout: True)
-    journal.close()
-    with pytest.raises(SourceError, match=r"HTTP ingest: journal .*closed") as caught:
-        source.poll(0)
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("ALTER TABLE bodies RENAME TO elsewhere")
+        with pytest.raises(SourceError, match=r"HTTP ingest: .*no such table") as caught:
+            source.poll(0)
+        connection.execute("ALTER TABLE elsewhere RENAME TO bodies")
+    connection.close()
     assert not caught.value.fatal
-    source.release("", {"sequence": 1})
-    assert "stays in the journal for now" in caplog.text
+    journal.append(pa.table({"n": [1]}))
+    assert source.poll(0) is not None
 
 
 def test_a_damaged_body_is_set_aside_as_a_whole_and_those_behind_it_are_given(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    store: Store, journal: Journal, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "journal.sqlite"
-    with Journal(path) as journal:
-        for n in range(3):
-            journal.append(pa.table({"n": [n]}))
-    with sqlite3.connect(path) as connection:
-        (body,) = connection.execute("SELECT body FROM bodies WHERE sequence = 2").fetchone()
+    for n in range(3):
+        journal.append(pa.table({"n": [n]}))
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("UPDATE bodies SET body = x'00' WHERE sequence = 2")
     connection.close()
-    path.write_bytes(path.read_bytes().replace(body, body[:-1] + bytes([body[-1] ^ 1])))
-    with Journal(path) as journal:
-        source = source_of(journal)
-        chunks = [source.poll(0) for _ in range(3)]
-        assert source.poll(0) is None
+    source = source_of(journal)
+    chunks = [source.poll(0) for _ in range(3)]
+    assert source.poll(0) is None
     decoder = Decoder(None, max_record_bytes=100)
     decoded = [decoder.decode(chunk) for chunk in chunks if chunk is not None]
     assert [one.n_rows for one in decoded] == [1, 0, 1]

@@ -43,8 +43,8 @@ from driftbn_service.output import check_names, save, write_lines, write_text
 from driftbn_service.png import png_renderer
 from driftbn_service.records.inputs import STDIN
 from driftbn_service.settings import load_settings, settings_path
-from driftbn_service.store import EpisodeRow, Store, WindowRow
-from driftbn_service.store.rows import EpisodeEdge
+from driftbn_service.state import EpisodeRow, Store, WindowRow
+from driftbn_service.state.rows import EpisodeEdge
 from driftbn_service.text import Line, Style
 
 FORMAT: Final = "driftbn.monitor-report"
@@ -86,7 +86,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--config", metavar="FILE", help="the daemon's settings file (as DRIFTBN_CONFIG says)"
     )
     history.add_argument(
-        "--history", metavar="FILE", help="the history itself: history.sqlite of a state directory"
+        "--history", metavar="FILE", help="the history itself: state.sqlite of a state directory"
     )
     subject = parser.add_mutually_exclusive_group()
     subject.add_argument(
@@ -160,7 +160,7 @@ def _history(arguments: argparse.Namespace) -> Path:
     if arguments.history is not None:
         return Path(arguments.history)
     path = settings_path(arguments.config, os.environ)
-    return load_settings(path, os.environ).history_path
+    return load_settings(path, os.environ).state_path
 
 
 # --- What is told ---

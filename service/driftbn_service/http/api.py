@@ -18,7 +18,7 @@ from driftbn_service.events import naming_window
 from driftbn_service.http.problems import ProblemError, bad_value, not_found
 from driftbn_service.http.routes import ANSWERS, Operation, Parameter, Reply
 from driftbn_service.http.service import ServiceView, StreamInfo
-from driftbn_service.store import (
+from driftbn_service.state import (
     EdgeRow,
     EpisodeRow,
     MonitorRow,

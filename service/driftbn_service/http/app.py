@@ -23,7 +23,7 @@ from driftbn_service.http.problems import ProblemError
 from driftbn_service.http.routes import Operation, openapi_operation, route_of
 from driftbn_service.http.service import ServiceView
 from driftbn_service.settings import EndpointSettings
-from driftbn_service.store import DamagedRowError, StoreError
+from driftbn_service.state import DamagedRowError, StoreError
 
 logger = logging.getLogger("driftbn.service.endpoint")
 

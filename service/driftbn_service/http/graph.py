@@ -21,7 +21,7 @@ from driftbn_service.events import naming_window
 from driftbn_service.http.api import MONITOR, Key, Name, find_window
 from driftbn_service.http.routes import Operation, Parameter, Reply
 from driftbn_service.http.service import ServiceView
-from driftbn_service.store import WindowDetail, WindowRow
+from driftbn_service.state import WindowDetail, WindowRow
 
 WindowNumber: TypeAlias = Annotated[
     int | None, Parameter("Number of the window; the newest unless given.")

@@ -29,12 +29,12 @@ from driftbn_service.http.service import (
     UnknownStreamError,
 )
 from driftbn_service.http.submission import Submission
-from driftbn_service.journal_errors import JournalError, JournalFullError, KeyConflictError
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.rows import Problem
 from driftbn_service.records.tables import one_table
 from driftbn_service.sources.base import Chunk
+from driftbn_service.state import JournalError, JournalFullError, KeyConflictError
 
 logger = logging.getLogger("driftbn.service.endpoint")
 

@@ -20,7 +20,7 @@ from driftbn_service.http.limits import Limits
 from driftbn_service.http.problems import ProblemError
 from driftbn_service.http.routes import ANSWERS, Operation, Parameter, Reply
 from driftbn_service.http.service import Listener, ServiceView
-from driftbn_service.store import Store
+from driftbn_service.state import Store
 
 HEARTBEAT = b": still here\n\n"
 """A comment, which readers skip; proxies and dead connections notice it."""

@@ -29,8 +29,8 @@ from driftbn.report import REPORTS
 from driftbn_service.http.limits import Limits
 from driftbn_service.http.problems import PROBLEM_TYPE, Problem, ProblemError, bad_value
 from driftbn_service.http.service import ServiceView
-from driftbn_service.store import EdgeRow, EpisodeRow, Series, WindowRow
-from driftbn_service.store.rows import EpisodeEdge
+from driftbn_service.state import EdgeRow, EpisodeRow, Series, WindowRow
+from driftbn_service.state.rows import EpisodeEdge
 
 JSON_TYPE: Final = "application/json"
 _TYPES: Final = {int: "integer", str: "string", bool: "boolean"}

@@ -11,8 +11,7 @@ from typing import Protocol
 
 from driftbn.errors import DriftbnError
 from driftbn_service.http.submission import Submission
-from driftbn_service.journal import Accepted
-from driftbn_service.store import Store
+from driftbn_service.state import Accepted, Store
 
 
 @dataclass(frozen=True)

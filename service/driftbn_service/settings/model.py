@@ -34,14 +34,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from driftbn.config import (
-    Algorithm,
-    ErrorPolicy,
-    MonitorConfig,
-    Range,
-    field_texts,
-    field_types,
-)
+from driftbn.config import Algorithm, ErrorPolicy, MonitorConfig, Range, field_texts, field_types
 from driftbn.errors import (
     CombinedConfigError,
     ConfigError,
@@ -621,8 +614,7 @@ class ServiceSettings(Section):
     """The process."""
 
     state_dir: Directory
-    """Where checkpoints, history, journals and quarantined records live; made if it is not
-    there."""
+    """Where the state and quarantined records live; made if it is not there."""
     exit_when_drained: Flag = False
     """Whether to end when every source has come to its end."""
 
@@ -732,8 +724,8 @@ class Settings(Section):
     --------
     >>> stream = {"name": "orders", "source": {"kind": "stdin"}}
     >>> settings = Settings(service={"state_dir": "state"}, streams=[stream])
-    >>> settings.history_path.name, settings.stream("orders").source.format.value
-    ('history.sqlite', 'ndjson')
+    >>> settings.state_path.name, settings.stream("orders").source.format.value
+    ('state.sqlite', 'ndjson')
     """
 
     service: ServiceSettings
@@ -779,9 +771,9 @@ class Settings(Section):
         ]
 
     @property
-    def history_path(self) -> Path:
-        """The file of the history."""
-        return self.service.state_dir / "history.sqlite"
+    def state_path(self) -> Path:
+        """The file of the state."""
+        return self.service.state_dir / "state.sqlite"
 
     def stream(self, name: str) -> StreamSettings:
         """Return the stream of that name.

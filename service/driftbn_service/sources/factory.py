@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from driftbn_service.optional_parts import part_of_kind
-from driftbn_service.settings import Settings, StreamSettings
+from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import RecordSource
 
 if TYPE_CHECKING:
-    from driftbn_service.journal import Journal
+    from driftbn_service.state import Journal
 
 
 def make_source(stream: StreamSettings, journal: Journal | None) -> RecordSource:
@@ -26,10 +25,3 @@ def make_source(stream: StreamSettings, journal: Journal | None) -> RecordSource
     make = part_of_kind(__package__, stream.source.kind, "make")
     source: RecordSource = make(stream, journal)
     return source
-
-
-def journal_path(settings: Settings, stream: StreamSettings) -> Path | None:
-    """Return where the records wait that a stream gets over HTTP; ``None`` for other sources."""
-    if stream.source.kind != "http":
-        return None
-    return settings.service.state_dir / "journals" / f"{stream.name}.sqlite"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from driftbn_service.journal import Body, Journal, JournalError
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import HttpSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
+from driftbn_service.state import Body, Journal, StoreError
 
 if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings
@@ -50,7 +50,6 @@ class HttpSource:
         self._journal = journal
         self._sequence = 0
         self._waiting: list[Body] = []
-        self._is_open = False
         self._ready = False
 
     @property
@@ -59,26 +58,8 @@ class HttpSource:
         return self._ready
 
     def open(self, listener: LaneListener) -> None:
-        """Go on after the last body that a checkpoint has.
-
-        Raises
-        ------
-        SourceError
-            If the journal cannot be used.
-        """
-        if not self._is_open:  # tried again, the lane is ours already
-            self._sequence = int((listener.opened("") or {}).get("sequence", 0))
-            self._is_open = True
-        if self._sequence > self._journal.last_sequence:
-            logger.warning(
-                "the journal does not have what the checkpoint has read: it is new, and its"
-                " numbers go on after that",
-                extra={"last_sequence": self._journal.last_sequence, "read": self._sequence},
-            )
-            try:
-                self._journal.reserve(self._sequence)
-            except JournalError as error:
-                raise SourceError(self.name, str(error)) from error
+        """Go on after the last body that is worked through."""
+        self._sequence = int((listener.opened("") or {}).get("sequence", 0))
         self._ready = True
 
     def poll(self, timeout: float) -> Chunk | None:
@@ -94,7 +75,7 @@ class HttpSource:
                 return None
             try:
                 self._waiting = list(self._journal.read(self._sequence, CHUNK_BYTES))
-            except JournalError as error:
+            except StoreError as error:
                 raise SourceError(self.name, str(error)) from error
         if not self._waiting:
             return None
@@ -113,11 +94,7 @@ class HttpSource:
         return self._chunk(alike)
 
     def release(self, lane: str, position: Position) -> None:
-        """Have the journal forget what is in a checkpoint."""
-        try:
-            self._journal.release(int(position["sequence"]))
-        except JournalError as error:
-            logger.warning("what is done stays in the journal for now: %s", error)
+        """Do nothing: the commit itself has deleted what it covers."""
 
     def close(self) -> None:
         """Read no more."""

@@ -25,8 +25,8 @@ from driftbn_service.sources.kafka_lanes import (
 )
 
 if TYPE_CHECKING:
-    from driftbn_service.journal import Journal
     from driftbn_service.settings import StreamSettings
+    from driftbn_service.state import Journal
 
 
 logger = logging.getLogger(f"driftbn.{__name__}")

@@ -24,8 +24,8 @@ from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceEr
 from driftbn_service.sources.messages import Lines
 
 if TYPE_CHECKING:
-    from driftbn_service.journal import Journal
     from driftbn_service.settings import StreamSettings
+    from driftbn_service.state import Journal
 
 
 ANSWER_SECONDS: Final = 10.0

@@ -27,8 +27,8 @@ from driftbn_service.settings import StdinSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 
 if TYPE_CHECKING:
-    from driftbn_service.journal import Journal
     from driftbn_service.settings import StreamSettings
+    from driftbn_service.state import Journal
 
 logger = logging.getLogger(f"driftbn.{__name__}")
 

@@ -246,3 +246,34 @@ class Series:
     alpha: tuple[float | None, ...]
     last_record: tuple[int, ...]
     end: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class LaneRow:
+    """A lane in short.
+
+    Parameters
+    ----------
+    stream, lane
+        Whose lane it is, and its name.
+    position, n_ahead
+        Where the source goes on, and how many records after that are in the states already.
+    committed
+        Seconds since the epoch of the last commit; ``None`` before the first.
+    owner
+        Host and process that work on it; ``None`` if nobody does.
+    n_keys, state_bytes
+        Monitors, and how much room their states take.
+    n_windows
+        Windows since the beginning.
+    """
+
+    stream: str
+    lane: str
+    position: dict[str, Any] | None
+    n_ahead: int
+    committed: float | None
+    owner: str | None
+    n_keys: int
+    state_bytes: int
+    n_windows: int

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from driftbn_service.events import Event, EventState, Publication, publication_of
-from driftbn_service.store import EpisodeEdge, Store, StoreError, pruning, store
+from driftbn_service.state import FILE, EpisodeEdge, Store, StoreError, store
+from driftbn_service.state import history as state_history
 
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, remove_edge
@@ -57,7 +59,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def history(tmp_path: Path, clock: Clock) -> Iterator[Store]:
-    with Store(tmp_path / "state" / "history.sqlite", clock=clock) as one:
+    with Store(tmp_path / "state" / FILE, clock=clock) as one:
         yield one
 
 
@@ -138,52 +140,19 @@ def test_publishing_again_in_any_grouping_changes_nothing(
     }
     dumps = {}
     for name, groups in groupings.items():
-        with Store(tmp_path / name, clock=clock) as one:
+        with Store(tmp_path / name, clock=clock, new_id=lambda: UUID(int=1)) as one:
             assert sum(one.publish(group, OUTLETS) for group in groups) == N_WINDOWS
-            assert one.n_conflicts == 0
         dumps[name] = dump(tmp_path / name)
     assert all(found == dumps["at once"] for found in dumps.values())
     assert len(dumps["at once"]) > 50
 
 
-def test_how_long_it_took_is_no_difference(history: Store, published: list[Publication]) -> None:
-    history.publish(published)
-    history.publish([replace(published[0], timings={"learn": 99.0, "decide": 1.0})])
-    assert history.n_conflicts == 0
-    assert history.windows("orders", "", before=1)[0].learn_seconds != 99.0
-
-
 def test_names_that_utf8_has_not_are_kept(history: Store, published: list[Publication]) -> None:
     odd = replace(published[0], explanation=published[0].explanation | {"advice": ["\ud800 ü"]})
-    history.publish([odd])
     history.publish([odd])
     found = history.window("orders", "", 0)
     assert found is not None
     assert found.explanation == odd.explanation
-    assert history.n_conflicts == 0
-
-
-def test_another_content_is_told_and_ignored(
-    history: Store, published: list[Publication], caplog: pytest.LogCaptureFixture
-) -> None:
-    history.publish(published, OUTLETS)
-    before = dump(history.path)
-    changed = replace(published[2], report=published[2].report | {"rows": 7})
-    assert history.publish([changed], OUTLETS) == 0
-    assert history.n_conflicts == 1
-    assert errors_in(caplog) == ["window 2 is in the history with another content, which stays"]
-    assert dump(history.path) == before
-
-
-def test_an_event_of_another_window_with_the_same_id_is_told(
-    history: Store, published: list[Publication], caplog: pytest.LogCaptureFixture
-) -> None:
-    first, second = (with_event(published[0], n) for n in (0, 1))
-    same = replace(second, events=(replace(second.events[0], id=first.events[0].id),))
-    assert history.publish([first, same], OUTLETS) == 2
-    assert history.n_conflicts == 1
-    assert len(errors_in(caplog)) == 1
-    assert history.n_pending("all") == 1
 
 
 def test_a_publication_that_fails_takes_the_others_with_it(
@@ -482,37 +451,16 @@ def test_only_so_many_windows_are_kept(history: Store, published: list[Publicati
     assert history.monitors()[0].n_windows == 10
 
 
-def test_windows_deleted_are_not_written_again(
-    history: Store, published: list[Publication]
-) -> None:
-    history.publish(published, OUTLETS)
-    history.prune(2, 30.0)
-    before = dump(history.path)
-    assert history.publish(published, OUTLETS) == 0
-    assert history.n_conflicts == 0
-    assert dump(history.path) == before
-
-
 def test_a_call_deletes_a_bounded_number_of_windows(
     history: Store, published: list[Publication], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "PRUNED_WINDOWS", 4)
+    monkeypatch.setattr(state_history, "PRUNED_WINDOWS", 4)
     history.publish(published[:10])
     history.publish([of_key(one, "other") for one in published[:10]])
-    with Store(history.path) as later:
-        steps = [later.prune(3, 30.0) for _ in range(5)]
+    monkeypatch.setattr(store, "PRUNE_SECONDS", 0.0)
+    steps = [history.prune(3, 30.0) for _ in range(5)]
     assert steps == [4, 4, 4, 2, 0]
     assert [len(history.windows("orders", key)) for key in ("", "other")] == [3, 3]
-
-
-def test_deleting_keeps_up_with_publishing(
-    history: Store, published: list[Publication], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pruning, "PRUNED_WINDOWS", 2)
-    for n in range(4):
-        history.publish([of_key(published[0], "", 10 * n + m) for m in range(10)])
-        history.prune(3, 30.0)
-        assert len(history.windows("orders", "")) == 3
 
 
 def test_an_open_episode_is_kept_however_old(history: Store, published: list[Publication]) -> None:
@@ -541,7 +489,8 @@ def test_old_events_go_but_not_those_that_wait_nor_the_newest_of_a_type(
     clock.now -= 2 * 86_400
     assert history.prune(99, 30.0) == 0
     clock.now += 2 * 86_400
-    monkeypatch.setattr(pruning, "PRUNED_EVENTS", 2)
+    monkeypatch.setattr(state_history, "PRUNED_EVENTS", 2)
+    monkeypatch.setattr(store, "PRUNE_SECONDS", 0.0)
     assert [history.prune(99, 30.0) for _ in range(3)] == [2, 1, 0]
     assert [one.window for _, one in history.events()] == [1, 3, 5]
     history.delivered("all", [numbers[1]])
@@ -569,7 +518,7 @@ def test_a_monitor_can_be_forgotten_and_begin_anew(
 ) -> None:
     other = [replace(one, monitor="other", events=()) for one in published]
     history.publish([*published, of_key(published[0], "key"), *other], OUTLETS)
-    assert history.forget_monitor("orders") == N_WINDOWS + 1
+    history.reset("orders")
     assert [one.monitor for one in history.monitors()] == ["other"]
     assert (history.n_pending("all"), history.events()) == (0, [])
     assert history.publish(published, OUTLETS) == N_WINDOWS
@@ -625,11 +574,9 @@ def test_threads_that_write_at_once_lose_nothing(
 
 
 def test_the_file_is_written_as_safely_as_sqlite_can(history: Store) -> None:
-    with history._database.writing() as connection:
-        found = [
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        ]
+    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+    writer = history._database._writer
+    found = [writer.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
     assert found == ["wal", 2, 1, 10_000]
 
 
@@ -646,33 +593,6 @@ def test_tables_have_the_names_that_the_manual_gives(
         edges = connection.execute("SELECT edges FROM episodes WHERE state = 'ended'").fetchone()
         assert json.loads(edges[0])[0]["change"] == "removed"
     connection.close()
-
-
-def test_a_file_of_a_later_version_is_refused_and_stays(tmp_path: Path) -> None:
-    path = tmp_path / "history.sqlite"
-    Store(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
-    connection.close()
-    with pytest.raises(StoreError, match="has version 3 and this driftbn knows version 2: run"):
-        Store(path)
-    assert [one.name for one in tmp_path.glob("*corrupt*")] == []
-
-
-def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "contacts.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE people (name)")
-    connection.close()
-    with pytest.raises(StoreError, match="database of another program"):
-        Store(path)
-
-
-def test_a_path_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    for path in (tmp_path / "file" / "history.sqlite", tmp_path):
-        with pytest.raises(StoreError, match="the history cannot be opened"):
-            Store(path)
 
 
 def test_a_closed_store_says_so(history: Store) -> None:

@@ -1,0 +1,158 @@
+"""``driftbn state``: what the state of a daemon holds, whether it is whole, and files of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from driftbn_service.errors import ExitCode, InputError
+from driftbn_service.monitors import unpacked
+from driftbn_service.output import write_lines, write_text
+from driftbn_service.state import FILE, LaneRow, Store
+from driftbn_service.text import Line, Style, one_line
+
+_HEAD: Final = Line(
+    "  lane      committed                keys    of states   windows  position", Style.HEAD
+)
+_SHOWN_POSITION: Final = 80
+_PAGE: Final = 1000
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "state",
+        description=(
+            "Look at the state of a daemon, which may run meanwhile: nothing is locked or changed."
+        ),
+    )
+    actions = parser.add_subparsers(title="what to do", required=True, metavar="ACTION")
+    show = actions.add_parser(
+        "show",
+        help="list streams and lanes",
+        description=(
+            "List every lane: when it was committed last, its monitors, the bytes of their states,"
+            " its windows so far, and where the source goes on."
+        ),
+    )
+    verify = actions.add_parser(
+        "verify",
+        help="read everything and check it",
+        description=(
+            "Check every page and the checksum of every row. Exits with"
+            f" {ExitCode.FAILED} if anything is damaged."
+        ),
+    )
+    export = actions.add_parser(
+        "export",
+        help="write a stream to files",
+        description=(
+            "Write what is known of a stream to a new directory: snapshot-N.driftbn is for"
+            " DriftMonitor.restore; snapshots.ndjson says whose they are; windows.ndjson,"
+            " episodes.ndjson and events.ndjson are its history."
+        ),
+    )
+    for action, run in ((show, run_show), (verify, run_verify), (export, run_export)):
+        action.add_argument("directory", metavar="DIR", help="a state directory")
+        action.set_defaults(run=run)
+    show.add_argument("--json", action="store_true", help="write a JSON object a lane, not text")
+    export.add_argument("stream", metavar="STREAM", help="its name")
+    export.add_argument("target", metavar="TO", help="the directory to make")
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """List the lanes."""
+    with _opened(arguments) as store:
+        lanes = store.lanes()
+    if arguments.json:
+        write_text("".join(json.dumps(asdict(lane)) + "\n" for lane in lanes), None)
+    else:
+        write_lines(list(_lines(store.path, lanes)), None)
+    return ExitCode.OK
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Check everything."""
+    with _opened(arguments) as store:
+        found = [Line(one_line(damaged), Style.REMOVED) for damaged in store.check()]
+    word = f"{len(found)} damaged" if found else "everything is as it was written"
+    write_lines([*found, Line(f"{store.path}: {word}", Style.NOTE)], None)
+    return ExitCode.FAILED if found else ExitCode.OK
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write a stream to files."""
+    target, stream = Path(arguments.target), arguments.stream
+    with _opened(arguments) as store:
+        if stream not in {lane.stream for lane in store.lanes()}:
+            raise InputError(str(store.path), f"there is no stream {stream!r}")
+        target.mkdir(parents=True)
+        _write_rows(target / "snapshots.ndjson", _snapshots(store, stream, target))
+        _write_rows(target / "windows.ndjson", _windows(store, stream))
+        _write_rows(target / "episodes.ndjson", _episodes(store, stream))
+        _write_rows(target / "events.ndjson", _events(store, stream))
+    return ExitCode.OK
+
+
+def _opened(arguments: argparse.Namespace) -> Store:
+    return Store(Path(arguments.directory) / FILE, read_only=True)
+
+
+def _lines(path: Path, lanes: list[LaneRow]) -> Iterator[Line]:
+    yield Line(f"{path}: {path.stat().st_size} bytes", Style.HEAD)
+    for stream in dict.fromkeys(lane.stream for lane in lanes):
+        mine = [lane for lane in lanes if lane.stream == stream]
+        yield Line(stream, Style.HEAD)
+        yield _HEAD
+        yield from (Line(_shown(lane), Style.NOTE) for lane in mine)
+
+
+def _shown(lane: LaneRow) -> str:
+    position = one_line(json.dumps(lane.position))
+    if len(position) > _SHOWN_POSITION:
+        position = f"{position[: _SHOWN_POSITION - 1]}…"
+    moment = "never"
+    if lane.committed is not None:
+        moment = datetime.fromtimestamp(lane.committed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    sizes = f"{lane.n_keys:>7}  {lane.state_bytes:>11}  {lane.n_windows:>8}"
+    owner = "" if lane.owner is None else f"  ({lane.owner})"
+    return f"  {lane.lane or 'main':<8}  {moment:<20}  {sizes}  {position}{owner}"
+
+
+def _snapshots(store: Store, stream: str, target: Path) -> Iterator[dict[str, Any]]:
+    for number, (lane, key, state) in enumerate(store.states(stream), 1):
+        name = f"snapshot-{number}.driftbn"
+        (target / name).write_bytes(unpacked(state)[1])
+        yield {"lane": lane, "key": key, "file": name}
+
+
+def _windows(store: Store, stream: str) -> Iterator[dict[str, Any]]:
+    for key in (monitor.key for monitor in store.monitors(stream)):
+        after = -1
+        while rows := store.windows(
+            stream, key, after=after, before=after + _PAGE + 1, limit=_PAGE
+        ):
+            for row in reversed(rows):
+                detail = store.window(stream, key, row.window_index)
+                yield {"key": key, "report": detail.report if detail else None}
+            after += _PAGE
+
+
+def _episodes(store: Store, stream: str) -> Iterator[dict[str, Any]]:
+    for key in (monitor.key for monitor in store.monitors(stream)):
+        for episode in reversed(store.episodes(stream, key, limit=2**62)):
+            yield asdict(episode)
+
+
+def _events(store: Store, stream: str) -> Iterator[dict[str, Any]]:
+    return (event.document for _, event in store.events_of(stream))
+
+
+def _write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    with path.open("w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)

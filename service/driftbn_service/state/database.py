@@ -1,0 +1,593 @@
+"""The SQLite file of a state: its connections, group commit, checks, and the copy to go back to."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+from driftbn.errors import DriftbnError
+from driftbn_service.state import sql
+from driftbn_service.state.sql import STATEMENTS, TABLES, VERSION, WORKING, RowDamage, Table
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+APPLICATION_ID: Final = 0x44424E32
+"""Says in the file's head whose it is: DBN2."""
+BUSY_SECONDS: Final = 10.0
+"""How long to wait for another process that writes."""
+CHECKED_BYTES: Final = 128 << 20
+"""In a larger file a start does not compare indexes with tables: that takes 3 s for 100 MB."""
+_WAL_BYTES: Final = 64 << 20
+_WAL_PAGES: Final = 4096
+"""After so many the log is written back: states that change often are written back once."""
+_OLD_LAYOUT: Final = ("lanes", "history.sqlite", "journals", "identity.json")
+_NO_STATE: Final = "this is no state of driftbn: give the state.sqlite of a state directory"
+
+Connection = sqlite3.Connection
+Result = TypeVar("Result")
+
+
+class StoreError(DriftbnError):
+    """The state cannot be read or written; what was written before is still there.
+
+    Attributes
+    ----------
+    path, problem
+        The file, and what is wrong with it or what to do.
+    """
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}")
+
+
+class DamagedRowError(StoreError):
+    """A row is not as it was written; the others can be read.
+
+    Attributes
+    ----------
+    row
+        Which one, for people.
+    event
+        Number and monitor, if it is an event; the monitor may be damaged.
+    """
+
+    def __init__(self, path: Path, row: str, event: tuple[int, str] | None = None) -> None:
+        self.row = row
+        self.event = event
+        super().__init__(path, f"{row} is damaged in the state: its checksum does not fit")
+
+
+class DamagedError(StoreError):
+    """The file is damaged as a whole: nothing can be written until a start has gone back."""
+
+
+class Database:
+    """The file that a daemon writes to; for any thread, and for several processes.
+
+    Parameters
+    ----------
+    path
+        The file; it is made if need be. One that is damaged or gone is replaced by the copy that
+        ``back_up`` has made, with an error in the log.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be used, belongs to another program or another driftbn, or is damaged and
+        there is no good copy.
+
+    Attributes
+    ----------
+    restored_from
+        When the copy was made that this start has gone back to, in seconds since the epoch;
+        ``None`` if it had not to.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.restored_from: float | None = None
+        self._waiting: deque[_Task[Any]] = deque()
+        self._writing = threading.Lock()
+        self._resting = threading.Lock()
+        self._readers: list[Connection] = []
+        with _told(path, "opened"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(path.with_name(f"{path.name}.lock")):
+                self._prepare()
+                self._writer = _with_log(path)
+
+    @property
+    def copy_path(self) -> Path:
+        """The copy to go back to."""
+        return self.path.with_name(f"{self.path.name}.copy")
+
+    def close(self) -> None:
+        """Close all connections; none may be in use."""
+        with self._writing, self._resting:
+            for connection in (*self._readers, self._writer):
+                connection.close()
+            self._readers.clear()
+
+    # --- Writing and reading ---
+
+    def write(self, action: Callable[[Connection], Result]) -> Result:
+        """Do something in a transaction, as a whole or not at all; on return it is on disk.
+
+        While one thread waits for the disk others get in line, and whoever is next puts all of
+        them into one transaction. One whose action fails takes none of the others with it.
+
+        Raises
+        ------
+        StoreError
+            If SQLite cannot write: nothing has changed then, and calling again later works.
+        """
+        task = _Task(action)
+        self._waiting.append(task)
+        with self._writing:
+            if not task.done:
+                self._commit_waiting()
+        with _told(self.path, "written"):
+            return task.outcome()
+
+    def _commit_waiting(self) -> None:
+        tasks = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            for task in tasks:
+                task.run(self._writer)
+            self._writer.execute("COMMIT")
+        except BaseException as error:
+            for task in tasks:
+                task.error = error
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            for task in tasks:
+                task.done = True
+            with suppress(sqlite3.ProgrammingError):  # where it is closed
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection to read with, which sees one moment of the state.
+
+        Raises
+        ------
+        StoreError
+            If the body raises an error of SQLite.
+        """
+        with _told(self.path, "read"):
+            with self._resting:
+                connection = self._readers.pop() if self._readers else None
+            if connection is None:
+                connection = _connected(self.path)
+                connection.execute("PRAGMA query_only = ON")
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                with self._resting:
+                    self._readers.append(connection)
+
+    # --- Opening: what is there, and what to do if it is damaged ---
+
+    def _prepare(self) -> None:
+        """Have a file that is whole, with all tables."""
+        is_gone = not self.path.exists() or not self.path.stat().st_size
+        if is_gone and not self.copy_path.exists():
+            _refuse_old_layout(self.path)
+            _create(self.path)
+            return
+        problem = "it is gone" if is_gone else problem_of(self.path)
+        if problem is not None:
+            self._go_back(problem)
+
+    def _go_back(self, problem: str) -> None:
+        """Put the copy in the place of a file that is damaged."""
+        users = [owner for owner in owner_paths(self.path) if is_held(owner)]
+        if users:
+            raise DamagedError(
+                self.path, f"the state is damaged ({problem}) and another process uses it: stop it"
+            )
+        copy = self.copy_path
+        of_copy = problem_of(copy) if copy.exists() else "there is none"
+        if of_copy is not None:
+            raise DamagedError(
+                self.path,
+                f"the state is damaged ({problem}), and so is the copy to go back to ({of_copy}):"
+                " put back a copy of your own, or move both away to begin anew",
+            )
+        aside = _set_aside(self.path)
+        self.restored_from = copy.stat().st_mtime
+        temporary = self.path.with_name(f"{self.path.name}.new")
+        shutil.copyfile(copy, temporary)
+        _rename_durably(temporary, self.path)
+        moment = datetime.fromtimestamp(self.restored_from, UTC).isoformat(timespec="seconds")
+        logger.error(
+            "the state was damaged (%s) and is as of %s again, from %s; records since then are"
+            " read again where their source still has them, those accepted over HTTP since then"
+            " are lost, and events may be sent a second time; what is damaged is kept as %s",
+            problem, moment, copy, aside.name,
+        )  # fmt: skip
+
+    def back_up(self) -> bool:
+        """Copy the file as it is now for a later start to go back to; ``False`` if that failed.
+
+        The copy is checked before it takes the place of the one before.
+        """
+        temporary = self.copy_path.with_name(f"{self.copy_path.name}.{os.getpid()}.new")
+        try:
+            with closing(_connected(self.path)) as source, closing(_connected(temporary)) as target:
+                source.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")
+            problem = problem_of(temporary)
+            if problem is None:
+                _rename_durably(temporary, self.copy_path)
+                return True
+            logger.error(
+                "the state is damaged: %s: %s; the copy made before stays, and the next start goes"
+                " back to it", self.path, problem,
+            )  # fmt: skip
+        except (OSError, sqlite3.Error) as error:
+            logger.error("the state cannot be copied, the copy before stays: %s", error)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return False
+
+
+class _Task(Generic[Result]):
+    """Something to do within a transaction that others share."""
+
+    def __init__(self, action: Callable[[Connection], Result]) -> None:
+        self.action = action
+        self.done = False
+        self.error: BaseException | None = None
+        self._results: list[Result] = []
+
+    def run(self, connection: Connection) -> None:
+        """Do it; if it fails, the transaction is as it was before."""
+        connection.execute("SAVEPOINT task")
+        try:
+            self._results.append(self.action(connection))
+        except Exception as error:
+            if not connection.in_transaction:  # SQLite has rolled back what all others have done
+                raise
+            connection.execute("ROLLBACK TO SAVEPOINT task")
+            self.error = error
+        connection.execute("RELEASE SAVEPOINT task")
+
+    def outcome(self) -> Result:
+        """Return what it has come to, or raise its error."""
+        if self.error is not None:
+            raise self.error
+        return self._results[0]
+
+
+class ReadOnlyDatabase(Database):
+    """A file that is only looked at, while a daemon may write to it: nothing is made or locked.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    StoreError
+        If it is absent, cannot be read, is no state or one of another driftbn.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.restored_from = None
+        self._lock = threading.Lock()
+        self._at_rest: tuple[int, int] | None = None  # its state, if nobody had it open
+        if not path.is_file():
+            what = "is no file" if path.exists() else "there is no such file"
+            raise StoreError(path, f"{what}: give the state.sqlite of a state directory")
+        with _told(path, "read"):
+            self._connection = self._opened()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def write(self, action: Callable[[Connection], Result]) -> Result:
+        """Refuse.
+
+        Raises
+        ------
+        StoreError
+            Always.
+        """
+        raise StoreError(self.path, "the state was opened to be read only")
+
+    def back_up(self) -> bool:
+        """Refuse."""
+        return False
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give the connection, which sees one moment of the state; one thread at a time.
+
+        Raises
+        ------
+        StoreError
+            If the body raises an error of SQLite, or somebody has begun to write to a state that
+            nobody had open.
+        """
+        with self._lock, _told(self.path, "read"):
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            if self._at_rest is not None and (self._has_log() or self._stamp() != self._at_rest):
+                raise StoreError(self.path, "the state is being written to since now: try again")
+
+    def _opened(self) -> Connection:
+        self.path.open("rb").close()  # says better than SQLite why a file cannot be opened
+        # As long as anybody has the state open there is a write-ahead log. Without one the file
+        # is read as it lies: SQLite would leave files beside it, or fail where it may make none.
+        self._at_rest = None if self._has_log() else self._stamp()
+        connection = _opened(self.path, f"mode=ro&immutable={int(self._at_rest is not None)}")
+        try:
+            _check_head(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _has_log(self) -> bool:
+        return self.path.with_name(f"{self.path.name}-wal").exists()
+
+    def _stamp(self) -> tuple[int, int]:
+        found = self.path.stat()
+        return found.st_mtime_ns, found.st_size
+
+
+def next_number(connection: Connection, name: str) -> int:
+    """Return a number that was never given before under a name; for one transaction at a time."""
+    found = connection.execute(sql.NUMBER, (name,)).fetchone()
+    number: int = 1 + (0 if found is None else sql.NUMBERS.opened(found)[1])
+    connection.execute(sql.NUMBERS.upsert, sql.NUMBERS.sealed((name, number)))
+    return number
+
+
+# --- Checks ---
+
+
+def problem_of(path: Path) -> str | None:
+    """Return why a daemon cannot work with a file; ``None`` if it can.
+
+    Raises
+    ------
+    StoreError
+        If it belongs to another program or another driftbn.
+    """
+    try:
+        with closing(_connected(path)) as connection:
+            _check_head(connection, path)
+            problem = structure_problem(connection, path.stat().st_size <= CHECKED_BYTES)
+            damaged = None if problem else next(damaged_rows(connection, WORKING), None)
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
+        return str(error)
+    except UnicodeDecodeError as error:  # SQLite quotes from tables whose names are damaged
+        return str(error)
+    return problem if damaged is None else f"{damaged} is damaged"
+
+
+def structure_problem(connection: Connection, with_indexes: bool) -> str | None:
+    """Return what is wrong with the pages of a file; ``None`` if nothing is."""
+    if _layout(connection) != _layout_of_new():
+        return "the definitions of its tables have changed"
+    check = "integrity_check" if with_indexes else "quick_check"
+    (found,) = connection.execute(f"PRAGMA {check}(1)").fetchone()
+    return None if found == "ok" else str(found)
+
+
+def damaged_rows(connection: Connection, tables: tuple[Table, ...] = TABLES) -> Iterator[str]:
+    """Read all rows of tables and iterate over the damaged ones, in words."""
+    for table in tables:
+        for row in connection.execute(table.select):
+            try:
+                table.opened(row)
+            except RowDamage as damage:
+                yield damage.row
+
+
+def _check_head(connection: Connection, path: Path) -> None:
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if owner != APPLICATION_ID:
+        raise StoreError(path, _NO_STATE)
+    if version != VERSION:
+        problem = (
+            f"the state has version {version} and this driftbn knows version {VERSION}: use the"
+            " driftbn that wrote it, or give another state directory to begin anew"
+        )
+        raise StoreError(path, problem)
+
+
+def _refuse_old_layout(path: Path) -> None:
+    found = [name for name in _OLD_LAYOUT if (path.parent / name).exists()]
+    if found:
+        raise StoreError(
+            path.parent,
+            f"this state was written by driftbn 0.1 ({', '.join(found)}), which this driftbn does"
+            " not read and cannot take over: move the directory away, or set service.state_dir to"
+            " another one; its streams then begin anew, without their old history",
+        )
+
+
+def _layout(connection: Connection) -> list[tuple[str, ...]]:
+    query = "SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_schema ORDER BY type, name"
+    return connection.execute(query).fetchall()
+
+
+def _layout_of_new() -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in STATEMENTS:
+            connection.execute(statement)
+        return _layout(connection)
+
+
+# --- Connections and files ---
+
+
+def _connected(path: Path) -> Connection:
+    connection = _opened(path)
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _opened(path: Path, options: str = "") -> Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?{options}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.text_factory = _readable
+    return connection
+
+
+def _readable(data: bytes) -> str:
+    return data.decode("utf-8", "replace")  # of a damaged text, whose checksum tells
+
+
+def _with_log(path: Path) -> Connection:
+    """Connect to write, with a write-ahead log."""
+    connection = _connected(path)
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        connection.close()
+        problem = f"no write-ahead log can be kept here ({mode}): give a local directory"
+        raise StoreError(path, problem)
+    return connection
+
+
+def _create(path: Path) -> None:
+    """Make a new file, which is there with all its tables or not at all."""
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with closing(_connected(temporary)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in STATEMENTS:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    _rename_durably(temporary, path)
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a database, with what SQLite keeps beside it, and return its new name."""
+    number, aside = 1, path.with_name(f"{path.name}.corrupt")
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{number}")
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def _rename_durably(path: Path, target: Path) -> None:
+    for one in (path, path.parent):
+        descriptor = os.open(one, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+            if one == path:
+                os.rename(path, target)
+        finally:
+            os.close(descriptor)
+
+
+def owner_path(path: Path, number: object) -> Path:
+    """Return the file that an owner of lanes holds locked while it lives."""
+    return path.with_name(f"{path.name}.owner-{number}")
+
+
+def owner_paths(path: Path) -> Iterator[Path]:
+    """Iterate over the files of all owners, also of some that have ended."""
+    return path.parent.glob(f"{path.name}.owner-*")
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process that lives holds the lock on a file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from making or replacing the same file meanwhile."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)  # the low byte is the primary code
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+@contextmanager
+def _told(path: Path, done: str) -> Iterator[None]:
+    """Turn what SQLite and the disk say into errors that name the file."""
+    try:
+        yield
+    except RowDamage as damage:
+        raise DamagedRowError(path, damage.row, damage.event) from damage
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_NOTADB and done == "read":
+            raise StoreError(path, _NO_STATE) from error
+        if isinstance(error, sqlite3.Error) and _is_damage(error):
+            problem = f"the state is damaged ({error}): restart, to go back to its copy"
+            raise DamagedError(path, problem) from error
+        reason = "the disk is full" if code == sqlite3.SQLITE_FULL else str(error)
+        raise StoreError(path, f"the state cannot be {done}: {reason}") from error
+    except OSError as error:
+        raise StoreError(path, f"the state cannot be {done}: {error.strerror}") from error

@@ -1,0 +1,371 @@
+"""Lanes: who may commit one, the states of its monitors, and a commit as one transaction."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import socket
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Any, Final, NamedTuple
+
+from driftbn_service.events import Publication
+from driftbn_service.state import sql
+from driftbn_service.state.database import (
+    Connection,
+    Database,
+    StoreError,
+    is_held,
+    next_number,
+    owner_path,
+    owner_paths,
+)
+from driftbn_service.state.history import PublicationWriter, Wanted
+from driftbn_service.state.journal import Journal
+
+logger = logging.getLogger(f"driftbn.{__name__}")
+
+LEASE_SECONDS: Final = 60.0
+"""A process that has not renewed its lease for so long may lose its lanes to another one."""
+SPILL_BYTES: Final = 16 << 20
+"""States that wait for a commit in memory; more of them wait in a file."""
+
+
+class LockedError(StoreError):
+    """Another process works on a lane.
+
+    Attributes
+    ----------
+    pid
+        That process.
+    """
+
+    def __init__(self, path: Path, pid: int, host: str) -> None:
+        self.pid = pid
+        where = "" if host == socket.gethostname() else f" on {host}"
+        problem = f"process {pid}{where} uses this state: stop it, or give another state directory"
+        super().__init__(path, problem)
+
+
+class LaneLostError(StoreError):
+    """Another process has taken over a lane; what was to be committed is for that one to do."""
+
+
+class Owner:
+    """The process as one that works on lanes.
+
+    That it lives is told by a lock on a file, which the operating system takes back however the
+    process ends, and by a lease, which runs out if it hangs. Neither is needed for exactly-once:
+    each lane has a fencing number, and a commit under an old one is refused.
+
+    Parameters
+    ----------
+    database
+        The state.
+    clock
+        Gives the present time in seconds since the epoch.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self.database = database
+        self.clock = clock
+        self._number: int | None = None
+        self._descriptor: int | None = None
+        self._registering = threading.Lock()
+
+    @property
+    def number(self) -> int:
+        """Its number among all owners that there have been."""
+        with self._registering:
+            if self._number is None:
+                self._number = self.database.write(self._register)
+            return self._number
+
+    def renew(self) -> None:
+        """Say that this process lives; does nothing unless it has had a lane."""
+        if self._number is not None:
+            self.database.write(self._write_lease)
+
+    def close(self) -> None:
+        """Say that this process works on lanes no more."""
+        if self._descriptor is not None:
+            owner_path(self.database.path, self._number).unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def check_free(self, connection: Connection, lane: Sequence[Any]) -> None:
+        """Make sure that nobody else works on a lane.
+
+        Raises
+        ------
+        LockedError
+            If somebody does.
+        """
+        owner = lane[2]
+        if owner is None or owner == self._number:
+            return
+        found = connection.execute(sql.OWNER, (owner,)).fetchone()
+        if found is None:
+            return
+        _, host, pid, lease_until = sql.OWNERS.opened(found)
+        if lease_until > self.clock() and is_held(owner_path(self.database.path, owner)):
+            raise LockedError(self.database.path, pid, host)
+
+    def _register(self, connection: Connection) -> int:
+        """Enter this process, and forget those that have ended."""
+        for (owner,) in connection.execute(sql.OWNER_NUMBERS).fetchall():
+            if not is_held(owner_path(self.database.path, owner)):
+                connection.execute(sql.FORGET_OWNER, (owner,))
+        for path in owner_paths(self.database.path):
+            if not is_held(path):
+                path.unlink(missing_ok=True)
+        number = next_number(connection, "owners")
+        path = owner_path(self.database.path, number)
+        if self._descriptor is not None:  # of a try whose commit failed
+            os.close(self._descriptor)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._write_lease(connection, number)
+        return number
+
+    def _write_lease(self, connection: Connection, number: int | None = None) -> None:
+        until = self.clock() + LEASE_SECONDS
+        values = (number or self._number, socket.gethostname(), os.getpid(), until)
+        connection.execute(sql.OWNERS.upsert, sql.OWNERS.sealed(values))
+
+
+class Checkpoint(NamedTuple):
+    """How far a lane is."""
+
+    position: Mapping[str, Any] | None = None  # where the source goes on
+    n_ahead: int = 0  # records after it that are in the states already
+    decoder: Mapping[str, Any] | None = None  # what the decoder must know there
+
+
+class LaneState:
+    """A lane that this process owns: the states of its monitors by key, and how far it is.
+
+    What is put is there for good with the next ``commit``, together with all else that belongs to
+    it, or not at all. Only one thread may use it.
+
+    Parameters
+    ----------
+    owner
+        This process.
+    stream, lane
+        Whose lane it is, and its name.
+    journal
+        For a stream that is fed over HTTP, where its records wait; a commit deletes those that it
+        covers.
+
+    Raises
+    ------
+    LockedError
+        If another process works on it.
+    StoreError
+        If the state cannot be used.
+
+    Attributes
+    ----------
+    checkpoint
+        How far the lane was when it was last committed.
+    """
+
+    def __init__(
+        self, owner: Owner, stream: str, lane: str, journal: Journal | None = None
+    ) -> None:
+        self.stream = stream
+        self.lane = lane
+        self._owner = owner
+        self._database = owner.database
+        self._journal = journal
+        self._number = owner.number
+        self._fence, self.checkpoint = self._database.write(self._take)
+        with self._database.reading() as connection:
+            found = connection.execute(sql.STATE_KEYS, (stream, lane))
+            self._keys = {key for (key,) in found}
+        self._spill = _Spill(self._database.path.parent)
+
+    def keys(self) -> Iterator[str]:
+        """Iterate over the keys that have a state."""
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def get(self, key: str) -> bytes:
+        """Return the state that was put last, whether or not it is committed yet.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        StoreError
+            If it cannot be read or is damaged.
+        """
+        if key in self._spill.places:
+            return self._spill.get(key)
+        with self._database.reading() as connection:
+            place = (self.stream, self.lane, sql.text(key))
+            found = connection.execute(sql.STATE, place).fetchone()
+            if found is None:
+                raise KeyError(key)
+            state: bytes = sql.STATES.opened(found)[-1]
+            return state
+
+    def put(self, key: str, state: bytes) -> None:
+        """Keep a state in place of an earlier one.
+
+        Raises
+        ------
+        OSError
+            If there is no room. The earlier one is still there; try again later.
+        """
+        self._spill.put(key, state)
+        self._keys.add(key)
+
+    def commit(
+        self,
+        checkpoint: Checkpoint,
+        publications: Sequence[Publication] = (),
+        outlets: Wanted = (),
+    ) -> None:
+        """Write what was put, how far the lane is, and its windows, as a whole or not at all.
+
+        Parameters
+        ----------
+        checkpoint
+            How far it is.
+        publications
+            Its windows since the last commit, those of a monitor in their order.
+        outlets
+            Name of every outlet with the types of event it wants, ``None`` for all.
+
+        Raises
+        ------
+        LaneLostError
+            If another process has taken the lane over: this one must let go of it.
+        StoreError
+            If it cannot be written. Nothing is lost; call it again.
+        """
+
+        def action(connection: Connection) -> None:
+            self._write_lane(connection, self._mine(connection), checkpoint)
+            for key, state in self._spill.states():
+                values = sql.STATES.sealed((self.stream, self.lane, key, state))
+                connection.execute(sql.STATES.upsert, values)
+            PublicationWriter(connection, outlets, self._owner.clock()).write(publications)
+            if self._journal is not None and checkpoint.position is not None:
+                self._journal.forget(connection, int(checkpoint.position["sequence"]))
+
+        self._database.write(action)
+        self._spill.clear()
+        self.checkpoint = checkpoint
+
+    def close(self) -> None:
+        """Let others have the lane; what was put since the last ``commit`` is lost."""
+        self._spill.close()
+        try:
+            self._database.write(self._let_go)
+        except StoreError as error:  # its lease runs out, or ends with the process
+            logger.warning("a lane is not let go yet: %s", error, extra={"monitor": self.stream})
+
+    def _take(self, connection: Connection) -> tuple[int, Checkpoint]:
+        """Become the owner under a new fencing number."""
+        found = connection.execute(sql.LANE, (self.stream, self.lane)).fetchone()
+        row = (self.stream, self.lane, None, 0, None, 0, None, None)
+        row = row if found is None else tuple(sql.LANES.opened(found))
+        self._owner.check_free(connection, row)
+        fence = row[3] + 1
+        values = (*row[:2], self._number, fence, *row[4:])
+        connection.execute(sql.LANES.upsert, sql.LANES.sealed(values))
+        return fence, Checkpoint(_loaded(row[4]), row[5], _loaded(row[6]))
+
+    def _mine(self, connection: Connection) -> list[Any]:
+        """Return the row of the lane.
+
+        Raises
+        ------
+        LaneLostError
+            If it is not this process's any more.
+        """
+        found = connection.execute(sql.LANE, (self.stream, self.lane)).fetchone()
+        row = [] if found is None else sql.LANES.opened(found)
+        if row[2:4] != [self._number, self._fence]:
+            problem = f"another process has taken over lane {self.lane!r} of {self.stream!r}"
+            raise LaneLostError(self._database.path, problem)
+        return row
+
+    def _write_lane(
+        self, connection: Connection, row: Sequence[Any], checkpoint: Checkpoint
+    ) -> None:
+        position, n_ahead, decoder = checkpoint
+        values = (*row[:4], _dumped(position), n_ahead, _dumped(decoder), self._owner.clock())
+        connection.execute(sql.LANES.upsert, sql.LANES.sealed(values))
+
+    def _let_go(self, connection: Connection) -> None:
+        try:
+            row = self._mine(connection)
+        except LaneLostError:
+            return
+        row[2] = None
+        connection.execute(sql.LANES.upsert, sql.LANES.sealed(row))
+
+
+class _Spill:
+    """States that wait for a commit: in memory, and from some size on in a file without a name.
+
+    Parameters
+    ----------
+    directory
+        Where the file is; it vanishes with the process.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.places: dict[str, tuple[int, int, int]] = {}  # offset, length, checksum
+        self._directory = directory
+        self._file: SpooledTemporaryFile[bytes] | None = None
+        self._end = 0
+
+    def put(self, key: str, state: bytes) -> None:
+        if self._file is None:
+            self._file = SpooledTemporaryFile(SPILL_BYTES, dir=str(self._directory))  # noqa: SIM115
+        self._file.seek(self._end)
+        self._file.write(state)
+        self._file.flush()  # so that a full disk is told here
+        self.places[key] = (self._end, len(state), zlib.crc32(state))
+        self._end += len(state)
+
+    def get(self, key: str) -> bytes:
+        assert self._file is not None
+        offset, length, checksum = self.places[key]
+        self._file.seek(offset)
+        state = self._file.read(length)
+        if zlib.crc32(state) != checksum:
+            raise sql.RowDamage(f"the state of key {key!r}")
+        return state
+
+    def states(self) -> Iterator[tuple[str, bytes]]:
+        return ((key, self.get(key)) for key in self.places)
+
+    def clear(self) -> None:
+        self.close()
+        self.places.clear()
+        self._file, self._end = None, 0
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _dumped(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value, separators=(",", ":"))
+
+
+def _loaded(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else dict(json.loads(text))

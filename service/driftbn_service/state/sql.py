@@ -1,0 +1,461 @@
+"""The tables of the state and every statement: SQL is written nowhere else.
+
+It is plain SQL that PostgreSQL takes as well, but for the placeholder ``?`` and the type ``BLOB``.
+What only SQLite has (``PRAGMA``, ``BEGIN IMMEDIATE``, copies, checks) is in ``database``.
+
+Every row carries a checksum over all its other columns, which is checked when the row is read. A
+row is therefore always written as a whole: ``Table.sealed`` makes the checksum, ``Table.opened``
+checks it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+VERSION: Final = 1
+"""Of the tables below."""
+
+
+class RowDamage(sqlite3.DatabaseError):
+    """A row is not as it was written.
+
+    Attributes
+    ----------
+    row
+        Which one, for people.
+    event
+        Number and monitor, if it is an event; the monitor may be damaged.
+    """
+
+    def __init__(self, row: str, event: tuple[int, str] | None = None) -> None:
+        self.row = row
+        self.event = event
+        super().__init__(f"{row} is damaged")
+
+
+class Table:
+    """A table whose rows have checksums.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    columns
+        Their definitions, without commas in them.
+    key
+        The primary key.
+    label
+        A row in words, with the names of columns in braces; ``{whose}`` is the monitor.
+    constraints
+        Further ones.
+
+    Examples
+    --------
+    >>> table = Table("t", "x TEXT NOT NULL, y BIGINT", "x", "row {x}")
+    >>> table.opened(table.sealed(["a", True]))
+    ['a', 1]
+    >>> table.opened(["b", *table.sealed(["a", True])[1:]])
+    Traceback (most recent call last):
+    driftbn_service.state.sql.RowDamage: row b is damaged
+    """
+
+    def __init__(self, name: str, columns: str, key: str, label: str, *constraints: str) -> None:
+        parts = [definition.split() for definition in columns.split(",")]
+        self.name = name
+        self.names = tuple(part[0] for part in parts)
+        self.label = label
+        self._kinds = [_KINDS[part[1]] for part in parts]
+        named = ", ".join(f'"{part[0]}" {" ".join(part[1:])}' for part in parts)
+        keys = [f'"{one.strip()}"' for one in key.split(",")]
+        rules = (f"PRIMARY KEY ({', '.join(keys)})", *constraints)
+        self.create = f"CREATE TABLE {name} ({named}, checksum BIGINT NOT NULL, {', '.join(rules)})"
+        places = ", ".join("?" * (len(parts) + 1))
+        self.insert = f"INSERT INTO {name} ({self.columns()}) VALUES ({places})"
+        others = [f'"{one}"' for one in (*self.names, "checksum") if f'"{one}"' not in keys]
+        changed = [f"{one} = excluded.{one}" for one in others]
+        conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(changed)}"
+        self.upsert = f"{self.insert} {conflict}"
+        self.select = f"SELECT {self.columns()} FROM {name}"
+
+    def __len__(self) -> int:
+        """Return how many columns ``columns`` names."""
+        return len(self.names) + 1
+
+    def columns(self, prefix: str = "") -> str:
+        """Return the columns in their order and the checksum, for a query."""
+        return ", ".join(f'{prefix}"{name}"' for name in (*self.names, "checksum"))
+
+    def sealed(self, values: Iterable[Any]) -> list[Any]:
+        """Return values as the database gives them back, and their checksum."""
+        plain = [kind(value) for kind, value in zip(self._kinds, values, strict=True)]
+        return [*plain, _checksum(plain)]
+
+    def opened(self, row: Sequence[Any]) -> list[Any]:
+        """Return a row without its checksum.
+
+        Raises
+        ------
+        RowDamage
+            If it does not fit.
+        """
+        *values, checksum = row
+        if _checksum(values) != checksum:
+            raise RowDamage(self.described(row))
+        return values
+
+    def described(self, row: Sequence[Any]) -> str:
+        """Return which row it is, in words."""
+        named = dict(zip(self.names, row, strict=False))
+        monitor = named.get("monitor", named.get("stream"))
+        return self.label.format(**named, whose=monitor_name(str(monitor), named.get("key", "")))
+
+
+def monitor_name(monitor: str, key: object) -> str:
+    """Return a monitor in words.
+
+    Examples
+    --------
+    >>> monitor_name("orders", ""), monitor_name("orders", "x")
+    ("monitor 'orders'", "monitor 'orders', key 'x'")
+    """
+    return f"monitor {monitor!r}, key {key!r}" if key else f"monitor {monitor!r}"
+
+
+def _checksum(values: Sequence[Any]) -> int:
+    blobs = [value for value in values if isinstance(value, bytes)]
+    texts = (str(len(value)) if isinstance(value, bytes) else ascii(value) for value in values)
+    found = zlib.crc32(",".join(texts).encode())
+    for blob in blobs:
+        found = zlib.crc32(blob, found)
+    return found
+
+
+def _integer(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _number(value: Any) -> float | None:
+    """Return a number as SQLite does: without NaN, and without the sign of zero."""
+    return None if value is None or value != value else float(value) + 0.0
+
+
+def text(value: str | None) -> str | None:
+    r"""Return a text that UTF-8 has; a name from JSON may hold half a character.
+
+    Examples
+    --------
+    >>> text("\ud800")
+    '\\ud800'
+    """
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def _bytes(value: Any) -> bytes:
+    return bytes(value)
+
+
+_KINDS: Final[dict[str, Callable[[Any], Any]]] = {
+    "BIGINT": _integer,
+    "DOUBLE": _number,
+    "TEXT": text,
+    "BLOB": _bytes,
+}
+
+# --- Who works on what, and how far that is ---
+
+FACTS: Final = Table("facts", "name TEXT NOT NULL, value TEXT NOT NULL", "name", "fact {name}")
+"""The identity of the state, and how often streams were begun anew."""
+NUMBERS: Final = Table(
+    "numbers", "name TEXT NOT NULL, last BIGINT NOT NULL", "name", "the last number of {name}"
+)
+"""The last number given to an event, a body, an owner; none is ever given twice."""
+OWNERS: Final = Table(
+    "owners",
+    "owner BIGINT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,"
+    "lease_until DOUBLE PRECISION NOT NULL",
+    "owner",
+    "owner {owner}",
+)
+"""Processes that work on lanes."""
+LANES: Final = Table(
+    "lanes",
+    "stream TEXT NOT NULL, lane TEXT NOT NULL, owner BIGINT, fence BIGINT NOT NULL,"
+    "position TEXT, n_ahead BIGINT NOT NULL, decoder TEXT, committed DOUBLE PRECISION",
+    "stream, lane",
+    "lane {lane!r} of stream {stream!r}",
+)
+"""Who may commit a lane (``fence`` rises with each new owner), and where reading goes on."""
+STATES: Final = Table(
+    "states",
+    "stream TEXT NOT NULL, lane TEXT NOT NULL, key TEXT NOT NULL, state BLOB NOT NULL",
+    "stream, lane, key",
+    "the state of {whose}",
+)
+BODIES: Final = Table(
+    "bodies",
+    "sequence BIGINT NOT NULL, stream TEXT NOT NULL, n_records BIGINT NOT NULL,"
+    "n_bytes BIGINT NOT NULL, n_raw_bytes BIGINT NOT NULL, body BLOB NOT NULL",
+    "sequence",
+    "body {sequence}",
+)
+"""Accepted over HTTP and not worked through yet."""
+BODY_KEYS: Final = Table(
+    "body_keys",
+    "stream TEXT NOT NULL, key TEXT NOT NULL, sequence BIGINT NOT NULL, n_records BIGINT NOT NULL,"
+    "digest BLOB NOT NULL",
+    "stream, key",
+    "the idempotency key {key!r}",
+)
+
+# --- The history ---
+
+_MONITOR: Final = "monitor TEXT NOT NULL, key TEXT NOT NULL"
+_WINDOW: Final = f"{_MONITOR}, window_index BIGINT NOT NULL"
+_OF_WINDOW: Final = (
+    "FOREIGN KEY (monitor, key, window_index)"
+    " REFERENCES windows (monitor, key, window_index) ON DELETE CASCADE"
+)
+
+MONITORS: Final = Table(
+    "monitors",
+    f"{_MONITOR}, lane TEXT NOT NULL, n_windows BIGINT NOT NULL, n_drifts BIGINT NOT NULL,"
+    "n_episodes BIGINT NOT NULL, last_window BIGINT NOT NULL, pruned_before BIGINT NOT NULL",
+    "monitor, key",
+    "{whose}",
+)
+WINDOWS: Final = Table(
+    "windows",
+    f"{_WINDOW}, lane TEXT NOT NULL, first_record BIGINT NOT NULL, last_record BIGINT NOT NULL,"
+    "rows BIGINT NOT NULL, start DOUBLE PRECISION, end DOUBLE PRECISION,"
+    "hamming BIGINT NOT NULL, skeleton BIGINT NOT NULL, confirmed_hamming BIGINT NOT NULL,"
+    "level TEXT NOT NULL, drift BIGINT NOT NULL, kind TEXT,"
+    "p_value DOUBLE PRECISION, alpha DOUBLE PRECISION,"
+    "p_mechanism DOUBLE PRECISION, p_association DOUBLE PRECISION,"
+    "n_edges BIGINT NOT NULL, n_nodes BIGINT NOT NULL,"
+    "warm BIGINT NOT NULL, tests BIGINT NOT NULL, undecided BIGINT NOT NULL,"
+    "design_effect DOUBLE PRECISION, effect DOUBLE PRECISION, degraded BIGINT NOT NULL,"
+    "episode BIGINT, headline TEXT NOT NULL,"
+    "learn_seconds DOUBLE PRECISION, decide_seconds DOUBLE PRECISION,"
+    "stored DOUBLE PRECISION NOT NULL",
+    "monitor, key, window_index",
+    "window {window_index} of {whose}",
+)
+DOCUMENTS: Final = Table(
+    "documents",
+    f"{_WINDOW}, report BLOB NOT NULL, explanation BLOB NOT NULL",
+    "monitor, key, window_index",
+    "the report of window {window_index} of {whose}",
+    _OF_WINDOW,
+)
+EDGES: Final = Table(
+    "edges",
+    f"{_WINDOW}, origin TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL,"
+    "change TEXT NOT NULL, p_value DOUBLE PRECISION, before DOUBLE PRECISION,"
+    "after DOUBLE PRECISION",
+    "monitor, key, window_index, origin, source, target, change",
+    "an edge in window {window_index} of {whose}",
+    _OF_WINDOW,
+)
+EPISODES: Final = Table(
+    "episodes",
+    f"{_MONITOR}, episode BIGINT NOT NULL, started_window BIGINT NOT NULL,"
+    "started_record BIGINT, started_time DOUBLE PRECISION, last_window BIGINT NOT NULL,"
+    "ended_window BIGINT, kind TEXT, headline TEXT NOT NULL, recurring BIGINT NOT NULL,"
+    "n_windows BIGINT NOT NULL, state TEXT NOT NULL, edges TEXT NOT NULL",
+    "monitor, key, episode",
+    "episode {episode} of {whose}",
+)
+EVENTS: Final = Table(
+    "events",
+    f"sequence BIGINT NOT NULL, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, {_MONITOR},"
+    "lane TEXT NOT NULL, window_index BIGINT NOT NULL, stored DOUBLE PRECISION NOT NULL,"
+    "document TEXT NOT NULL",
+    "sequence",
+    "event {sequence}",
+)
+DELIVERIES: Final = Table(
+    "deliveries",
+    "outlet TEXT NOT NULL, sequence BIGINT NOT NULL",
+    "outlet, sequence",
+    "event {sequence}",
+    "FOREIGN KEY (sequence) REFERENCES events (sequence) ON DELETE CASCADE",
+)
+"""Events that an outlet has not got yet."""
+
+WORKING: Final = (FACTS, NUMBERS, OWNERS, LANES, STATES)
+"""Tables without any row of which a daemon cannot go on."""
+TABLES: Final = (
+    *WORKING, BODIES, BODY_KEYS, MONITORS, WINDOWS, DOCUMENTS, EDGES, EPISODES, EVENTS, DELIVERIES,
+)  # fmt: skip
+STATEMENTS: Final = (
+    *(table.create for table in TABLES),
+    "CREATE INDEX bodies_by_stream ON bodies (stream, sequence, n_records, n_bytes)",
+    "CREATE INDEX body_keys_by_sequence ON body_keys (stream, sequence)",
+    "CREATE INDEX monitors_by_length ON monitors ((last_window - pruned_before))",
+    "CREATE INDEX windows_with_drift ON windows (monitor, key, window_index) WHERE drift = 1",
+    "CREATE INDEX edges_by_name ON edges (monitor, key, source, target, window_index)",
+    "CREATE UNIQUE INDEX open_episodes ON episodes (monitor, key) WHERE state = 'open'",
+    "CREATE INDEX events_by_monitor ON events (monitor, key, type, sequence)",
+    "CREATE INDEX events_by_age ON events (stored)",
+    "CREATE INDEX deliveries_by_event ON deliveries (sequence)",
+)
+"""They make a new database."""
+
+# --- Lanes ---
+
+LANE: Final = f"{LANES.select} WHERE stream = ? AND lane = ?"
+LANES_OF: Final = f"{LANES.select} WHERE stream = ?"
+OWNER: Final = f"{OWNERS.select} WHERE owner = ?"
+OWNER_NUMBERS: Final = "SELECT owner FROM owners"
+FORGET_OWNER: Final = "DELETE FROM owners WHERE owner = ?"
+FACT: Final = f"{FACTS.select} WHERE name = ?"
+NUMBER: Final = f"{NUMBERS.select} WHERE name = ?"
+STATE: Final = f"{STATES.select} WHERE stream = ? AND lane = ? AND key = ?"
+STATES_OF: Final = f"{STATES.select} WHERE stream = ? ORDER BY lane, key"
+STATE_KEYS: Final = "SELECT key FROM states WHERE stream = ? AND lane = ? ORDER BY key"
+FORGET_STATES: Final = "DELETE FROM states WHERE stream = ?"
+SURVEY: Final = (
+    "SELECT l.stream, l.lane, l.position, l.n_ahead, l.committed, o.owner, o.host, o.pid,"
+    " (SELECT count(*) FROM states AS s WHERE s.stream = l.stream AND s.lane = l.lane),"
+    " (SELECT COALESCE(sum(length(state)), 0) FROM states AS s"
+    " WHERE s.stream = l.stream AND s.lane = l.lane),"
+    " (SELECT COALESCE(sum(n_windows), 0) FROM monitors AS m"
+    " WHERE m.monitor = l.stream AND m.lane = l.lane)"
+    " FROM lanes AS l LEFT JOIN owners AS o ON o.owner = l.owner ORDER BY l.stream, l.lane"
+)
+
+# --- Bodies ---
+
+BODIES_AFTER: Final = f"{BODIES.select} WHERE stream = ? AND sequence > ? ORDER BY sequence"
+RECORDS_AFTER: Final = (
+    "SELECT COALESCE(sum(n_records), 0) FROM bodies WHERE stream = ? AND sequence > ?"
+)
+LAST_BODY: Final = "SELECT COALESCE(max(sequence), 0) FROM bodies WHERE stream = ?"
+BODY_BYTES: Final = "SELECT COALESCE(sum(n_bytes), 0) FROM bodies WHERE stream = ?"
+FORGET_BODIES: Final = "DELETE FROM bodies WHERE stream = ? AND sequence <= ?"
+BODY_KEY: Final = f"{BODY_KEYS.select} WHERE stream = ? AND key = ?"
+FORGET_BODY_KEYS: Final = (
+    "DELETE FROM body_keys WHERE stream = ? AND sequence <= ? AND sequence <="
+    " (SELECT sequence FROM body_keys WHERE stream = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?)"
+)
+
+# --- Writing the history ---
+
+MONITOR: Final = f"{MONITORS.select} WHERE monitor = ? AND key = ?"
+COUNTS: Final = (
+    "SELECT count(*), COALESCE(sum(drift), 0), COALESCE(max(window_index), -1),"
+    " COALESCE(min(window_index), 0) FROM windows WHERE monitor = ? AND key = ?"
+)
+COUNT_EPISODES: Final = "SELECT count(*) FROM episodes WHERE monitor = ? AND key = ?"
+WINDOW: Final = f"{WINDOWS.select} WHERE monitor = ? AND key = ? AND window_index = ?"
+OPEN_EPISODE: Final = f"{EPISODES.select} WHERE monitor = ? AND key = ? AND state = 'open'"
+EPISODE: Final = f"{EPISODES.select} WHERE monitor = ? AND key = ? AND episode = ?"
+END_DAMAGED_EPISODE: Final = (
+    "UPDATE episodes SET state = 'ended' WHERE monitor = ? AND key = ? AND state = 'open'"
+)
+"""Its checksum stays wrong: who reads it is told."""
+EVENT_BY_ID: Final = "SELECT sequence FROM events WHERE id = ?"
+
+# --- Deleting from it ---
+
+LONG_MONITORS: Final = f"{MONITORS.select} WHERE last_window - pruned_before >= ? LIMIT ?"
+WINDOW_NUMBERS: Final = (
+    "SELECT window_index FROM windows WHERE monitor = ? AND key = ? AND window_index < ?"
+    " ORDER BY window_index LIMIT 1 OFFSET ?"
+)
+FORGET_WINDOWS: Final = "DELETE FROM windows WHERE monitor = ? AND key = ? AND window_index < ?"
+FORGET_EPISODES: Final = (
+    "DELETE FROM episodes WHERE monitor = ? AND key = ? AND last_window < ? AND state = 'ended'"
+)
+FORGET_EVENTS: Final = (
+    "DELETE FROM events WHERE sequence IN (SELECT sequence FROM events AS e WHERE stored < ?"
+    " AND NOT EXISTS (SELECT * FROM deliveries AS d WHERE d.sequence = e.sequence)"
+    " AND EXISTS (SELECT * FROM events AS n WHERE n.monitor = e.monitor AND n.key = e.key"
+    " AND n.type = e.type AND n.sequence > e.sequence) ORDER BY stored LIMIT ?)"
+)
+"""Those from before a time, but for those that wait for an outlet and the newest of each type."""
+FORGET_MONITOR: Final = tuple(
+    f"DELETE FROM {table} WHERE monitor = ?" for table in ("episodes", "events", "monitors")
+)
+FORGET_ALL_WINDOWS: Final = "DELETE FROM windows WHERE monitor = ?"
+
+# --- Deliveries ---
+
+COUNT_PENDING: Final = "SELECT count(*) FROM deliveries WHERE outlet = ?"
+PENDING_OUTLETS: Final = "SELECT DISTINCT outlet FROM deliveries ORDER BY outlet"
+DELIVERED: Final = "DELETE FROM deliveries WHERE outlet = ? AND sequence = ?"
+LONG_QUEUES: Final = "SELECT outlet, count(*) FROM deliveries GROUP BY outlet HAVING count(*) > ?"
+GIVE_UP: Final = (
+    "DELETE FROM deliveries WHERE outlet = ? AND sequence IN"
+    " (SELECT sequence FROM deliveries WHERE outlet = ? ORDER BY sequence LIMIT ?)"
+)
+
+
+def pending_of(n_lanes: int | None) -> str:
+    """Return the query for the oldest events that an outlet has not got, of some lanes or all."""
+    return (
+        f"SELECT {DELIVERIES.columns('d.')}, {EVENTS.columns('e.')}"
+        " FROM deliveries AS d LEFT JOIN events AS e ON e.sequence = d.sequence"
+        f" WHERE d.outlet = ? AND (e.sequence IS NULL OR {_of_lanes(n_lanes)})"
+        " ORDER BY d.sequence LIMIT ?"
+    )
+
+
+def newest_of(n_types: int, n_lanes: int | None) -> str:
+    """Return the query for the newest event of each monitor that does not wait for an outlet."""
+    return (
+        f"{EVENTS.select} WHERE sequence IN (SELECT max(e.sequence) FROM events AS e"
+        f" WHERE e.type IN ({_places(n_types)}) AND {_of_lanes(n_lanes)} AND NOT EXISTS"
+        " (SELECT * FROM deliveries AS d WHERE d.outlet = ? AND d.sequence = e.sequence)"
+        " GROUP BY e.monitor, e.key) ORDER BY monitor, key"
+    )
+
+
+def _of_lanes(n_lanes: int | None) -> str:
+    if n_lanes is None:
+        return "1 = 1"
+    if not n_lanes:
+        return "1 = 0"
+    return f"(e.monitor, e.lane) IN (VALUES {', '.join(['(?, ?)'] * n_lanes)})"
+
+
+def _places(n_values: int) -> str:
+    return ", ".join("?" * n_values) or "NULL"
+
+
+# --- Reading the history ---
+
+WINDOWS_BETWEEN: Final = (
+    f"{WINDOWS.select} WHERE monitor = ? AND key = ? AND window_index > ? AND window_index < ?"
+    " ORDER BY window_index DESC LIMIT ?"
+)
+DRIFTS_BETWEEN: Final = WINDOWS_BETWEEN.replace("ORDER BY", "AND drift = 1 ORDER BY")
+DOCUMENT: Final = f"{DOCUMENTS.select} WHERE monitor = ? AND key = ? AND window_index = ?"
+EPISODES_BEFORE: Final = (
+    f"{EPISODES.select} WHERE monitor = ? AND key = ? AND episode < ? ORDER BY episode DESC LIMIT ?"
+)
+EVENTS_AFTER: Final = f"{EVENTS.select} WHERE sequence > ? ORDER BY sequence"
+EVENTS_OF: Final = f"{EVENTS.select} WHERE monitor = ? ORDER BY sequence"
+_EDGE: Final = f"{EDGES.select} WHERE monitor = ? AND key = ? AND source = ? AND target = ?"
+EDGE_HISTORY: Final = f"{_EDGE} UNION {_EDGE} ORDER BY window_index DESC, origin, change LIMIT ?"
+_SUMMARIES: Final = (
+    f"SELECT {MONITORS.columns('m.')}, {WINDOWS.columns('w.')}, {EPISODES.columns('e.')}"
+    " FROM monitors AS m LEFT JOIN windows AS w"
+    " ON w.monitor = m.monitor AND w.key = m.key AND w.window_index = m.last_window"
+    " LEFT JOIN episodes AS e ON e.monitor = m.monitor AND e.key = m.key AND e.state = 'open'"
+)
+SUMMARY: Final = f"{_SUMMARIES} WHERE m.monitor = ? AND m.key = ?"
+
+
+def summaries(*, of_one: bool, after: bool) -> str:
+    """Return the query for monitors, each with its last window and its open episode."""
+    conditions = (["(m.monitor, m.key) > (?, ?)"] if after else []) + (
+        ["m.monitor = ?"] if of_one else []
+    )
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{_SUMMARIES}{where} ORDER BY m.monitor, m.key LIMIT ?"
