@@ -25,7 +25,7 @@ from driftbn_service.pipeline import StreamPipeline
 from driftbn_service.quarantine import Quarantine
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from driftbn_service.sources.factory import make_source
-from driftbn_service.state import Journal, Store, StoreError
+from driftbn_service.state import FILE, Journal, Store, StoreError
 from driftbn_service.stream_parts import StreamParts
 
 logger = logging.getLogger(f"driftbn.{__name__}")
@@ -79,7 +79,7 @@ class Assembly:
         self.live = LiveSignal()
         self.stopping = False
         _make_directory(settings.service.state_dir)
-        self.store = Store(settings.state_path, clock=time)
+        self.store = Store(settings.service.state_dir / FILE, clock=time)
         self._copying: threading.Thread | None = None
         self._streams: dict[str, _Stream] = {}
         self._outlets: dict[str, _Outlet] = {}

@@ -43,7 +43,7 @@ from driftbn_service.output import check_names, save, write_lines, write_text
 from driftbn_service.png import png_renderer
 from driftbn_service.records.inputs import STDIN
 from driftbn_service.settings import load_settings, settings_path
-from driftbn_service.state import EpisodeRow, Store, WindowRow
+from driftbn_service.state import FILE, EpisodeRow, Store, WindowRow
 from driftbn_service.state.rows import EpisodeEdge
 from driftbn_service.text import Line, Style
 
@@ -160,7 +160,7 @@ def _history(arguments: argparse.Namespace) -> Path:
     if arguments.history is not None:
         return Path(arguments.history)
     path = settings_path(arguments.config, os.environ)
-    return load_settings(path, os.environ).state_path
+    return load_settings(path, os.environ).service.state_dir / FILE
 
 
 # --- What is told ---

@@ -724,8 +724,8 @@ class Settings(Section):
     --------
     >>> stream = {"name": "orders", "source": {"kind": "stdin"}}
     >>> settings = Settings(service={"state_dir": "state"}, streams=[stream])
-    >>> settings.state_path.name, settings.stream("orders").source.format.value
-    ('state.sqlite', 'ndjson')
+    >>> settings.stream("orders").source.format.value
+    'ndjson'
     """
 
     service: ServiceSettings
@@ -769,11 +769,6 @@ class Settings(Section):
             for field, kind in chosen.items()
             if kind in ("kafka", "redis") and not is_installed(kind)
         ]
-
-    @property
-    def state_path(self) -> Path:
-        """The file of the state."""
-        return self.service.state_dir / "state.sqlite"
 
     def stream(self, name: str) -> StreamSettings:
         """Return the stream of that name.

@@ -522,14 +522,17 @@ def _set_aside(path: Path) -> Path:
 
 
 def _rename_durably(path: Path, target: Path) -> None:
-    for one in (path, path.parent):
-        descriptor = os.open(one, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-            if one == path:
-                os.rename(path, target)
-        finally:
-            os.close(descriptor)
+    _sync(path)
+    path.rename(target)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def owner_path(path: Path, number: object) -> Path:

@@ -1,0 +1,110 @@
+"""A daemon that hung while another one of its Kafka group took its partition over."""
+
+from __future__ import annotations
+
+import json
+import queue
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driftbn_service.committing import Committer
+from driftbn_service.metrics import Metrics
+from driftbn_service.pipeline import StreamPipeline
+from driftbn_service.quarantine import Quarantine
+from driftbn_service.settings import CheckpointSettings, StreamSettings
+from driftbn_service.sources.base import Chunk, LaneListener, Position
+from driftbn_service.state import FILE, Checkpoint, Store
+from driftbn_service.state.lanes import LEASE_SECONDS
+from driftbn_service.stream_parts import StreamParts, StreamState
+from driftbn_service.tables import TableFormat
+
+from driftbn import datasets
+from tests.services.process import wait_for
+
+WINDOW = 200
+
+
+class Partition:
+    """A source with one lane, of what it is given."""
+
+    name = "topic orders"
+    drained = False
+    ready = True
+
+    def __init__(self) -> None:
+        self.given: queue.Queue[list[dict[str, Any]]] = queue.Queue()
+        self.released: list[Position] = []
+        self._n_read = 0
+
+    def open(self, listener: LaneListener) -> None:
+        listener.opened("0")
+
+    def poll(self, timeout: float) -> Chunk | None:
+        try:
+            records = self.given.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        self._n_read += len(records)
+        data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
+        place: Callable[[int, int], str] = "{} {}".format
+        return Chunk("0", data, TableFormat.NDJSON, {"offset": self._n_read}, place)
+
+    def release(self, lane: str, position: Position) -> None:
+        self.released.append(position)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / FILE) as made:
+        yield made
+
+
+def pipeline_of(store: Store, source: Partition) -> StreamPipeline:
+    kafka = {"kind": "kafka", "brokers": ["b:1"], "topic": "orders"}
+    settings = {"name": "orders", "window": WINDOW, "source": kafka}
+    metrics = Metrics()
+    metrics.add_stream("orders", "kafka")
+    parts = StreamParts(
+        settings=StreamSettings.model_validate(settings),
+        source=source,
+        store=store,
+        journal=None,
+        committer=Committer(
+            CheckpointSettings(publish_seconds=0.01, interval_seconds=0.01),
+            [], metrics, lambda: None,
+        ),
+        quarantine=Quarantine(store.path.parent / "quarantine.ndjson", 1 << 20, time.time),
+        observer=metrics,
+        queue_bytes=1 << 20,
+    )  # fmt: skip
+    return StreamPipeline(parts)
+
+
+def test_it_commits_nothing_more_and_goes_on_with_what_is_its_own(store: Store) -> None:
+    records = datasets.sample(datasets.asia(), 2 * WINDOW, 1).to_dict("records")
+    source = Partition()
+    hung = pipeline_of(store, source)
+    hung.start()
+    try:
+        source.given.put(records[:WINDOW])
+        wait_for(lambda: source.released == [{"offset": WINDOW}], "the first window")
+        with Store(store.path, clock=lambda: time.time() + 2 * LEASE_SECONDS) as other:
+            lane = other.lane("orders", "0")
+            assert lane.checkpoint.position == {"offset": WINDOW}
+            source.given.put(records[WINDOW:])
+            wait_for(lambda: hung.lanes == (), "it has noticed")
+            lane.commit(Checkpoint({"offset": WINDOW + 1}))
+        assert hung.state is StreamState.RUNNING
+        hung.closed("0")  # the broker tells it at last
+    finally:
+        hung.stop()
+        assert hung.join(30)
+    assert [row.n_windows for row in store.monitors()] == [1]
+    assert source.released == [{"offset": WINDOW}]
+    assert [row.position for row in store.lanes()] == [{"offset": WINDOW + 1}]
