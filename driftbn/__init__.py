@@ -8,6 +8,7 @@ from driftbn.config import (
     Knowledge,
     LearnerConfig,
     MonitorConfig,
+    SchemaConfig,
     Statistic,
     WarmStart,
     WindowConfig,
@@ -38,7 +39,7 @@ from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
-from driftbn.schema import Schema, SchemaConfig
+from driftbn.tables.schema import Schema
 
 __version__ = "0.1.0"
 

@@ -35,7 +35,7 @@ from typing import (
 from driftbn.errors import CombinedConfigError, ConfigError, UnknownSettingError
 
 if TYPE_CHECKING:
-    from driftbn.schema import Schema
+    from driftbn.tables.schema import Schema
 
 _E = TypeVar("_E", bound=enum.Enum)
 

@@ -17,7 +17,6 @@ from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
 from driftbn.errors import ConfigError
 from driftbn.graphs.diff import StructureDiff, compare
 from driftbn.graphs.graph import Dag, Pdag
-from driftbn.intake import Encoded, Intake
 from driftbn.learning import (
     ChiSquareTest,
     LearnedStructure,
@@ -28,7 +27,6 @@ from driftbn.learning import (
     extend_to_dag,
 )
 from driftbn.learning.knowledge import apply_knowledge, knowledge_about
-from driftbn.records import SchemaEvent
 from driftbn.report import (
     Excluded,
     MissingShare,
@@ -38,8 +36,6 @@ from driftbn.report import (
     WarmAudit,
     WindowReport,
 )
-from driftbn.schema import Schema, is_rare
-from driftbn.schema_events import merged_events
 from driftbn.snapshot import (
     KIND,
     VERSION,
@@ -54,7 +50,10 @@ from driftbn.snapshot import (
     read_learned,
     unpack,
 )
-from driftbn.window import Window, WindowBuffer
+from driftbn.tables.encode import SchemaEvent, merged_events
+from driftbn.tables.intake import Encoded, Intake
+from driftbn.tables.schema import Schema, is_rare
+from driftbn.windows.buffer import Window, WindowBuffer
 
 _log = logging.getLogger("driftbn")
 

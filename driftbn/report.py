@@ -15,7 +15,7 @@ from driftbn.graphs.diff import StructureDiff
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import SearchCost
 from driftbn.learning.search import Overrun
-from driftbn.records import SchemaEvent
+from driftbn.tables.encode import SchemaEvent
 
 FORMAT: Final = "driftbn.report"
 VERSION: Final = 1

@@ -22,8 +22,8 @@ from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import LearnedStructure, SearchCost
 from driftbn.learning.search import RdsaTally, SeparatorMap
-from driftbn.records import SchemaEvent, SchemaEventKind
-from driftbn.schema import Schema
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from driftbn.tables.schema import Schema
 
 MAGIC: Final = b"driftbn-state\n"
 _ARRAY: Final = "__array__"

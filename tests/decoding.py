@@ -13,9 +13,8 @@ from driftbn_service.records.tables import unmixed
 from driftbn_service.sources.base import Chunk
 
 from driftbn.config import MonitorConfig
-from driftbn.intake import Intake
-from driftbn.records import SchemaEvent
-from driftbn.schema_events import merged_events
+from driftbn.tables.encode import SchemaEvent, merged_events
+from driftbn.tables.intake import Intake
 
 
 def place(number: int, byte: int) -> str:

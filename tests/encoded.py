@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from driftbn.records import EncodedTable, infer_and_encode
-from driftbn.schema import SchemaConfig
-from driftbn.variables import MISSING, OTHER
+from driftbn.config import SchemaConfig
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.infer import infer_and_encode
+from driftbn.tables.schema import MISSING, OTHER
 
 NAN = float("nan")
 INF = float("inf")

@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pandas as pd
 
-from driftbn.intake import Intake
+from driftbn.tables.intake import Intake
 
 DAY = datetime.date(2024, 1, 1)
 LENIENT = "reject_rows"

@@ -12,7 +12,7 @@ from driftbn.explain.explanation import Explanation
 from driftbn.explain.sentences import event_sentence, summary_of
 from driftbn.explain.words import counted, joined, listed, quoted, shortened
 from driftbn.learning.search import Overrun
-from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

@@ -19,7 +19,7 @@ from driftbn.drift.outcome import (
 )
 from driftbn.explain.words import counted, decimal, joined, listed, moment, quoted, strength
 from driftbn.learning import Overrun
-from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from driftbn.config import Algorithm, Knowledge, LearnerConfig, WarmStart, choice
-from driftbn.encoding.duplicates import find_duplicates
+from driftbn.config import Algorithm, Knowledge, LearnerConfig, SchemaConfig, WarmStart, choice
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.kernels.evidence import Floats
 from driftbn.learning.independence import (
@@ -42,8 +41,9 @@ from driftbn.learning.search import (
     pc_plan,
     ssbn_plan,
 )
-from driftbn.records import EncodedTable, infer_and_encode
-from driftbn.schema import Schema, SchemaConfig
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.infer import find_duplicates, infer_and_encode
+from driftbn.tables.schema import Schema
 
 MAX_SETS = 200  # tried for a pair and size, in the order of the tallies
 CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders

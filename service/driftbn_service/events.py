@@ -28,8 +28,8 @@ from driftbn.drift.outcome import (
 from driftbn.explain import messages
 from driftbn.explain.explanation import Explanation
 from driftbn.explain.sentences import target_touch
-from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import REPORTS, WindowReport
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 if TYPE_CHECKING:
     from driftbn_service.state import EpisodeRow, Store, WindowRow

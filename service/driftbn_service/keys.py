@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from driftbn.encoding.arrow_columns import is_plain, one_array, plain_column
-from driftbn.encoding.canonical import canonical_text
-from driftbn.variables import MISSING
+from driftbn.tables.cells import canonical_text
+from driftbn.tables.read import is_plain, one_array, plain_column
+from driftbn.tables.schema import MISSING
 
 MAX_KEY_LENGTH: Final = 256
 """Characters of a key; longer ones are refused, because keys are names in files and answers."""

@@ -13,7 +13,7 @@ from uuid import UUID
 import numpy as np
 
 from driftbn.errors import DataError
-from driftbn.schema import Schema
+from driftbn.tables.schema import Schema
 from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_of, publication_of
 from driftbn_service.keys import part_by_key
 from driftbn_service.monitors import KeyedMonitor, MonitorSet

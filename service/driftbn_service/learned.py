@@ -14,8 +14,9 @@ import pyarrow as pa
 from driftbn.graphs.files import graph_to_dict
 from driftbn.graphs.network import BayesianNetwork, ParameterMethod, fit_parameters
 from driftbn.learning import LearnedStructure, StructureLearner
-from driftbn.records import EncodedTable, encode, infer_and_encode
-from driftbn.schema import Schema
+from driftbn.tables.encode import EncodedTable, encode
+from driftbn.tables.infer import infer_and_encode
+from driftbn.tables.schema import Schema
 from driftbn_service.errors import InputError, blamed_on
 from driftbn_service.graphs import LEARNED_FORMAT, LEARNED_VERSION, is_graph
 from driftbn_service.options import LearnOptions

@@ -24,7 +24,7 @@ from prometheus_client.samples import Exemplar, Sample
 import driftbn
 from driftbn.drift.outcome import ChangeType, DriftKind, DriftLevel
 from driftbn.drift.outcome import Family as FamilyOfTests
-from driftbn.schema import ExclusionReason
+from driftbn.tables.schema import ExclusionReason
 from driftbn_service.events import Publication
 from driftbn_service.records import RejectReason
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DriftbnError
 from driftbn.explain.words import counted, shortened
-from driftbn.schema import Schema
+from driftbn.tables.schema import Schema
 from driftbn_service.events import EventState
 
 if TYPE_CHECKING:

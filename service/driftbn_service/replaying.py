@@ -11,7 +11,7 @@ from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MonitorConfig, WindowConfi
 from driftbn.errors import DataError, UnknownVariableError
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
-from driftbn.schema import Schema
+from driftbn.tables.schema import Schema
 from driftbn_service.errors import UsageError, blamed_on
 from driftbn_service.options import (
     ReadingOptions,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from driftbn import LearnerConfig
 from driftbn.learning import StructureLearner
-from driftbn.records import infer_and_encode
+from driftbn.tables.infer import infer_and_encode
 from tests.benchmarks.truth import Codes, MixedGraph
 
 QUICK_SECONDS = 1.0  # as for the peers: a first run below this is repeated

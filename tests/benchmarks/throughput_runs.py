@@ -17,8 +17,8 @@ from driftbn_service.warmup import warm_up
 
 from driftbn import DriftMonitor
 from driftbn.config import MonitorConfig
-from driftbn.records import encode
-from driftbn.schema import Schema
+from driftbn.tables.encode import encode
+from driftbn.tables.schema import Schema
 
 MAX_RECORD_BYTES = 1 << 20
 QUEUE_CHUNKS = 16

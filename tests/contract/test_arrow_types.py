@@ -25,8 +25,8 @@ from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Chunk
 
 from driftbn import DriftMonitor, MonitorConfig
-from driftbn.records import infer_and_encode
-from driftbn.schema import SchemaConfig
+from driftbn.config import SchemaConfig
+from driftbn.tables.infer import infer_and_encode
 
 N_ROWS = 4
 N_SENT = 2 * N_ROWS

@@ -25,7 +25,7 @@ from driftbn import (
 from driftbn.datasets import random_network
 from driftbn.learning import ChiSquareTest, IndependenceTest, StructureLearner
 from driftbn.learning.independence import Ints
-from driftbn.records import infer_and_encode
+from driftbn.tables.infer import infer_and_encode
 from tests.networks import load
 
 LEARNERS = [

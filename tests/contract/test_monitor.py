@@ -17,13 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn import DriftMonitor, LearnerConfig, MonitorConfig, WindowConfig
-from driftbn.config import Knowledge
+from driftbn.config import Knowledge, SchemaConfig
 from driftbn.datasets import asia, random_network, remove_edge
 from driftbn.errors import DataError, FormatError
 from driftbn.graphs.network import BayesianNetwork
-from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
-from driftbn.schema import SchemaConfig
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from tests.drift_streams import Abrupt, DriftStream, Sessions
 
 SIZE = 250

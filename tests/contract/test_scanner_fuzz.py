@@ -16,9 +16,10 @@ from driftbn_service.records.rows import n_rows_of
 from driftbn_service.records.tables import unmixed
 from numpy.typing import NDArray
 
+from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
-from driftbn.records import EncodedTable, encode
-from driftbn.schema import Exclusion, ExclusionReason, MissingPolicy, Schema, Variable, VariableKind
+from driftbn.tables.encode import EncodedTable, encode
+from driftbn.tables.schema import Exclusion, ExclusionReason, Schema, Variable, VariableKind
 from tests.decoding import chunk
 
 N_LINES, N_CHUNKS = 102_000, 60

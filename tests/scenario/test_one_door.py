@@ -13,22 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from driftbn_service.cli import main
-from driftbn_service.endpoint.ingest import submission_of
-from driftbn_service.endpoint.view import StreamInfo
+from driftbn_service.http.ingest import submission_of
+from driftbn_service.http.service import StreamInfo
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import SUFFIXES, TableFormat
 from driftbn_service.records.inputs import Input
 from driftbn_service.records.rows import Undecoded
 from driftbn_service.records.tables import for_inference, one_table, unmixed
-from driftbn_service.settings.sources import FilesSourceSettings, StdinSourceSettings
+from driftbn_service.settings.model import FilesSourceSettings, StdinSourceSettings
 from driftbn_service.sources.base import Chunk
 from driftbn_service.sources.files import FilesSource
 from driftbn_service.sources.stdin import StdinSource
 
 from driftbn import DriftMonitor, MonitorConfig
-from driftbn.intake import Intake
-from driftbn.records import infer_and_encode
-from driftbn.schema import Schema
+from driftbn.tables.infer import infer_and_encode
+from driftbn.tables.intake import Intake
+from driftbn.tables.schema import Schema
 from tests.source_files import Lane
 
 N_ROWS, WINDOW = 1000, 200

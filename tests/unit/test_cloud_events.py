@@ -36,8 +36,8 @@ from driftbn.errors import FormatError
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun, SearchCost
-from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import Timings, WindowReport
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 STARTED, UPDATED, ENDED = EpisodeEvent
 NONE, STRONG = Association(0.0002, 0.0, 0.0009), Association(0.112, 0.098, 0.126)

@@ -9,8 +9,7 @@ from driftbn_service.records.tables import unmixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.config import MonitorConfig
-from driftbn.schema import SchemaConfig
+from driftbn.config import MonitorConfig, SchemaConfig
 from tests.decoding import chunk, decode, rows_of, take
 
 

@@ -8,9 +8,8 @@ from driftbn_service.records.scanner import Scanner
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from driftbn.config import MonitorConfig
-from driftbn.intake import Intake
-from driftbn.schema import SchemaConfig
+from driftbn.config import MonitorConfig, SchemaConfig
+from driftbn.tables.intake import Intake
 from tests.decoding import read_one, take, take_one_by_one
 
 NAMES = ("a", "b", "n", "größe", "id", 'qu"ote', "")

@@ -13,7 +13,7 @@ from driftbn_service.records.scan_kernel import (
 from driftbn_service.records.tables import unmixed
 
 from driftbn.errors import FormatError
-from driftbn.schema import Schema, Variable, VariableKind
+from driftbn.tables.schema import Schema, Variable, VariableKind
 from tests.decoding import chunk, decode, rows_of
 
 GOOD = b'{"a":1,"b":"x"}'

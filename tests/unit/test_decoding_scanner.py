@@ -6,8 +6,9 @@ from driftbn_service.records import Decoder, scanner
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.scanner import Scanner
 
-from driftbn.records import EncodedTable, encode
-from driftbn.schema import Exclusion, ExclusionReason, MissingPolicy, Schema, Variable, VariableKind
+from driftbn.config import MissingPolicy
+from driftbn.tables.encode import EncodedTable, encode
+from driftbn.tables.schema import Exclusion, ExclusionReason, Schema, Variable, VariableKind
 from tests.decoding import chunk
 
 CATEGORICAL, NUMERIC = VariableKind.CATEGORICAL, VariableKind.NUMERIC

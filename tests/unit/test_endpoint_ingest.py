@@ -27,7 +27,7 @@ from driftbn_service.state import JournalError
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig
-from driftbn.intake import as_records
+from driftbn.tables.read import as_records
 from tests.endpoint_service import FakeService
 from tests.http_client import Client
 

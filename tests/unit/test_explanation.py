@@ -23,8 +23,8 @@ from driftbn.explain.words import decimal, listed, moment, span, strength
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun, SearchCost
-from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 NONE = Association(0.0002, 0.0, 0.0009)
 STRONG = Association(0.112, 0.098, 0.126)

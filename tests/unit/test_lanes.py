@@ -19,7 +19,7 @@ from driftbn_service.settings import StreamSettings
 from driftbn_service.state import FILE, Store
 
 from driftbn import DriftMonitor, datasets
-from driftbn.schema import Schema, Variable, VariableKind
+from driftbn.tables.schema import Schema, Variable, VariableKind
 
 WINDOW = 200
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from driftbn import ConfigError, DataError, DriftbnError, LearnerConfig, learn_structure
-from driftbn.schema import ExclusionReason
+from driftbn.tables.schema import ExclusionReason
 
 RNG = np.random.default_rng(11)
 COIN = RNG.integers(0, 2, 400)

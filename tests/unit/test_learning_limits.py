@@ -14,7 +14,8 @@ from driftbn.learning import (
     learn_structure,
 )
 from driftbn.learning.search import TESTS_PER_LOOK
-from driftbn.records import EncodedTable, infer_and_encode
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.infer import infer_and_encode
 from driftbn.testing import DSeparationOracle
 from tests.networks import load
 

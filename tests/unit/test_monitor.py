@@ -12,8 +12,9 @@ import pytest
 from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError, FormatError, KnowledgeError
-from driftbn.records import SchemaEvent, SchemaEventKind, infer_and_encode
 from driftbn.snapshot import KIND, VERSION, event_values, learned_values, read_event, read_learned
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from driftbn.tables.infer import infer_and_encode
 
 NEW = SchemaEventKind.NEW_LEVEL
 ASIA = sample(asia(), 1200, 1)

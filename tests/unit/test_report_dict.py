@@ -24,8 +24,8 @@ from driftbn.errors import FormatError
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import Overrun, SearchCost
-from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 BEFORE, AFTER = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 

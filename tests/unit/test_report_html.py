@@ -29,8 +29,8 @@ from driftbn.explain.timeline import MAX_BARS, moments_of, timeline_of
 from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import SearchCost
-from driftbn.records import SchemaEvent, SchemaEventKind
 from driftbn.report import WindowReport
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 NONE, STRONG = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 STABLE = DriftDecision(

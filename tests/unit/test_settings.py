@@ -28,9 +28,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from driftbn.config import ErrorPolicy, Knowledge, LearnerConfig, MonitorConfig, WindowConfig
+from driftbn.config import (
+    ErrorPolicy,
+    Knowledge,
+    LearnerConfig,
+    MonitorConfig,
+    WindowConfig,
+)
 from driftbn.errors import ConfigError
-from driftbn.schema import Schema, Variable, VariableKind
+from driftbn.tables.schema import Schema, Variable, VariableKind
 from tests.settings_files import CONFIGS, EXAMPLES, MINIMAL, Write, stream, writer
 
 

@@ -13,7 +13,7 @@ from driftbn.explain.words import printable
 from driftbn.graphs.diff import StructureDiff, compare, shd
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import extend_to_dag
-from driftbn.records import SchemaEvent, SchemaEventKind
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.graphs import is_graph, read_graph
 from driftbn_service.learned import LearnedFile, learn_input

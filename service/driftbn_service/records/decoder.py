@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from driftbn.errors import FormatError
-from driftbn.records import EncodedTable
-from driftbn.schema import Schema
-from driftbn.variables import Variable, VariableKind
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.schema import Schema, Variable, VariableKind
 from driftbn_service.records.columns import (
     check_schema,
     checked_table,

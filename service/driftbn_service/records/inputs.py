@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from driftbn.errors import DataError, FormatError
-from driftbn.records import EncodedTable
+from driftbn.tables.encode import EncodedTable
 from driftbn_service.errors import blamed_on
 from driftbn_service.records.decoder import Decoder
 from driftbn_service.records.files import (

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from driftbn.intake import as_records
+from driftbn.tables.read import as_records
 from driftbn_service.records.columns import check_schema, flat_table
 from driftbn_service.records.rows import (
     MAX_CELLS,

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from driftbn.event_times import read_times
-from driftbn.records import EncodedTable
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.times import read_times
 from driftbn_service.keys import read_keys
 from driftbn_service.records.rows import (
     MAX_KEPT_BYTES,

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from driftbn.records import EncodedTable
+from driftbn.tables.encode import EncodedTable
 from driftbn_service.records.formats import TableFormat
 
 MAX_KEPT_BYTES: Final = 4096

@@ -9,9 +9,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
-from driftbn.records import EncodedTable, encode
-from driftbn.schema import MissingPolicy, Schema, Variable, VariableKind
+from driftbn.tables.encode import EncodedTable, encode
+from driftbn.tables.schema import Schema, Variable, VariableKind
 from driftbn_service.records.json_text import Text, decode_records
 from driftbn_service.records.rows import Limits, Place, Rejected, Rows
 from driftbn_service.records.scan_kernel import (
@@ -191,7 +192,7 @@ class Scanner:
 
     Examples
     --------
-    >>> from driftbn.schema import Variable, VariableKind
+    >>> from driftbn.tables.schema import Variable, VariableKind
     >>> colour = Variable("colour", VariableKind.CATEGORICAL, ("blue", "red"))
     >>> scanner = Scanner(Schema([colour]))
     >>> found = scanner.scan(b'{"colour": "red"}\n{"colour": "green"}\n{}\n', True)

@@ -16,10 +16,10 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from driftbn.encoding.canonical import canonical_text
 from driftbn.errors import DataError
-from driftbn.intake import as_records
-from driftbn.records import EncodedTable
+from driftbn.tables.cells import canonical_text
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.read import as_records
 from driftbn_service.records.rows import MAX_CELLS, Problem, RejectReason, Rows
 
 EXACT: Final = 2**53

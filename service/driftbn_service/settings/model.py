@@ -42,7 +42,7 @@ from driftbn.errors import (
     FormatError,
     UnknownSettingError,
 )
-from driftbn.schema import Schema
+from driftbn.tables.schema import Schema
 from driftbn_service.events import EventType
 from driftbn_service.optional_parts import is_installed
 from driftbn_service.records.formats import TableFormat

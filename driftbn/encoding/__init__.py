@@ -1,1 +1,0 @@
-"""From any table to small-integer codes: reading columns, inferring levels, encoding."""

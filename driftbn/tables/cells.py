@@ -1,0 +1,368 @@
+"""What a cell is: the text that makes it one category with others, and columns of mixed cells.
+
+A column of one kind of cell is an Arrow array of a plain type. Cells of several kinds together, for
+which Arrow has no type, are an array of ``MIXED``: the kind of each cell and its text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import IntEnum
+from numbers import Integral, Real
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from driftbn.tables.schema import MISSING
+
+ALLOWED: Final = "a cell must be text, a number, a boolean or missing"
+"""What an error says about a value of another type."""
+TEMPORAL: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
+"""Types of values that are times."""
+PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_WHOLE_FLOAT_TEXT: Final = re.compile(r"(-?(?:0|[1-9]\d*))\.0", re.ASCII)
+_NO_KIND: Final = 255
+
+
+class Kind(IntEnum):
+    """What a cell of a mixed column is."""
+
+    BOOLEAN = 0
+    WHOLE = 1
+    FLOAT = 2
+    TEXT = 3
+    TIME = 4
+
+
+MIXED: Final = pa.struct([("kind", pa.uint8()), ("text", pa.large_binary())])
+"""The type of a column of mixed cells: their kinds, and text as it is in UTF-8, which may hold lone
+surrogates; of numbers and booleans the canonical text, and of times the seconds since the epoch."""
+
+
+def canonical_text(value: object) -> str:
+    """Return the text that stands for a value; equal texts are one category.
+
+    Raises
+    ------
+    TypeError
+        If the value is no text, number, boolean or missing value.
+
+    Examples
+    --------
+    >>> [canonical_text(v) for v in (3, 3.0, "3", "3.0", True, 0.5, " x", None)]
+    ['3', '3', '3', '3', 'true', '0.5', ' x', '__missing__']
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    if isinstance(value, str):
+        match = _WHOLE_FLOAT_TEXT.fullmatch(value)
+        return str(int(match[1])) if match else str(value)
+    if value is None or is_missing(value):
+        return MISSING
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, Real | Decimal):
+        return _number_text(value)
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not allowed: {ALLOWED}")
+
+
+def declared_text(value: object) -> str:
+    """Return the canonical text of a declared category.
+
+    Only such a one can be of another type than a cell may be, such as an interval; it goes by its
+    ``str``.
+    """
+    try:
+        return canonical_text(value)
+    except TypeError:
+        return str(value)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is NaN or NaT, which differ from themselves, or ``pandas.NA``.
+
+    ``pandas.NA`` answers a comparison with itself.
+    """
+    equal = value == value
+    return equal is value if not isinstance(equal, bool | np.bool_) else not equal
+
+
+def _number_text(value: Any) -> str:
+    if isinstance(value, Integral) or (math.isfinite(value) and value == int(value)):
+        return str(int(value))
+    return repr(float(value))
+
+
+def seconds_of(value: Any) -> float:
+    """Return a date, or a date and time, in seconds since the epoch; NaN for anything else."""
+    try:
+        if isinstance(value, np.datetime64):
+            return float(seconds_of_datetimes(np.array([value]))[0])
+        return _since_epoch(value) if isinstance(value, date) else math.nan
+    except (ValueError, ArithmeticError):  # too far away for pandas
+        return math.nan
+
+
+def _since_epoch(value: Any) -> float:
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    since = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH
+    n_nanoseconds = since.microseconds * 1000 + getattr(since, "nanoseconds", 0)
+    return float(since.days * 86400 + since.seconds + n_nanoseconds / PER_SECOND["ns"])
+
+
+def seconds_of_datetimes(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``datetime64`` of any unit in seconds since the epoch; NaN for NaT."""
+    unit = np.datetime_data(values.dtype)[0]
+    unit = unit if unit in PER_SECOND else "s"
+    per_second = PER_SECOND[unit]
+    # Whole seconds apart, so that an instant gives the same number whatever its unit.
+    whole, rest = np.divmod(values.astype(f"M8[{unit}]").astype(np.int64), per_second)
+    return np.where(np.isnat(values), np.nan, whole + rest / per_second)
+
+
+def mixed_cells(values: Iterable[Any], *, exact: bool = False) -> tuple[Any, dict[int, str]]:
+    """Return values of any types as a column, and by row what is wrong with those that are no cell.
+
+    It is of the plain type that holds all of them, if there is one, unless each must stay exact.
+
+    Examples
+    --------
+    >>> array, wrong = mixed_cells([3, True, "3", [4]])
+    >>> array.field("text").to_pylist(), wrong
+    ([b'3', b'true', b'3', None], {3: 'list is not allowed: a cell must be text, ...'})
+    """
+    kinds: list[int | None] = []
+    texts: list[bytes | None] = []
+    wrong: dict[int, str] = {}
+    for row, value in enumerate(values):
+        kind, text = None, None
+        try:
+            kind, text = _read_cell(value)
+        except (TypeError, ArithmeticError) as error:
+            wrong[row] = str(error)
+        except ValueError:  # Python writes no more than 4300 digits
+            wrong[row] = f"the number has too many digits; {ALLOWED}"
+        kinds.append(kind)
+        texts.append(text if text is None else text.encode("utf-8", "surrogatepass"))
+    mixed = _mixed(pa.array(kinds, pa.uint8()), pa.array(texts, pa.large_binary()))
+    return mixed if exact else settled(mixed), wrong
+
+
+def _read_cell(value: Any) -> tuple[Kind | None, str | None]:
+    if isinstance(value, str):
+        return Kind.TEXT, str.__str__(value)  # where an enumeration has its value
+    if value is None or is_missing(value):
+        return None, None
+    if isinstance(value, TEMPORAL):
+        return Kind.TIME, repr(seconds_of(value))
+    text = canonical_text(value)
+    if isinstance(value, bool | np.bool_):
+        return Kind.BOOLEAN, text
+    if isinstance(value, Integral):
+        return Kind.WHOLE, text
+    if isinstance(value, Real | Decimal):
+        return Kind.FLOAT, canonical_text(float(value))
+    return Kind.TEXT, text
+
+
+def is_mixed(array: Any) -> bool:
+    """Whether a column holds mixed cells."""
+    return bool(array.type == MIXED)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text or bytes of any layout."""
+    name = str(kind)
+    return name.endswith(("string", "string_view", "binary", "binary_view")) or "binary[" in name
+
+
+def as_numpy(array: Any) -> NDArray[Any]:
+    """Return an Arrow array as a NumPy one, copied only where that must be."""
+    values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def kinds_of(array: Any) -> NDArray[np.uint8]:
+    """Return the kind of each cell of a mixed column; 255 where it is missing."""
+    return as_numpy(array.field("kind").fill_null(_NO_KIND))
+
+
+def time_cells(array: Any) -> NDArray[np.bool_]:
+    """Return which cells of a column are times."""
+    if is_mixed(array):
+        return np.asarray(kinds_of(array) == Kind.TIME)
+    if pa.types.is_temporal(array.type):
+        return as_numpy(array.is_valid())
+    return np.zeros(len(array), np.bool_)
+
+
+def without_times(array: Any) -> Any:
+    """Return a column with missing values in place of times."""
+    times = time_cells(array)
+    if not times.any():
+        return array
+    kinds = pa.array(kinds_of(array), mask=times | _nulls(array))
+    return settled(_mixed(kinds, array.field("text")))
+
+
+def missing_cells(array: Any) -> NDArray[np.bool_]:
+    """Return which cells of a column are missing, or say so."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    missing = as_numpy(array.is_null(nan_is_null=True))
+    if is_mixed(array) or is_text(array.type):
+        told = (MISSING, MISSING.encode())
+        return missing | np.array([cell in told for cell in cells_of(array)], np.bool_)
+    return missing
+
+
+def cells_of(array: Any) -> list[Any]:
+    """Return the cells of a column as Python values; a time is its seconds in a tuple."""
+    if not is_mixed(array):
+        return [None if cell != cell else cell for cell in array.to_pylist()]
+    kinds, texts = kinds_of(array).tolist(), array.field("text").to_pylist()
+    return [
+        None if text is None else _CELLS[kind](text.decode("utf-8", "surrogatepass"))
+        for kind, text in zip(kinds, texts, strict=True)
+    ]
+
+
+def _float_cell(text: str) -> int | float:
+    """Return a number among floats, which is whole where a float would lose digits of it."""
+    value = float(text)
+    return value if canonical_text(value) == text else int(text)
+
+
+_CELLS: Final[dict[int, Callable[[str], Any]]] = {
+    Kind.BOOLEAN: lambda text: text == "true",
+    Kind.WHOLE: int,
+    Kind.FLOAT: _float_cell,
+    Kind.TEXT: str,
+    Kind.TIME: lambda text: (float(text or "nan"),),
+}
+
+
+def unified(arrays: Sequence[Any]) -> Any:
+    """Return the parts of a column as one array, which does not depend on how it was parted.
+
+    Whole numbers among floats become floats where none loses digits; other cells of several kinds
+    become a mixed column, in which each keeps its own.
+
+    Examples
+    --------
+    >>> unified([pa.array([1, None]), pa.array([0.5])]).to_pylist()
+    [1.0, None, 0.5]
+    >>> unified([pa.array([1]), pa.array(["a"])]).field("text").to_pylist()
+    [b'1', b'a']
+    """
+    plain = [_decoded(array) for array in arrays]
+    kinds = {array.type for array in plain} - {pa.null()}
+    if kinds == {pa.int64(), pa.float64()}:
+        with suppress(pa.ArrowInvalid):  # a whole number that a float does not hold
+            return pa.concat_arrays([array.cast("float64") for array in plain])
+    if len(kinds) > 1 or MIXED in kinds:
+        return settled(pa.concat_arrays([_as_mixed(array) for array in plain]))
+    kind = kinds.pop() if kinds else pa.null()
+    return pa.concat_arrays([array.cast(kind) for array in plain])
+
+
+def _decoded(array: Any) -> Any:
+    """Return a column in the one type of its kind."""
+    types = pa.types
+    if types.is_floating(array.type):
+        array = pa.array(as_numpy(array).astype(np.float64), from_pandas=True)
+    kind = array.type
+    if array.null_count == len(array):
+        return pa.nulls(len(array))
+    if types.is_dictionary(kind):
+        return _texts(array.dictionary.to_pylist()).take(array.indices.cast("int64"))
+    if types.is_integer(kind):
+        return array if kind == pa.uint64() else array.cast("int64")
+    if types.is_temporal(kind):
+        return _as_mixed(array)
+    return _texts(array.to_pylist()) if is_text(kind) and kind != pa.large_string() else array
+
+
+def _texts(values: Sequence[Any]) -> Any:
+    texts = [v if v is None or isinstance(v, str) else declared_text(v) for v in values]
+    return pa.array(texts, pa.large_string())
+
+
+def _mixed(kinds: Any, texts: Any) -> Any:
+    if kinds.null_count > texts.null_count:
+        texts = texts.take(pa.array(np.arange(len(kinds)), mask=_nulls(kinds)))
+    return pa.StructArray.from_arrays([kinds, texts], fields=list(MIXED), mask=kinds.is_null())
+
+
+def _as_mixed(array: Any) -> Any:
+    """Return any column as one of mixed cells."""
+    kind, types = array.type, pa.types
+    if is_mixed(array):
+        return array
+    if types.is_null(kind):
+        return pa.nulls(len(array), MIXED)
+    if types.is_temporal(kind):
+        return _of_kind(Kind.TIME, pa.array([b""]).take(as_indices(array)))
+    if is_text(kind):
+        return _of_kind(Kind.TEXT, array)
+    if types.is_boolean(kind):
+        return _of_kind(Kind.BOOLEAN, array.cast("string"))
+    if types.is_integer(kind):
+        return _of_kind(Kind.WHOLE, array.cast("string"))
+    coded = array.dictionary_encode()
+    texts = pa.array(list(map(canonical_text, coded.dictionary.to_pylist())))
+    return _of_kind(Kind.FLOAT, texts.take(coded.indices))
+
+
+def as_indices(array: Any) -> Any:
+    """Return 0 for each cell that has a value, and null for the others."""
+    return pa.array(np.zeros(len(array), np.int64), mask=as_numpy(array.is_null()))
+
+
+def _of_kind(kind: Kind, texts: Any) -> Any:
+    kinds = pa.array([kind], pa.uint8()).take(as_indices(texts))
+    return _mixed(kinds, texts.cast("large_binary"))
+
+
+def settled(array: Any) -> Any:
+    """Return a mixed column in the plain type that holds all its cells, if there is one.
+
+    Beside a float all numbers are floats.
+    """
+    kinds = kinds_of(array)
+    if {Kind.WHOLE, Kind.FLOAT} <= set(kinds.tolist()):
+        kinds = np.where(kinds == Kind.WHOLE, np.uint8(Kind.FLOAT), kinds)
+        array = _mixed(pa.array(kinds, mask=kinds == _NO_KIND), array.field("text"))
+    found = list(set(kinds.tolist()) - {_NO_KIND})
+    if not found:
+        return pa.nulls(len(array))
+    for kind in _PLAIN.get(found[0], ()) if len(found) == 1 else ():
+        with suppress(OverflowError, pa.ArrowException, UnicodeEncodeError):
+            return pa.array(cells_of(array), kind)
+    return array
+
+
+_PLAIN: Final = {
+    Kind.BOOLEAN: (pa.bool_(),),
+    Kind.WHOLE: (pa.int64(), pa.uint64()),
+    Kind.FLOAT: (pa.float64(),),
+    Kind.TEXT: (pa.large_string(),),
+}
+"""The types that may hold all cells of a kind: numbers can have too many digits for them, and text
+a lone surrogate."""
+
+
+def _nulls(array: Any) -> NDArray[np.bool_]:
+    return as_numpy(array.is_null())

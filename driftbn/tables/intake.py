@@ -1,0 +1,308 @@
+"""Where batches of a stream become codes, whatever they are made of and however cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MissingPolicy, MonitorConfig
+from driftbn.errors import DataError, FormatError
+from driftbn.tables.encode import EncodedTable, SchemaEvent, encode_table, refused_rows
+from driftbn.tables.infer import infer_schema
+from driftbn.tables.pending import PendingRows
+from driftbn.tables.read import Table, read_batch
+from driftbn.tables.schema import Schema
+from driftbn.tables.times import bad_time, times_of
+from driftbn.windows.event_time import have_slots
+
+_VERSION: Final = 2
+
+
+class Encoded(NamedTuple):
+    """Rows of the stream as codes."""
+
+    codes: NDArray[np.uint8]  # [variables, rows]
+    times: NDArray[np.float64] | None = None  # [rows], in seconds since the epoch
+    events: tuple[SchemaEvent, ...] = ()  # by column name
+    source: Table | None = None  # the rows with events, which are the last ones
+    schema: Schema | None = None  # with which they were encoded
+
+    def events_between(self, start: int, stop: int) -> tuple[SchemaEvent, ...]:
+        """Return the events of some of the rows alone."""
+        if self.source is None or self.schema is None:
+            return ()
+        n_before = self.codes.shape[1] - self.source.n_rows
+        start, stop = max(0, start - n_before), stop - n_before
+        if start >= stop:
+            return ()
+        return encode_table(self.source.slice(start, stop), self.schema).events
+
+
+class _Batch(NamedTuple):
+    """Rows that were read, and their event times where one column has these."""
+
+    table: Table
+    times: NDArray[np.float64] | None  # [rows]
+
+    @property
+    def n_rows(self) -> int:
+        return self.table.n_rows
+
+    def part(self, start: int, stop: int) -> _Batch:
+        times = None if self.times is None else self.times[start:stop]
+        return _Batch(self.table.slice(start, stop), times)
+
+    def without(self, rows: NDArray[np.bool_]) -> _Batch:
+        kept = np.flatnonzero(~rows)
+        times = None if self.times is None else self.times[kept]
+        return _Batch(self.table.take(kept), times)
+
+
+class Intake:
+    """Takes the batches of a stream and returns them as codes.
+
+    Until the schema is known, rows are held. It is inferred from the first ``row_limit`` rows that
+    can be read, for time windows from 5000 at most: from exactly these, so that neither the schema
+    nor the codes depend on how the stream is cut into batches. Constant and duplicate columns are
+    kept as variables, because they may not stay so.
+
+    Parameters
+    ----------
+    config
+        The settings of the monitor.
+
+    Examples
+    --------
+    >>> intake = Intake(MonitorConfig(window=3))
+    >>> intake.take([{"x": "a"}, {"x": "b"}]), intake.n_pending
+    (None, 2)
+    >>> intake.take({"x": ["b", "a", "new"]}).codes.tolist()
+    [[0, 1, 1, 0, 2]]
+    >>> intake.schema["x"].labels
+    ('a', 'b', '__other__', '__missing__')
+    """
+
+    def __init__(self, config: MonitorConfig) -> None:
+        self.config = config
+        self._lenient = config.on_error is ErrorPolicy.REJECT_ROWS
+        limit = config.windows.row_limit
+        self._n_wanted = limit if config.windows.seconds is None else min(limit, DEFAULT_SIZE)
+        self._schema = config.variables
+        self._held = PendingRows(config.schema.missing, values_win=self._lenient)
+        self._times = np.zeros(0)  # of the rows held
+        self._n_rejected = 0
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the codes mean; ``None`` until it is known."""
+        return self._schema
+
+    @property
+    def n_rejected(self) -> int:
+        """The number of rows left out because they could not be read."""
+        return self._n_rejected
+
+    @property
+    def n_pending(self) -> int:
+        """The number of rows held until the schema is known."""
+        return self._held.n_rows
+
+    def take(self, batch: object) -> Encoded | None:
+        """Take in a batch and return its rows as codes, after those that were held.
+
+        Parameters
+        ----------
+        batch
+            Any table that ``read_batch`` takes, with any number of rows, also none; or an
+            ``EncodedTable`` in the schema of this intake, once there is one and if there is no
+            column with event times.
+
+        Returns
+        -------
+        Encoded or None
+            ``None`` if no rows are left, or if they are held because the schema is not known yet.
+
+        Raises
+        ------
+        DataError
+            If a row cannot be read and rows are not to be left out, or if the batch as a whole is
+            no table. Nothing of it is taken in.
+        """
+        if isinstance(batch, EncodedTable):
+            return self._take_codes(batch)
+        skip = () if self._schema is None else self._schema.ignored - {self.config.time_column}
+        exact = self._schema is None
+        table = read_batch(batch, skip=skip, exact=exact, lenient=self._lenient)
+        n_given = len(batch) if isinstance(batch, list | tuple) else table.n_rows
+        read = self._timed(table)
+        if self._schema is None:
+            return self._hold(n_given, read)
+        encoded = self._encode(read, self._schema)
+        self._n_rejected += n_given - (0 if encoded is None else encoded.codes.shape[1])
+        return encoded
+
+    def _take_codes(self, table: EncodedTable) -> Encoded | None:
+        """Take in codes that were made elsewhere, without copying them."""
+        schema = self._schema
+        if self.config.time_column is not None:
+            name = self.config.time_column
+            raise DataError("codes have no event times; give the table itself", column=name)
+        if schema is None:
+            raise DataError("codes cannot be taken before the schema is known; give the table")
+        if table.schema is not schema and table.schema != schema:
+            raise DataError("codes have another schema than the monitor; encode with its own")
+        if table.events:
+            raise DataError("codes with events cannot be taken; give the table itself")
+        table.check()
+        return Encoded(table.codes) if table.n_rows else None
+
+    def finish(self) -> Encoded | None:
+        """End the stream: infer the schema from the rows held, if any, and return their codes."""
+        if not self.n_pending:
+            return None
+        return self._infer(self._held, self._times, _Batch(Table(0, {}), None), 0)
+
+    def _timed(self, table: Table) -> _Batch:
+        """Return rows with their event times, without those that have none if they may go."""
+        name = self.config.time_column
+        if name is None or not table.n_rows:
+            return _Batch(table, None)
+        if name not in table.columns and not self._lenient:
+            problem = "the column with event times is absent; it must be there"
+            raise DataError(problem, column=name)
+        times = times_of(table.columns.get(name, pa.nulls(table.n_rows)))
+        readable = have_slots(times, self.config.windows)
+        if not readable.all() and not self._lenient:
+            raise bad_time(name, table, int(np.argmin(readable)))
+        timed = _Batch(table.without(name), times)
+        return timed if readable.all() else timed.without(~readable)
+
+    def _hold(self, n_given: int, batch: _Batch) -> Encoded | None:
+        held, times, start = self._held, self._times, 0
+        while start < batch.n_rows and held.n_rows < self._n_wanted:
+            stop = min(batch.n_rows, start + self._n_next(held, batch))
+            part = self._readable(held, batch.part(start, stop), start)
+            held = held.add(part.table)
+            times = times if part.times is None else np.append(times, part.times)
+            start = stop
+        n_taken = held.n_rows - self.n_pending
+        encoded = None
+        if held.n_rows == self._n_wanted:
+            n_before = self.n_pending
+            encoded = self._infer(held, times, batch.part(start, batch.n_rows), start)
+            n_taken = encoded.codes.shape[1] - n_before
+        else:
+            self._held, self._times = held, times
+        self._n_rejected += n_given - n_taken
+        return encoded
+
+    def _n_next(self, held: PendingRows, batch: _Batch) -> int:
+        """Return how many rows may be held at once."""
+        rejects = self.config.schema.missing is MissingPolicy.REJECT
+        if rejects and batch.table.of_records and not held.n_rows:
+            return 1  # the first record says which columns there are
+        return self._n_wanted - held.n_rows
+
+    def _readable(self, held: PendingRows, part: _Batch, offset: int) -> _Batch:
+        """Return the rows that can be held, which must be all if none are to be left out."""
+        problems = held.problems(part.table)
+        if not problems:
+            return part
+        if not self._lenient:
+            raise _shifted(problems[min(problems)], offset)
+        bad = np.zeros(part.n_rows, np.bool_)
+        bad[list(problems)] = True
+        return part.without(bad)
+
+    def _infer(
+        self, held: PendingRows, times: NDArray[np.float64], rest: _Batch, offset: int
+    ) -> Encoded:
+        """Infer the schema from the rows held and return them and the rest as codes."""
+        config = replace(self.config.schema, keep_constant=True, keep_duplicates=True)
+        schema, codes = infer_schema(held.table(), config)
+        encoded = Encoded(codes, None if self.config.time_column is None else times)
+        try:
+            after = self._encode(rest, schema)
+        except DataError as error:
+            raise _shifted(error, offset) from None
+        if after is not None:
+            both = np.hstack([codes, after.codes])
+            all_times = None if after.times is None else np.append(times, after.times)
+            encoded = after._replace(codes=both, times=all_times)
+        self._schema = schema
+        self._held, self._times = PendingRows(held.missing, values_win=self._lenient), np.zeros(0)
+        return encoded
+
+    def _encode(self, batch: _Batch, schema: Schema) -> Encoded | None:
+        if not batch.n_rows:
+            return None
+        try:
+            table = encode_table(batch.table, schema)
+        except DataError:
+            refused = refused_rows(batch.table, schema)
+            if not self._lenient or not refused.any():
+                raise
+            return self._encode(batch.without(refused), schema)
+        if not table.events:
+            return Encoded(table.codes, batch.times)
+        return Encoded(table.codes, batch.times, table.events, batch.table, schema)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later ``from_state`` needs, as plain values and arrays."""
+        return {
+            "version": _VERSION,
+            "schema": None if self._schema is None else self._schema.to_dict(),
+            "n_rejected": self._n_rejected,
+            "pending": self._held.to_json(),
+            "times": self._times,
+        }
+
+    @classmethod
+    def from_state(cls, config: MonitorConfig, state: Mapping[str, Any]) -> Intake:
+        """Return an intake that goes on where the one that gave ``state`` stood.
+
+        Parameters
+        ----------
+        config
+            The settings of that intake.
+        state
+            What its ``state`` returned.
+
+        Raises
+        ------
+        FormatError
+            If it is something else, of another version, or does not fit the settings.
+        """
+        if state.get("version") != _VERSION:
+            found = state.get("version")
+            raise FormatError(f"intake state version is {found!r}: it must be {_VERSION}")
+        n_rejected, times, schema = (state.get(k) for k in ("n_rejected", "times", "schema"))
+        if type(n_rejected) is not int or n_rejected < 0:
+            raise FormatError(f"intake state 'n_rejected' is {n_rejected!r}: it must be 0 or more")
+        intake = cls(config)
+        intake._n_rejected = n_rejected
+        intake._schema = None if schema is None else Schema.from_dict(schema)
+        intake._held = intake._held.from_json(state.get("pending"))
+        n_rows = intake.n_pending
+        n_times = 0 if config.time_column is None else n_rows
+        if not isinstance(times, np.ndarray) or (times.dtype, times.shape) != (float, (n_times,)):
+            raise FormatError(f"intake state 'times' must be float64 of shape ({n_times},)")
+        intake._times = times
+        if config.variables is not None and intake._schema != config.variables:
+            raise FormatError("intake state has another schema than the settings")
+        if intake._schema is not None and n_rows:
+            raise FormatError("intake state holds rows, although its schema is known")
+        if n_rows >= intake._n_wanted:
+            raise FormatError(f"intake state holds {n_rows} rows, which do not fit the settings")
+        return intake
+
+
+def _shifted(error: DataError, offset: int) -> DataError:
+    """Return an error about a part with its row counted from the start of the batch."""
+    row = None if error.row is None else error.row + offset
+    return DataError(error.problem, column=error.column, row=row, value=error.value)

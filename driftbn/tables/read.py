@@ -1,0 +1,669 @@
+"""The door: a table of any kind becomes Arrow arrays by name, here and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from itertools import chain
+from numbers import Real
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from driftbn.errors import DataError
+from driftbn.tables.cells import (
+    ALLOWED,
+    as_numpy,
+    cells_of,
+    declared_text,
+    is_text,
+    mixed_cells,
+)
+
+_RECORDS: Final = {b"driftbn.rows": b"records"}
+"""Metadata of an Arrow schema: the table was made of records, see ``as_records``."""
+_MISSING_TYPES: Final = frozenset(("NoneType", "NAType", "NaTType"))
+_NO_NAMES: Final = "an array has no column names; pass names="
+_NO_COLUMNS: Final = "the table has no columns; there must be at least one"
+_UNREADABLE: Final = (TypeError, ValueError, ArithmeticError, NotImplementedError)
+"""What pandas, Arrow and NumPy raise for cells that they cannot convert."""
+
+
+class Unread(NamedTuple):
+    """The cells of a column that are no values; there the array has null."""
+
+    problems: dict[int, str]  # by row
+    values: Any  # the raw column, or these cells by row
+
+    def picked(self, rows: Sequence[int]) -> Unread:
+        """Return the cells of some rows."""
+        places = {new: old for new, old in enumerate(rows) if old in self.problems}
+        values = {new: value_at(self.values, old) for new, old in places.items()}
+        return Unread({new: self.problems[old] for new, old in places.items()}, values)
+
+    def error(self, name: str, row: int) -> DataError:
+        """Return what is wrong with one of the cells."""
+        value = value_at(self.values, row)
+        return DataError(self.problems[row], column=name, row=row, value=value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by name, in the order given.
+
+    Parameters
+    ----------
+    n_rows
+        Rows of each column.
+    columns
+        Arrow arrays of a plain type or ``MIXED``.
+    unread
+        By column, the cells that are no values.
+    given
+        Where the rows are records: which of them have a field, for fields that not all have.
+        ``None`` where it is a table of columns.
+    """
+
+    n_rows: int
+    columns: dict[str, Any]
+    unread: dict[str, Unread] = field(default_factory=dict)
+    given: dict[str, NDArray[np.bool_]] | None = None
+
+    @property
+    def of_records(self) -> bool:
+        """Whether a row need not have all fields."""
+        return self.given is not None
+
+    def n_values(self, name: str) -> int:
+        """Count the cells of a column that are not missing, whether or not they can be read."""
+        n_unread = len(self.unread[name].problems) if name in self.unread else 0
+        missing = as_numpy(self.columns[name].is_null(nan_is_null=True))
+        return n_unread + self.n_rows - int(missing.sum())
+
+    @property
+    def absent(self) -> list[str]:
+        """The fields that no record has."""
+        return [name for name, mask in (self.given or {}).items() if not mask.any()]
+
+    def without(self, *names: str) -> Table:
+        """Return the table without some of its columns."""
+        if not names:
+            return self
+        columns = {name: array for name, array in self.columns.items() if name not in names}
+        unread = {name: cells for name, cells in self.unread.items() if name not in names}
+        given = self.given
+        if given is not None:
+            given = {name: mask for name, mask in given.items() if name not in names}
+        return Table(self.n_rows, columns, unread, given)
+
+    def slice(self, start: int, stop: int) -> Table:
+        """Return the rows from one up to another, not copied."""
+        if (start, stop) == (0, self.n_rows):
+            return self
+        return self._picked(range(start, stop), lambda array: array[start:stop])
+
+    def take(self, rows: NDArray[np.intp]) -> Table:
+        """Return some of the rows, in the order given."""
+        picked = pa.array(rows)
+        return self._picked(
+            rows.tolist(), lambda a: a[rows] if isinstance(a, np.ndarray) else a.take(picked)
+        )
+
+    def _picked(self, rows: Sequence[int], pick: Callable[[Any], Any]) -> Table:
+        columns = {name: pick(array) for name, array in self.columns.items()}
+        given = None if self.given is None else {k: pick(mask) for k, mask in self.given.items()}
+        unread = {name: cells.picked(rows) for name, cells in self.unread.items()}
+        table = Table(len(rows), columns, {k: v for k, v in unread.items() if v.problems}, given)
+        return table.without(*table.absent)
+
+
+def as_records(table: Any) -> Any:
+    """Mark an Arrow table as made of records, which need not all have the same fields.
+
+    It is then read as a list of dicts would be, so that it does not matter which records came
+    together in one table: a field without a value is an absent one, an absent field is a missing
+    value, and neither is an event. The mark stays when the table is cut or filtered.
+
+    Parameters
+    ----------
+    table
+        A ``pyarrow.Table``.
+
+    Examples
+    --------
+    >>> from driftbn import MonitorConfig
+    >>> from driftbn.tables.intake import Intake
+    >>> intake = Intake(MonitorConfig(window=2))
+    >>> _ = intake.take([{"x": "a", "y": 1}, {"x": "b", "y": 2}])
+    >>> intake.take(as_records(pa.table({"x": ["a"]}))).events
+    ()
+    >>> [event.kind.value for event in intake.take(pa.table({"x": ["a"]})).events]
+    ['missing_column']
+    """
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **_RECORDS})
+
+
+class _Split(NamedTuple):
+    """A table in raw columns."""
+
+    n_rows: int
+    labels: Sequence[Any]
+    columns: Iterable[Any]
+    of_records: bool = False
+    records: Sequence[Any] | None = None  # where dicts may have different keys
+    sparse: bool = False  # whether it is an Arrow table made of records
+
+    def have(self, label: Any, array: Any, problems: Collection[int]) -> NDArray[np.bool_]:
+        """Return which records have a field."""
+        if self.records is not None:
+            return np.array([label in record for record in self.records], np.bool_)
+        if not self.sparse:
+            return np.ones(self.n_rows, np.bool_)
+        present = np.array(as_numpy(array.is_valid()))
+        present[list(problems)] = True
+        return present
+
+
+def read_table(
+    data: object, names: Sequence[str] | None = None, *, skip: Collection[str] = ()
+) -> Table:
+    """Read a table of any kind.
+
+    Parameters
+    ----------
+    data
+        A pandas DataFrame, an Arrow table or record batch, anything with ``__arrow_c_stream__``
+        (polars, DuckDB, cuDF), a list of dicts, a dict of columns, or a 2-D array.
+    names
+        Column names of a 2-D array.
+    skip
+        Columns that are not read.
+
+    Raises
+    ------
+    DataError
+        If it is no table, empty or ragged, or a name is empty, no text or taken twice.
+
+    Examples
+    --------
+    >>> table = read_table([{"a": 1, "b": "x"}, {"b": "y"}])
+    >>> {name: array.to_pylist() for name, array in table.columns.items()}
+    {'a': [1, None], 'b': ['x', 'y']}
+    """
+    if isinstance(data, np.ndarray):
+        split = _split_array(data, names)
+    elif names is not None:
+        raise DataError("names go with a 2-D array only; this table has its own")
+    else:
+        split = _split_named(data)
+    if not split.labels:
+        raise DataError(_NO_COLUMNS)
+    if not split.n_rows:
+        raise DataError("the table has no rows; there must be at least one")
+    return _read(split, skip, exact=False)
+
+
+def read_batch(
+    data: object, *, skip: Collection[str] = (), exact: bool = False, lenient: bool = False
+) -> Table:
+    """Read a table of a stream, which may have no rows, or records without any field.
+
+    Parameters
+    ----------
+    data, skip
+        As for ``read_table``, but for arrays.
+    exact
+        Whether a whole number among floats stays whole, so that it does not matter which rows the
+        table is cut into. Not where the column has a type.
+    lenient
+        Whether what is no record is left out of a list, and a table without columns is one of
+        records without any field.
+
+    Raises
+    ------
+    DataError
+        As for ``read_table``.
+    """
+    if isinstance(data, np.ndarray):
+        raise DataError(_NO_NAMES)
+    split = _split_named(data, lenient=lenient)
+    if not split.labels and split.n_rows and not split.of_records:
+        if not lenient:
+            raise DataError(_NO_COLUMNS)
+        split = split._replace(of_records=True)
+    return _read(split, skip, exact=exact)
+
+
+def _read(split: _Split, skip: Collection[str], *, exact: bool) -> Table:
+    columns: dict[str, Any] = {}
+    unread: dict[str, Unread] = {}
+    given: dict[str, NDArray[np.bool_]] = {}
+    names = _checked_names(split.labels)
+    for label, name, raw in zip(split.labels, names, split.columns, strict=True):
+        if name in skip:
+            continue
+        columns[name], problems = read_column(raw, exact=exact)
+        if problems:
+            unread[name] = Unread(problems, raw)
+        if split.of_records and columns[name].null_count:
+            given[name] = split.have(label, columns[name], problems)
+    table = Table(split.n_rows, columns, unread, given if split.of_records else None)
+    return table.without(*table.absent) if split.sparse else table
+
+
+def _split_array(data: NDArray[Any], names: Sequence[str] | None) -> _Split:
+    if data.ndim != 2:
+        raise DataError(f"an array must have 2 dimensions (rows, columns), not {data.ndim}")
+    if names is None:
+        raise DataError(_NO_NAMES)
+    if len(names) != data.shape[1]:
+        raise DataError(f"{len(names)} names for {data.shape[1]} columns; there must be one each")
+    masked = isinstance(data, np.ma.MaskedArray)
+    return _Split(data.shape[0], list(names), data.T if masked else np.ascontiguousarray(data.T))
+
+
+def _split_named(data: Any, *, lenient: bool = False) -> _Split:
+    if isinstance(data, _loaded("pandas", "DataFrame")):
+        return _Split(len(data), data.columns.tolist(), _arrays_of(data))
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return _split_arrow(data)
+    if isinstance(data, Mapping):
+        return _split_mapping(data)
+    if isinstance(data, list | tuple):
+        return _split_records(data, lenient=lenient)
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return _split_arrow(pa.table(data))
+        if hasattr(data, "__arrow_c_array__"):
+            return _split_arrow(pa.record_batch(data))
+    except _UNREADABLE:  # it is a single column
+        pass
+    raise DataError(
+        f"{type(data).__name__} is no table: it must be a DataFrame, an Arrow table or record "
+        "batch, a list of dicts, a dict of columns, or a 2-D array with names"
+    )
+
+
+def _loaded(module: str, name: str) -> Any:
+    """Return a class for ``isinstance``; where its module is not imported, nothing is of it."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def _arrays_of(frame: Any) -> Iterable[Any]:
+    # Thirty times faster than items(), which makes a Series of each column.
+    arrays = getattr(frame, "_iter_column_arrays", None)
+    return arrays() if arrays is not None else (column.array for _, column in frame.items())
+
+
+def _split_arrow(data: Any) -> _Split:
+    batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+    # The columns of a batch are plain arrays, which are made faster than chunked ones.
+    whole = batches[0] if len(batches) == 1 else data
+    of_records = _RECORDS.items() <= (data.schema.metadata or {}).items()
+    return _Split(data.num_rows, data.schema.names, whole.columns, of_records, sparse=of_records)
+
+
+def _split_mapping(data: Mapping[Any, Any]) -> _Split:
+    n_rows: int | None = None
+    for label, column in data.items():
+        if not hasattr(column, "__len__") or isinstance(column, str | bytes | Mapping | Set):
+            problem = f"{type(column).__name__} is no column: it must be a list or an array"
+            raise DataError(problem, column=str(label), value=column)
+        if getattr(column, "ndim", 1) != 1:
+            problem = f"a column must have 1 dimension, not {column.ndim}"
+            raise DataError(problem, column=str(label))
+        n_rows = len(column) if n_rows is None else n_rows
+        if len(column) != n_rows:
+            problem = f"{len(column)} rows, where the first column has {n_rows}; all must agree"
+            raise DataError(problem, column=str(label))
+    return _Split(n_rows or 0, list(data), data.values())
+
+
+def _split_records(records: Sequence[Any], *, lenient: bool) -> _Split:
+    try:
+        return _split_dicts(records)
+    except DataError:
+        if not lenient:
+            raise
+    return _split_dicts([record for record in records if _is_record(record)])
+
+
+def _split_dicts(records: Sequence[Any]) -> _Split:
+    for row, record in enumerate(records if set(map(type, records)) != {dict} else ()):
+        if not isinstance(record, Mapping):
+            problem = f"{type(record).__name__} is no record; each must be a dict"
+            raise DataError(problem, row=row, value=record)
+    keys = list(dict.fromkeys(chain.from_iterable(records)))
+    _checked_names(keys)
+    if len(keys) > 1 and all(len(record) == len(keys) for record in records):
+        cells = map(list, zip(*map(itemgetter(*keys), records), strict=True))
+        return _Split(len(records), keys, cells, of_records=True)
+    columns = ([record.get(key) for record in records] for key in keys)
+    return _Split(len(records), keys, columns, of_records=True, records=records)
+
+
+def _is_record(record: Any) -> bool:
+    try:
+        return _split_dicts([record]).n_rows == 1
+    except DataError:
+        return False
+
+
+def _checked_names(labels: Sequence[Any]) -> list[str]:
+    names = [label if type(label) is str and label else _name(label) for label in labels]
+    if len(set(names)) < len(names):
+        ((twice, _),) = Counter(names).most_common(1)
+        raise DataError("the name is taken twice; names must differ", column=twice)
+    return names
+
+
+def _name(label: object) -> str:
+    whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
+    if whole or (isinstance(label, str) and label):
+        return str(label)
+    problem = f"column name {label!r} is not allowed: it must be non-empty text or a whole number"
+    raise DataError(problem, value=label)
+
+
+_Read: TypeAlias = tuple[Any, dict[int, str]]
+_Reader: TypeAlias = Callable[[Any, bool], _Read]
+
+
+def read_column(raw: Any, *, exact: bool = False) -> _Read:
+    """Return a raw column as an Arrow array, and by row what is wrong with what is no value.
+
+    Examples
+    --------
+    >>> array, problems = read_column(["b", None, {}])
+    >>> array.to_pylist(), list(problems)
+    (['b', None, None], [2])
+    """
+    return _reader(raw.__class__)(raw, exact)
+
+
+@cache
+def _reader(kind: type) -> _Reader:
+    """Return what reads a column of a type; whose type it is takes longer to find than to read."""
+    readers: tuple[tuple[Any, _Reader], ...] = (
+        ((pa.Array, pa.ChunkedArray), lambda raw, _: _read_arrow(raw)),
+        (_loaded("pandas", "Categorical"), lambda raw, _: _read_arrow(_of_categories(raw))),
+        (np.ma.MaskedArray, lambda raw, exact: _read_objects(raw.tolist(), exact)),
+        (np.ndarray, _read_array),
+        (_loaded("pandas", "Series"), lambda raw, exact: read_column(raw.array, exact=exact)),
+        (_loaded("pandas", "Index"), lambda raw, exact: read_column(raw.array, exact=exact)),
+    )
+    for accepted, read in readers:
+        if issubclass(kind, accepted):
+            return read
+    if hasattr(kind, "__arrow_c_stream__"):
+        return lambda raw, _: _read_arrow(pa.chunked_array(raw))
+    if hasattr(kind, "dtype"):
+        return _read_extension
+    return lambda raw, exact: _read_objects(list(raw), exact)
+
+
+def _of_categories(raw: Any) -> Any:
+    """Return categories of pandas as a dictionary of their texts or values."""
+    codes, categories = raw.codes, raw.categories
+    indices = pa.array(codes, mask=codes < 0) if len(codes) and codes.min() < 0 else pa.array(codes)
+    if str(categories.dtype) in ("str", "string"):
+        values = pa.array(categories)
+    else:
+        values = pa.array(list(map(declared_text, categories.tolist())), pa.large_string())
+    return pa.DictionaryArray.from_arrays(indices, one_array(values), safe=False)
+
+
+def _read_extension(raw: Any, exact: bool) -> _Read:
+    """Read a pandas array that is no NumPy array: text, nullable, Arrow-backed, sparse, times."""
+    if str(raw.dtype).startswith("period"):
+        raw = raw.to_timestamp()
+    if raw.dtype.kind in "mM" and not hasattr(raw, "__arrow_array__"):
+        return _read_array(raw.to_numpy(f"{raw.dtype.kind}8[{raw.unit}]"), exact)
+    if hasattr(raw, "__arrow_array__"):
+        try:
+            return _read_arrow(pa.array(raw))
+        except _UNREADABLE:
+            return _read_objects(list(raw), exact)
+    return _read_array(np.asarray(raw), exact)
+
+
+def _read_array(raw: NDArray[Any], exact: bool) -> _Read:
+    kind = raw.dtype.kind
+    if kind in "biuf":
+        return pa.array(raw.astype(raw.dtype.newbyteorder("="), copy=False)), {}
+    if kind in "mM":
+        unit = np.datetime_data(raw.dtype)[0]
+        unit = unit if unit in ("s", "ms", "us", "ns") else "s"
+        return pa.array(raw.astype(f"{kind}8[{unit}]")), {}
+    if kind in "OUST":
+        return _read_objects(raw.astype(object), exact)
+    problem = f"type {raw.dtype} is not allowed: {ALLOWED}"
+    return pa.nulls(len(raw)), dict.fromkeys(range(len(raw)), problem)
+
+
+def _read_objects(values: list[Any] | NDArray[Any], exact: bool) -> _Read:
+    if isinstance(values, np.ndarray) and _loaded("pandas", "factorize"):
+        pandas = sys.modules["pandas"]
+        # Pandas hashes text where it is; Arrow would copy it first (37 columns: 10 ms, not 17).
+        if pandas.api.types.infer_dtype(values, skipna=True) == "string":
+            codes, found = pandas.factorize(values)
+            return _coded_texts(codes, found, values)
+    try:
+        array = pa.array(values, from_pandas=True)
+    except _UNREADABLE:
+        return mixed_cells(values, exact=exact)
+    if is_text(array.type) or _is_uniform(values, exact):
+        return _read_arrow(array)
+    return mixed_cells(values, exact=exact)
+
+
+def _coded_texts(codes: Any, found: Any, values: Any) -> _Read:
+    try:
+        texts = pa.array(found, pa.large_string())
+    except UnicodeEncodeError:  # a lone surrogate
+        return mixed_cells(values)
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0 if (codes < 0).any() else None)
+    return pa.DictionaryArray.from_arrays(indices, texts, safe=False), {}
+
+
+def _is_uniform(values: Iterable[Any], exact: bool) -> bool:
+    """Whether Arrow keeps cells apart; it takes ``True`` after ``1.0`` as 1.0."""
+    types = {kind for kind in set(map(type, values)) if kind.__name__ not in _MISSING_TYPES}
+    if any(issubclass(kind, Decimal) for kind in types):
+        return False
+    return len(types) <= 1 or (not exact and all(map(_is_number, types)))
+
+
+def _is_number(kind: type) -> bool:
+    return issubclass(kind, Real) and not issubclass(kind, bool | np.bool_)
+
+
+def _read_arrow(raw: Any) -> _Read:
+    try:
+        return _values(one_array(plain_column(raw))), {}
+    except _UNREADABLE:
+        return _cell_by_cell(one_array(raw))
+
+
+def _values(array: Any) -> Any:
+    """Return a plain array with text as codes into the distinct ones.
+
+    Raises
+    ------
+    TypeError
+        If its type is none of text, number, boolean, time or null.
+    """
+    if is_text(array.type):
+        array = array.dictionary_encode()
+    if pa.types.is_dictionary(array.type):
+        array.dictionary.validate(full=True)  # of text, that it is UTF-8
+    elif pa.types.is_decimal(array.type):
+        array = array.cast("float64")
+    elif not is_plain(array.type) and array.null_count < len(array):
+        raise TypeError(f"type {array.type} is not allowed: {ALLOWED}")
+    return array if is_plain(array.type) else pa.nulls(len(array))
+
+
+def _cell_by_cell(array: Any) -> _Read:
+    """Return an array of which some cells are no values with null there."""
+    problems: dict[int, str] = {}
+    for row in range(len(array)):
+        try:
+            _values(plain_column(array[row : row + 1]))
+        except TypeError as error:
+            problems[row] = str(error)
+        except _UNREADABLE as error:
+            problems[row] = f"cannot be read: {error}"
+    good = np.array([row not in problems for row in range(len(array))], np.bool_)
+    if not good.any():
+        return pa.nulls(len(array)), problems
+    places = pa.array(np.cumsum(good) - 1, mask=~good)
+    return _values(one_array(plain_column(array.filter(pa.array(good))))).take(places), problems
+
+
+def value_at(column: Any, row: int) -> Any:
+    """Return one cell as a Python value, or its type in words where Python has no such value."""
+    if hasattr(column, "to_pylist"):
+        try:
+            return cells_of(column[row : row + 1])[0]
+        except (ValueError, ArithmeticError):
+            return f"{column.type} beyond what Python can hold"
+    if hasattr(column, "iloc"):
+        return column.iloc[row]
+    return column[row] if hasattr(column, "__getitem__") else list(column)[row]
+
+
+def one_array(raw: Any) -> Any:
+    """Return an Arrow array, or the chunks of a chunked one, as one array."""
+    if not isinstance(raw, pa.ChunkedArray):
+        return raw
+    return raw.chunk(0) if raw.num_chunks == 1 else raw.combine_chunks()
+
+
+def plain_column(raw: Any) -> Any:
+    """Return an Arrow array or the chunks of one in a type that all of Arrow's functions know.
+
+    Types that store the same cells in another way become the usual one: views of text and bytes,
+    run-end encoding, narrow decimals, half floats, and extension types, of which a UUID becomes its
+    text, ``bool8`` a boolean, and any other what it is stored as. A time in a zone, which need not
+    be a known one, becomes the same instant in UTC. A dictionary keeps its codes where its values
+    are text, numbers or booleans, and is unpacked otherwise; of chunks the codes are ``int32`` and
+    no value is null, as dictionaries can only then be made one. What has no such form, as lists
+    have none, stays as it is.
+
+    Examples
+    --------
+    >>> plain_column(pa.array(["a", None], pa.string_view())).type
+    DataType(large_string)
+    """
+    if not isinstance(raw, pa.ChunkedArray):
+        return _plain_array(raw)
+    is_dictionary = pa.types.is_dictionary(raw.type)
+    if is_plain(raw.type) and not (is_dictionary and _must_be_changed(raw)):
+        return raw
+    chunks = [_one_dictionary(_plain_array(chunk)) for chunk in raw.chunks]
+    return pa.chunked_array(chunks or [pa.nulls(0)])
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether cells of a type can be read as they are; see ``plain_column``."""
+    if kind.id in _usual_ids():
+        return True
+    if pa.types.is_dictionary(kind):
+        return _keeps_codes(kind.value_type)
+    return bool(pa.types.is_temporal(kind)) and _in_utc(kind) == kind
+
+
+def cell_type(kind: Any) -> Any:
+    """Return the type of the cells of a column, however they are stored."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_run_end_encoded(kind) or pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+@cache
+def _usual_ids() -> frozenset[int]:
+    """Return the ids of types whose cells can be read as they are, but for times."""
+    kinds = [pa.null(), pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(1), pa.decimal256(1)]
+    kinds += [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)]
+    kinds += [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    return frozenset(kind.id for kind in kinds)
+
+
+def _keeps_codes(value_type: Any) -> bool:
+    return value_type.id in _usual_ids() and not pa.types.is_null(value_type)
+
+
+def _plain_array(array: Any) -> Any:
+    kind, types = array.type, pa.types
+    if is_plain(kind):
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_array(_stored(array))
+    if types.is_run_end_encoded(kind):
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(as_numpy(array.run_ends), rows, side="right")
+        return _plain_array(array.values).take(pa.array(runs))
+    if types.is_dictionary(kind):
+        values = _plain_array(array.dictionary)
+        if _keeps_codes(values.type):
+            return pa.DictionaryArray.from_arrays(array.indices, values)
+        return values.take(array.indices)
+    usual = _usual_type(kind)
+    return array if usual == kind else array.cast(usual)
+
+
+def _must_be_changed(dictionaries: Any) -> bool:
+    """Whether chunks of codes could perhaps not be put together."""
+    wide = dictionaries.type.index_type == pa.int32()
+    return not wide or any(chunk.dictionary.null_count for chunk in dictionaries.iterchunks())
+
+
+def _one_dictionary(array: Any) -> Any:
+    """Return an array that can be put together with others of its type."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    values = array.dictionary
+    valid = as_numpy(values.is_valid())
+    places = pa.array(np.cumsum(valid, dtype=np.int32) - 1, "int32", mask=~valid)
+    return pa.DictionaryArray.from_arrays(places.take(array.indices), values.drop_null())
+
+
+def _stored(array: Any) -> Any:
+    """Return what an array of an extension type means, in the type that it is stored in."""
+    name = getattr(array.type, "extension_name", "")
+    if name == "arrow.uuid":
+        texts = (str(UUID(bytes=value)) if value else None for value in array.storage.to_pylist())
+        return pa.array(list(texts), "string")
+    return array.storage.cast("bool") if name == "arrow.bool8" else array.storage
+
+
+def _usual_type(kind: Any) -> Any:
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _in_utc(kind)
+
+
+def _in_utc(kind: Any) -> Any:
+    if not pa.types.is_timestamp(kind) or kind.tz is None:
+        return kind
+    return pa.timestamp(kind.unit, "UTC")

@@ -1,0 +1,1 @@
+"""Codes of a stream as windows: the buffer that cuts them, and event time in slots."""

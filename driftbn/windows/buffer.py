@@ -1,0 +1,459 @@
+"""Windows of a stream, and the buffer that cuts them from batches of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from driftbn.config import LatePolicy, WindowConfig, check_integer
+from driftbn.errors import DataError, FormatError
+from driftbn.windows.event_time import cuts_between, read_clock, read_slots, settled_cuts, slots_of
+
+
+class Rows(NamedTuple):
+    """Rows of the stream; the last axis of each array runs over them."""
+
+    codes: NDArray[np.uint8]  # [variables, rows]
+    times: NDArray[np.float64]  # [rows], NaN where there is none
+    slots: NDArray[np.float64]  # [rows], number of the time window; 0 in row windows
+    records: NDArray[np.int64]  # [rows]
+
+    def part(self, start: int, stop: int) -> Rows:
+        """Return the rows from one up to another, not copied."""
+        place = slice(start, stop)
+        return Rows(self.codes[:, place], self.times[place], self.slots[place], self.records[place])
+
+
+class HeldRows:
+    """Takes rows at its end and drops them at its start.
+
+    Parameters
+    ----------
+    n_variables
+        Rows of the code matrix.
+    capacity
+        The most rows that can be held.
+
+    Examples
+    --------
+    >>> held = HeldRows(n_variables=1, capacity=3)
+    >>> codes = np.array([[4, 5]], dtype=np.uint8)
+    >>> held.take(Rows(codes, np.zeros(2), np.zeros(2), np.arange(2)))
+    >>> held.drop(1)
+    >>> held.n_rows, held.rows.codes.tolist()
+    (1, [[5]])
+    """
+
+    def __init__(self, n_variables: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.n_rows = 0
+        self._memory = Rows(
+            np.zeros((n_variables, capacity), dtype=np.uint8),
+            np.zeros(capacity),
+            np.zeros(capacity),
+            np.zeros(capacity, dtype=np.int64),
+        )
+
+    @property
+    def rows(self) -> Rows:
+        """The rows held; not copied, so they change with what is held."""
+        return self._memory.part(0, self.n_rows)
+
+    @property
+    def slots(self) -> NDArray[np.float64]:
+        """Those of the rows held; not copied."""
+        return self._memory.slots[: self.n_rows]
+
+    def take(self, rows: Rows) -> None:
+        """Hold more rows; there must be room for them."""
+        end = self.n_rows + rows.times.size
+        memory, place = self._memory, slice(self.n_rows, end)
+        memory.codes[:, place] = rows.codes
+        memory.times[place] = rows.times
+        memory.slots[place] = rows.slots
+        memory.records[place] = rows.records
+        self.n_rows = end
+
+    def drop(self, n_rows: int) -> None:
+        """Forget the first rows."""
+        n_left = self.n_rows - n_rows
+        for kept in self._memory:
+            kept[..., :n_left] = kept[..., n_rows : self.n_rows]
+        self.n_rows = n_left
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.n_rows = 0
+
+    def sort(self) -> None:
+        """Order the rows by slot, time and arrival."""
+        rows = self.rows
+        order = np.lexsort((rows.times, rows.slots))
+        if (order[1:] > order[:-1]).all():
+            return
+        for kept in rows:
+            kept[:] = kept[..., order]
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows as arrays (copies)."""
+        return {name: kept.copy() for name, kept in self.rows._asdict().items()}
+
+    def take_state(self, state: Mapping[str, Any], n_least: int) -> None:
+        """Hold the rows of a state, at least so many.
+
+        Raises
+        ------
+        FormatError
+            If they are something else, or do not fit.
+        """
+        times = state.get("times")
+        n_rows = times.size if isinstance(times, np.ndarray) else 0
+        if n_rows >= self.capacity or n_rows < n_least:
+            raise FormatError(f"buffer state has {n_rows} rows, which do not fit the settings")
+        for name, kept in self._memory._asdict().items():
+            rows, shape = state.get(name), (*kept.shape[:-1], n_rows)
+            if not isinstance(rows, np.ndarray) or (rows.dtype, rows.shape) != (kept.dtype, shape):
+                raise FormatError(f"buffer state {name!r} must be {kept.dtype} of shape {shape}")
+            kept[..., :n_rows] = rows
+        self.n_rows = n_rows
+
+
+_VERSION: Final = 1
+_COUNTS: Final = ("n_variables", "n_records", "n_windows", "n_late", "n_overlap")
+_TIMES: Final = ("largest_time", "open_slot")
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The rows of one window, as codes.
+
+    Parameters
+    ----------
+    index
+        Running number of the window in the stream, from 0.
+    codes
+        ``uint8 [variables, rows]``, C-contiguous and read-only. By arrival in row windows; by time
+        and then arrival in time windows, where late rows count to the part that they joined.
+    first_record, last_record
+        Smallest and largest running number of its records in the stream, from 0, both inclusive.
+        Late and early rows leave gaps between them in time windows.
+    start, end
+        Smallest and largest event time of its rows, both inclusive; ``None`` if a row has no time.
+    closed_by
+        Running number of the record whose arrival closed it; it need not be one of its own.
+    """
+
+    index: int
+    codes: NDArray[np.uint8] = field(repr=False)
+    first_record: int
+    last_record: int
+    start: float | None = None
+    end: float | None = None
+    closed_by: int = -1
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of the window."""
+        return int(self.codes.shape[1])
+
+
+class WindowBuffer:
+    """Takes batches of codes and hands out the windows that they complete.
+
+    The windows do not depend on how the stream is cut into batches. Memory is fixed: codes of
+    ``[n_variables, config.capacity]`` and three numbers a row.
+
+    Event time is divided into *slots* of ``seconds``. The watermark is the largest time seen minus
+    the lateness; a slot is open until the watermark reaches its end. After each row, in order:
+
+    1. Slots that the watermark passed are closed, oldest first. One with fewer than ``min_rows``
+       rows is kept and merged with the next slot that has rows.
+    2. If the oldest open slot, with what was merged into it, has ``row_limit`` rows, they are a
+       window. Later rows of that slot make a further window.
+    3. If the buffer is full, the oldest slots are closed until at most ``row_limit`` rows are left;
+       rows that come for them later make further windows.
+
+    A row is late if its slot is no longer open when it comes, even if rows of that slot are still
+    held to be merged: what is late depends on times alone, not on the traffic.
+
+    Parameters
+    ----------
+    config
+        How to cut.
+    n_variables
+        Rows of the code matrix.
+
+    Raises
+    ------
+    ConfigError
+        If ``n_variables`` is not an integer from 0.
+
+    Examples
+    --------
+    >>> buffer = WindowBuffer(WindowConfig(size=2), n_variables=1)
+    >>> batch = np.array([[0, 1, 1, 0, 1]], dtype=np.uint8)
+    >>> [window.codes.tolist() for window in buffer.append(batch)]
+    [[[0, 1]], [[1, 0]]]
+    >>> buffer.n_buffered, [window.codes.tolist() for window in buffer.flush()]
+    (1, [[[1]]])
+    """
+
+    def __init__(self, config: WindowConfig, n_variables: int) -> None:
+        check_integer("n_variables", n_variables, 0)
+        self.config = config
+        self.n_variables = n_variables
+        self._held = HeldRows(n_variables, config.capacity)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._held.clear()
+        self._n_overlap = 0
+        self._n_records = 0
+        self._n_windows = 0
+        self._n_late = 0
+        self._largest_time = -np.inf
+        self._open_slot = -np.inf
+
+    @property
+    def n_records(self) -> int:
+        """The number of records taken in, late ones too."""
+        return self._n_records
+
+    @property
+    def n_windows(self) -> int:
+        """The number of windows handed out."""
+        return self._n_windows
+
+    @property
+    def n_late(self) -> int:
+        """The number of records that came after their time window was closed."""
+        return self._n_late
+
+    @property
+    def n_buffered(self) -> int:
+        """The number of rows held for windows to come."""
+        return self._held.n_rows
+
+    @property
+    def n_pending(self) -> int:
+        """The number of rows held that have been in no window; fewer than held when sliding."""
+        return self._held.n_rows - self._n_overlap
+
+    def append(
+        self, codes: NDArray[np.uint8], times: ArrayLike | None = None
+    ) -> tuple[Window, ...]:
+        """Take in a batch and return the windows that it completes, in order.
+
+        Parameters
+        ----------
+        codes
+            ``uint8 [variables, rows]`` with any number of rows, also none; it is copied.
+        times
+            Event time of each row in seconds since the epoch. Time windows need it; row windows
+            only pass it on.
+
+        Raises
+        ------
+        DataError
+            If the codes have another type or shape, times are absent where they are needed, or a
+            time is not finite or too far from the origin. Nothing of the batch is taken in.
+        """
+        batch = self._read(codes, times)
+        self._n_records += batch.times.size
+        if batch.times.size == 0:
+            return ()
+        if self.config.seconds is None:
+            return tuple(self._append_by_rows(batch))
+        return tuple(self._append_by_time(batch))
+
+    def flush(self) -> tuple[Window, ...]:
+        """Close what is open, as at the end of a file, and return it.
+
+        The last window may have fewer than ``size`` or ``min_rows`` rows. Rows that come later for
+        a time window closed here are late. A sliding window starts afresh, and is made here only
+        if there are rows that have been in none.
+        """
+        n_rows = self._held.n_rows
+        cuts = [n_rows] if self.n_pending else []
+        if self.config.seconds is not None:
+            self._held.sort()
+            cuts = list(cuts_between(self._held.slots, 0, n_rows, self.config))
+            if n_rows > (cuts[-1] if cuts else 0):
+                cuts.append(n_rows)
+            last = float(slots_of(self._largest_time, self.config))
+            self._open_slot = max(self._open_slot, last + 1)
+        windows = self._close(cuts)
+        self._held.clear()
+        self._n_overlap = 0
+        return tuple(windows)
+
+    def reset(self) -> None:
+        """Forget all rows and start the numbers of records and windows at 0."""
+        self._reset()
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a later ``from_state`` needs, as plain values and arrays (copies)."""
+        values: dict[str, Any] = {"version": _VERSION, "mode": self.config.mode.value}
+        values["n_variables"] = self.n_variables
+        values |= {name: getattr(self, f"_{name}") for name in _COUNTS[1:]}
+        for name in _TIMES:
+            value = getattr(self, f"_{name}")
+            values[name] = value if np.isfinite(value) else None
+        return values | self._held.state()
+
+    @classmethod
+    def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> WindowBuffer:
+        """Return a buffer that goes on where the one that gave ``state`` stood.
+
+        Parameters
+        ----------
+        config
+            The settings of that buffer.
+        state
+            What its ``state`` returned.
+
+        Raises
+        ------
+        FormatError
+            If it is something else, of another version or mode, or does not fit the settings.
+        """
+        for name, expected in (("version", _VERSION), ("mode", config.mode.value)):
+            if state.get(name) != expected:
+                found = state.get(name)
+                raise FormatError(f"buffer state {name} is {found!r}: it must be {expected!r}")
+        counts = {name: _read_count(state, name) for name in _COUNTS}
+        buffer = cls(config, counts.pop("n_variables"))
+        for name, count in counts.items():
+            setattr(buffer, f"_{name}", count)
+        for name in _TIMES:
+            setattr(buffer, f"_{name}", _read_time(state, name))
+        buffer._held.take_state(state, buffer._n_overlap)
+        if config.seconds is not None and buffer._n_oldest() >= config.row_limit:
+            raise FormatError("buffer state holds a window that should have been closed")
+        return buffer
+
+    def _read(self, codes: NDArray[np.uint8], times: ArrayLike | None) -> Rows:
+        if not isinstance(codes, np.ndarray) or codes.dtype != np.uint8 or codes.ndim != 2:
+            found = getattr(codes, "dtype", type(codes).__name__)
+            raise DataError(f"codes must be a uint8 matrix [variables, rows], not {found}")
+        if codes.shape[0] != self.n_variables:
+            raise DataError(f"codes have {codes.shape[0]} variables: must be {self.n_variables}")
+        n_rows = codes.shape[1]
+        if times is None and self.config.seconds is not None and n_rows:
+            raise DataError(f"times are needed for windows of {self.config.seconds} seconds")
+        clock = np.full(n_rows, np.nan) if times is None else read_clock(times, n_rows)
+        slots = np.zeros(n_rows)
+        if self.config.seconds is not None:
+            slots = read_slots(clock, self.config)
+        records = np.arange(self._n_records, self._n_records + n_rows, dtype=np.int64)
+        return Rows(codes, clock, slots, records)
+
+    def _append_by_rows(self, batch: Rows) -> Iterator[Window]:
+        size = self.config.row_limit
+        step = size if self.config.step is None else self.config.step
+        position, n_rows = 0, batch.times.size
+        while position < n_rows:
+            stop = min(n_rows, position + size - self._held.n_rows)
+            self._held.take(batch.part(position, stop))
+            position = stop
+            if self._held.n_rows == size:
+                yield self._window(0, size)
+                self._held.drop(step)
+                self._n_overlap = size - step
+
+    def _append_by_time(self, batch: Rows) -> Iterator[Window]:
+        batch, opens = self._admit(batch)
+        moves = np.flatnonzero(opens > np.concatenate(([self._open_slot], opens[:-1])))
+        position, n_rows = 0, batch.times.size
+        while position < n_rows:
+            stop = self._next_stop(batch.slots, moves, position)
+            self._held.take(batch.part(position, stop))
+            self._open_slot = float(opens[stop - 1])
+            if self._may_close():
+                self._held.sort()
+                cuts = settled_cuts(self._held.slots, self._open_slot, self.config)
+                yield from self._close(cuts)
+            position = stop
+
+    def _admit(self, batch: Rows) -> tuple[Rows, NDArray[np.float64]]:
+        """Return the rows that enter a window, each with the oldest slot open at its arrival."""
+        largest = np.maximum(np.maximum.accumulate(batch.times), self._largest_time)
+        self._largest_time = float(largest[-1])
+        with np.errstate(over="ignore"):
+            watermarks = largest - self.config.lateness_seconds
+        opens = np.maximum(slots_of(watermarks, self.config), self._open_slot)
+        late = batch.slots < opens
+        n_late = int(np.count_nonzero(late))
+        self._n_late += n_late
+        if n_late == 0:
+            return batch, opens
+        if self.config.late is LatePolicy.CURRENT:
+            return batch._replace(slots=np.maximum(batch.slots, opens)), opens
+        codes, times, slots, records = batch
+        on_time = ~late
+        batch = Rows(codes[:, on_time], times[on_time], slots[on_time], records[on_time])
+        return batch, opens[on_time]
+
+    def _next_stop(self, slots: NDArray[np.float64], moves: NDArray[np.intp], position: int) -> int:
+        """Return the end of the longest run of rows in which only the last can close a window."""
+        stop = min(slots.size, position + self.config.capacity - self._held.n_rows)
+        move = int(np.searchsorted(moves, position))
+        if move < moves.size:
+            stop = min(stop, int(moves[move]) + 1)
+        wanted = self.config.row_limit - self._n_oldest()
+        oldest = np.flatnonzero(slots[position:stop] <= self._open_slot)
+        return stop if oldest.size < wanted else position + int(oldest[wanted - 1]) + 1
+
+    def _may_close(self) -> bool:
+        n_passed = np.count_nonzero(self._held.slots < self._open_slot)
+        return (
+            bool(n_passed >= self.config.min_rows)
+            or self._n_oldest() >= self.config.row_limit
+            or self._held.n_rows == self.config.capacity
+        )
+
+    def _n_oldest(self) -> int:
+        """Count the rows of the oldest open slot and those merged into it."""
+        return int(np.count_nonzero(self._held.slots <= self._open_slot))
+
+    def _close(self, cuts: list[int]) -> list[Window]:
+        if not cuts:
+            return []
+        starts = [0, *cuts[:-1]]
+        windows = [self._window(start, stop) for start, stop in zip(starts, cuts, strict=True)]
+        self._held.drop(cuts[-1])
+        return windows
+
+    def _window(self, start: int, stop: int) -> Window:
+        codes, times, _, records = self._held.rows.part(start, stop)
+        codes = codes.copy()
+        codes.setflags(write=False)
+        timed = not np.isnan(times).any()
+        self._n_windows += 1
+        return Window(
+            index=self._n_windows - 1,
+            codes=codes,
+            first_record=int(records.min()),
+            last_record=int(records.max()),
+            start=float(times.min()) if timed else None,
+            end=float(times.max()) if timed else None,
+            closed_by=int(self._held.rows.records.max()),
+        )
+
+
+def _read_count(state: Mapping[str, Any], name: str) -> int:
+    value = state.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise FormatError(f"buffer state {name!r} is {value!r}: it must be an integer from 0")
+    return value
+
+
+def _read_time(state: Mapping[str, Any], name: str) -> float:
+    value = state.get(name)
+    if value is not None and (not isinstance(value, float) or not np.isfinite(value)):
+        raise FormatError(f"buffer state {name!r} is {value!r}: it must be a number or None")
+    return -np.inf if value is None else value

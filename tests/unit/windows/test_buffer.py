@@ -1,0 +1,477 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from driftbn.config import LatePolicy, WindowConfig, WindowMode
+from driftbn.errors import ConfigError, DataError, FormatError
+from driftbn.windows.buffer import Window, WindowBuffer
+
+CASES = settings(max_examples=100)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A window as plain values; ``rows`` are the numbers of its records, in its order."""
+
+    index: int
+    rows: list[int]
+    first: int
+    last: int
+    start: float | None
+    end: float | None
+
+
+class NaiveWindows:
+    """The rules of ``WindowBuffer``, one row after the other, on lists."""
+
+    def __init__(self, config: WindowConfig) -> None:
+        self.config = config
+        self.held: list[tuple[float, float, int]] = []
+        self.n_fed = self.n_late = self.n_overlap = 0
+        self.largest = self.open = -math.inf
+        self.windows: list[Seen] = []
+
+    def feed(self, times: list[float]) -> None:
+        for time in times:
+            if self.config.seconds is None:
+                self.feed_row(time)
+            else:
+                self.feed_time(time)
+            self.n_fed += 1
+
+    def feed_row(self, time: float) -> None:
+        self.held.append((0.0, time, self.n_fed))
+        size = self.config.row_limit
+        if len(self.held) == size:
+            self.emit(self.held)
+            self.held = self.held[self.config.step or size :]
+            self.n_overlap = len(self.held)
+
+    def feed_time(self, time: float) -> None:
+        config, slot = self.config, self.slot(time)
+        self.largest = max(self.largest, time)
+        self.open = max(self.open, self.slot(self.largest - config.lateness_seconds))
+        if slot < self.open:
+            self.n_late += 1
+            if config.late is LatePolicy.COUNT:
+                return
+            slot = self.open
+        self.held.append((slot, time, self.n_fed))
+        self.held.sort()
+        self.close_passed()
+        while len([row for row in self.held if row[0] <= self.open]) >= config.row_limit:
+            self.emit_first(config.row_limit)
+        if len(self.held) == config.capacity:
+            while len(self.held) > config.row_limit:
+                self.emit_first(self.oldest_group())
+
+    def slot(self, time: float) -> float:
+        assert self.config.seconds is not None
+        return float(math.floor((time - self.config.origin) / self.config.seconds))
+
+    def close_passed(self) -> None:
+        group: list[tuple[float, float, int]] = []
+        for slot in sorted({row[0] for row in self.held if row[0] < self.open}):
+            group += [row for row in self.held if row[0] == slot]
+            while len(group) >= self.config.row_limit:
+                self.emit(group[: self.config.row_limit])
+                group = group[self.config.row_limit :]
+            if len(group) >= self.config.min_rows:
+                self.emit(group)
+                group = []
+        self.held = group + [row for row in self.held if row[0] >= self.open]
+
+    def oldest_group(self) -> int:
+        for slot in sorted({row[0] for row in self.held}):
+            count = len([row for row in self.held if row[0] <= slot])
+            if count >= self.config.min_rows:
+                return min(count, self.config.row_limit)
+        return len(self.held)
+
+    def emit_first(self, count: int) -> None:
+        self.emit(self.held[:count])
+        self.held = self.held[count:]
+
+    def emit(self, rows: list[tuple[float, float, int]]) -> None:
+        numbers, times = [row[2] for row in rows], [row[1] for row in rows]
+        self.windows.append(
+            Seen(len(self.windows), numbers, min(numbers), max(numbers), min(times), max(times))
+        )
+
+    def flush(self) -> None:
+        if self.config.seconds is None:
+            if len(self.held) > self.n_overlap:
+                self.emit(self.held)
+            self.held, self.n_overlap = [], 0
+        elif self.largest > -math.inf:
+            self.open = max(self.open, self.slot(self.largest) + 1)
+            self.close_passed()
+            if self.held:
+                self.emit_first(len(self.held))
+
+
+def codes_of(first: int, count: int) -> NDArray[np.uint8]:
+    """Three variables that spell the number of the record."""
+    numbers = np.arange(first, first + count)
+    return np.stack([numbers % 7, numbers // 256, numbers % 256]).astype(np.uint8)
+
+
+def seen(window: Window) -> Seen:
+    rows = (window.codes[1].astype(int) * 256 + window.codes[2]).tolist()
+    assert window.n_rows == len(rows)
+    assert window.codes[0].tolist() == [row % 7 for row in rows]
+    return Seen(
+        window.index, rows, window.first_record, window.last_record, window.start, window.end
+    )
+
+
+def feed(
+    buffer: WindowBuffer, times: list[float], cuts: list[int], *, restore: bool = False
+) -> tuple[WindowBuffer, list[Seen]]:
+    """Append a stream in batches that end at the cuts."""
+    first, windows = buffer.n_records, []
+    for start, stop in pairwise([0, *sorted(cut % (len(times) + 1) for cut in cuts), len(times)]):
+        batch = codes_of(first + start, stop - start)
+        windows += [seen(window) for window in buffer.append(batch, times[start:stop])]
+        assert buffer.n_buffered < buffer.config.capacity
+        if restore:
+            buffer = WindowBuffer.from_state(buffer.config, buffer.state())
+    return buffer, windows
+
+
+def rows_of(windows: list[Seen]) -> list[int]:
+    return [row for window in windows for row in window.rows]
+
+
+def by_time(**settings: Any) -> WindowBuffer:
+    return WindowBuffer(WindowConfig(**{"seconds": 10.0, **settings}), 3)
+
+
+@st.composite
+def row_configs(draw: st.DrawFn) -> WindowConfig:
+    size = draw(st.integers(1, 8))
+    return WindowConfig(size=size, step=draw(st.none() | st.integers(1, size)))
+
+
+@st.composite
+def time_configs(draw: st.DrawFn) -> WindowConfig:
+    limit = draw(st.integers(1, 12))
+    return WindowConfig(
+        size=limit,
+        seconds=draw(st.sampled_from([1, 2.5, 10.0, 100.0])),
+        origin=draw(st.sampled_from([0.0, -3.0, 0.5, 1e6])),
+        lateness_seconds=draw(st.sampled_from([0.0, 0.7, 3.0, 25.0])),
+        min_rows=draw(st.integers(1, limit)),
+        late=draw(st.sampled_from(LatePolicy)),
+    )
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[float]:
+    """Times that mostly rise, with ties, gaps and steps back."""
+    steps = st.sampled_from([0.0, 0.0, 0.5, 0.5, 1.0, 2.0, 7.5, 40.0, -0.5, -3.0, -20.0])
+    least = draw(st.sampled_from([0, 10, 40]))
+    return list(accumulate(draw(st.lists(steps, min_size=least, max_size=70))))
+
+
+configs = row_configs() | time_configs()
+cut_lists = st.lists(st.integers(0, 70), max_size=12)
+
+
+@CASES
+@given(configs, streams(), streams(), cut_lists, st.booleans())
+def test_windows_equal_those_of_the_naive_rules_in_any_chunking_and_after_any_restore(
+    config: WindowConfig, times: list[float], more: list[float], cuts: list[int], restore: bool
+) -> None:
+    naive, buffer = NaiveWindows(config), WindowBuffer(config, 3)
+    windows: list[Seen] = []
+    for part in (times, more):
+        naive.feed(part)
+        buffer, found = feed(buffer, part, cuts, restore=restore)
+        windows += found
+        assert windows == naive.windows
+        assert (buffer.n_buffered, buffer.n_late) == (len(naive.held), naive.n_late)
+        naive.flush()
+        windows += [seen(window) for window in buffer.flush()]
+        assert windows == naive.windows
+        assert (buffer.n_buffered, buffer.n_pending) == (0, 0)
+    assert buffer.n_windows == len(windows)
+
+
+@CASES
+@given(configs, streams(), cut_lists)
+def test_no_record_is_lost_or_counted_twice(
+    config: WindowConfig, times: list[float], cuts: list[int]
+) -> None:
+    buffer, windows = feed(WindowBuffer(config, 3), times, cuts)
+    rows = set(rows_of(windows))
+    n_dropped = buffer.n_late if config.late is LatePolicy.COUNT else 0
+    assert len(rows) + buffer.n_pending + n_dropped == buffer.n_records == len(times)
+    if config.mode is not WindowMode.SLIDING:
+        assert len(rows) == len(rows_of(windows))
+        assert buffer.n_pending == buffer.n_buffered
+    rows_left = {row for window in buffer.flush() for row in seen(window).rows}
+    assert len(rows | rows_left) + n_dropped == len(times)
+
+
+@CASES
+@given(configs, streams(), cut_lists)
+def test_no_window_exceeds_its_maximum_or_falls_below_its_minimum(
+    config: WindowConfig, times: list[float], cuts: list[int]
+) -> None:
+    _, windows = feed(WindowBuffer(config, 3), times, cuts)
+    least = config.row_limit if config.seconds is None else config.min_rows
+    assert all(least <= len(window.rows) <= config.row_limit for window in windows)
+
+
+@CASES
+@given(time_configs(), streams(), cut_lists)
+def test_rows_of_a_time_window_are_in_order_of_time_and_arrival(
+    config: WindowConfig, times: list[float], cuts: list[int]
+) -> None:
+    buffer, windows = feed(WindowBuffer(config, 3), times, cuts)
+    windows += [seen(window) for window in buffer.flush()]
+    for window in windows if config.late is LatePolicy.COUNT else []:
+        keys = [(times[row], row) for row in window.rows]
+        assert keys == sorted(keys)
+
+
+def test_batch_without_rows_changes_nothing() -> None:
+    for buffer in (WindowBuffer(WindowConfig(size=2), 3), by_time()):
+        assert buffer.append(codes_of(0, 0)) == ()
+        assert buffer.append(codes_of(0, 0), []) == ()
+        assert (buffer.n_records, buffer.n_buffered, buffer.flush()) == (0, 0, ())
+
+
+def test_batch_larger_than_ten_windows_gives_them_all() -> None:
+    buffer = WindowBuffer(WindowConfig(size=100), 3)
+    windows = [seen(window) for window in buffer.append(codes_of(0, 2050))]
+    assert [window.rows for window in windows] == [
+        list(range(start, start + 100)) for start in range(0, 2000, 100)
+    ]
+    assert buffer.n_buffered == 50
+
+
+def test_sliding_windows_share_all_but_step_rows() -> None:
+    buffer = WindowBuffer(WindowConfig(size=4, step=1), 3)
+    _, windows = feed(buffer, [0.0] * 6, [])
+    assert [window.rows for window in windows] == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
+    assert (buffer.n_buffered, buffer.n_pending) == (3, 0)
+    assert buffer.flush() == ()
+
+
+def test_flush_of_sliding_windows_gives_the_rows_that_were_in_none() -> None:
+    buffer, _ = feed(WindowBuffer(WindowConfig(size=4, step=2), 3), [0.0] * 5, [])
+    assert [seen(window).rows for window in buffer.flush()] == [[2, 3, 4]]
+
+
+def test_row_windows_without_times_have_none() -> None:
+    buffer = WindowBuffer(WindowConfig(size=2), 3)
+    (window,) = buffer.append(codes_of(0, 3))
+    assert (window.start, window.end) == (None, None)
+    half, timed = buffer.append(codes_of(3, 3), [7, 9, 8])
+    assert (half.start, half.end) == (None, None)
+    assert (timed.start, timed.end) == (8.0, 9.0)
+
+
+def test_time_windows_are_aligned_to_the_origin() -> None:
+    _, windows = feed(by_time(origin=3.0), [0.0, 2.9, 3.0, 12.9, 13.0, 40.0], [])
+    assert [window.rows for window in windows] == [[0, 1], [2, 3], [4]]
+    assert [(window.start, window.end) for window in windows[:2]] == [(0.0, 2.9), (3.0, 12.9)]
+
+
+def test_time_going_back_within_an_open_window_is_not_late() -> None:
+    buffer, windows = feed(by_time(), [5.0, 1.0, 5.0, 1.0, 10.0], [])
+    assert [window.rows for window in windows] == [[1, 3, 0, 2]]
+    assert buffer.n_late == 0
+
+
+def test_time_going_back_within_the_lateness_finds_its_window() -> None:
+    buffer, windows = feed(by_time(lateness_seconds=5.0), [1.0, 12.0, 9.0, 14.9, 2.0, 15.0], [])
+    assert [window.rows for window in windows] == [[0, 4, 2]]
+    assert (buffer.n_late, buffer.n_buffered) == (0, 3)
+
+
+def test_row_of_a_closed_window_is_counted_and_in_no_window() -> None:
+    buffer, windows = feed(by_time(), [1.0, 12.0, 9.0, 20.0], [])
+    assert [window.rows for window in windows] == [[0], [1]]
+    assert (buffer.n_late, buffer.n_buffered) == (1, 1)
+
+
+def test_row_of_a_closed_window_joins_the_open_one_if_asked() -> None:
+    buffer, windows = feed(by_time(late=LatePolicy.CURRENT), [1.0, 12.0, 9.0, 20.0], [])
+    assert [window.rows for window in windows] == [[0], [2, 1]]
+    assert (buffer.n_late, buffer.n_buffered) == (1, 1)
+
+
+def test_time_window_with_few_rows_is_merged_forward() -> None:
+    times = [1.0, 11.0, 51.0, 52.0, 61.0, 62.0, 63.0, 71.0]
+    _, windows = feed(by_time(min_rows=3), times, [])
+    assert [window.rows for window in windows] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+def test_time_window_that_is_full_is_closed_early() -> None:
+    _, windows = feed(by_time(size=3), [1.0, 3.0, 2.0, 0.0, 4.0, 12.0], [])
+    assert [window.rows for window in windows] == [[0, 2, 1], [3, 4]]
+
+
+def test_window_that_fills_after_another_closed_in_the_same_batch_takes_rows_as_they_came() -> None:
+    buffer = by_time(size=3, lateness_seconds=1.0)
+    _, windows = feed(buffer, [1.0, 12.0, 15.0, 14.0, 13.0, 22.0], [])
+    assert [window.rows for window in windows] == [[0], [1, 3, 2], [4]]
+
+
+def test_full_buffer_closes_the_oldest_until_one_window_of_rows_is_left() -> None:
+    buffer = by_time(size=4, lateness_seconds=1e6)
+    _, windows = feed(buffer, [0.0, 0.0, 10.0, 10.0, 20.0, 20.0, 30.0], [])
+    assert windows == []
+    _, windows = feed(buffer, [30.0], [])
+    assert [window.rows for window in windows] == [[0, 1], [2, 3]]
+    assert buffer.n_buffered == 4
+
+
+def test_rows_within_the_lateness_do_not_outgrow_the_buffer() -> None:
+    times = [float(10 * (row // 2)) for row in range(40)]
+    buffer, windows = feed(by_time(size=6, lateness_seconds=1e6), times, [])
+    assert buffer.n_buffered <= buffer.config.capacity == 12
+    assert rows_of(windows) == list(range(len(rows_of(windows))))
+    assert {len(window.rows) for window in windows} == {2}
+
+
+def test_flush_closes_the_time_windows_for_good() -> None:
+    buffer, _ = feed(by_time(lateness_seconds=100.0), [1.0, 12.0], [])
+    assert [seen(window).rows for window in buffer.flush()] == [[0], [1]]
+    assert buffer.append(codes_of(2, 2), [19.0, 20.0]) == ()
+    assert (buffer.n_late, buffer.n_buffered) == (1, 1)
+
+
+def test_reset_forgets_everything() -> None:
+    buffer, _ = feed(by_time(), [1.0, 12.0, 9.0], [])
+    buffer.reset()
+    counts = (buffer.n_records, buffer.n_windows, buffer.n_late, buffer.n_buffered)
+    assert counts == (0, 0, 0, 0)
+    _, windows = feed(buffer, [1.0, 12.0], [])
+    assert windows == [Seen(0, [0], 0, 0, 1.0, 1.0)]
+
+
+@pytest.mark.parametrize("config", [WindowConfig(size=4, step=1), WindowConfig(size=4, seconds=9)])
+def test_windows_are_read_only_and_do_not_change_later(config: WindowConfig) -> None:
+    buffer, batch = WindowBuffer(config, 3), codes_of(0, 4)
+    (window,) = buffer.append(batch, [0.0] * 4)
+    before = window.codes.copy()
+    batch[:] = 9
+    buffer.append(codes_of(4, 40), [0.0] * 40)
+    np.testing.assert_array_equal(window.codes, before)
+    assert window.codes.flags.c_contiguous
+    with pytest.raises(ValueError, match="read-only"):
+        window.codes[0, 0] = 1
+
+
+def test_batch_is_not_changed() -> None:
+    buffer, batch, times = by_time(size=2), codes_of(0, 9), np.arange(9.0)[::-1].copy()
+    batch.setflags(write=False)
+    times.setflags(write=False)
+    assert len(buffer.append(batch, times)) == 4
+
+
+BAD_TIMES: list[tuple[Any, int | None]] = [
+    (None, None),
+    ([1.0], None),
+    ([[1.0, 2.0]], None),
+    (["1", "2"], None),
+    ([True, False], None),
+    (np.array([1, 2], dtype="datetime64[s]"), None),
+    ([1.0, math.nan], 1),
+    ([math.inf, 1.0], 0),
+    ([1.0, -math.inf], 1),
+    ([1.0, 1e300], 1),
+]
+
+
+@pytest.mark.parametrize(("times", "row"), BAD_TIMES)
+def test_batch_with_bad_times_is_refused_whole(times: Any, row: int | None) -> None:
+    buffer, _ = feed(by_time(), [1.0], [])
+    before = buffer.state()
+    with pytest.raises(DataError) as caught:
+        buffer.append(codes_of(1, 2), times)
+    assert caught.value.row == row
+    if row is not None:
+        np.testing.assert_equal(caught.value.value, times[row])
+        assert f"row {row}: time {times[row]!r}" in str(caught.value)
+    np.testing.assert_equal(buffer.state(), before)
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        np.zeros((2, 4), dtype=np.uint8),
+        np.zeros((3, 4), dtype=np.int64),
+        np.zeros(3, dtype=np.uint8),
+        [[0], [0], [0]],
+    ],
+)
+def test_codes_of_another_type_or_shape_are_refused(codes: Any) -> None:
+    buffer = WindowBuffer(WindowConfig(size=2), 3)
+    with pytest.raises(DataError, match="codes"):
+        buffer.append(codes)
+    assert buffer.n_records == 0
+
+
+@pytest.mark.parametrize("value", [-1, 2.0, None, True])
+def test_number_of_variables_is_checked(value: Any) -> None:
+    with pytest.raises(ConfigError, match="n_variables"):
+        WindowBuffer(WindowConfig(), value)
+
+
+def test_state_holds_copies_of_plain_values_and_arrays() -> None:
+    buffer, _ = feed(by_time(lateness_seconds=5.0), [1.0, 12.0, 3.0], [])
+    state = buffer.state()
+    assert {type(value) for value in state.values()} <= {int, float, str, type(None), np.ndarray}
+    before = {name: np.copy(value) for name, value in state.items()}
+    feed(buffer, [13.0, 99.0], [])
+    np.testing.assert_equal(state, before)
+
+
+def test_state_of_a_fresh_buffer_restores_a_fresh_buffer() -> None:
+    buffer = WindowBuffer.from_state(by_time().config, by_time().state())
+    np.testing.assert_equal(buffer.state(), by_time().state())
+    assert buffer.state()["largest_time"] is None
+
+
+BAD_STATE: list[tuple[str, Any]] = [
+    ("version", 2),
+    ("mode", "rows"),
+    ("n_variables", 2),
+    ("n_variables", None),
+    ("n_records", -1),
+    ("n_windows", 1.0),
+    ("n_late", True),
+    ("n_overlap", 4),
+    ("largest_time", math.nan),
+    ("open_slot", "0"),
+    ("open_slot", 9.0),
+    ("codes", np.zeros((3, 3), dtype=np.int8)),
+    ("codes", None),
+    ("times", np.zeros(2)),
+    ("times", np.zeros(8)),
+    ("times", None),
+    ("slots", np.zeros((1, 3))),
+    ("records", np.zeros(3)),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_STATE)
+def test_state_that_does_not_fit_is_refused(name: str, value: Any) -> None:
+    config = WindowConfig(seconds=10.0, lateness_seconds=50.0, size=3)
+    buffer, _ = feed(WindowBuffer(config, 3), [1.0, 12.0, 13.0], [])
+    with pytest.raises(FormatError, match="buffer state"):
+        WindowBuffer.from_state(config, {**buffer.state(), name: value})
