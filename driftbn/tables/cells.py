@@ -179,13 +179,19 @@ def _read_cell(value: Any) -> tuple[Kind | None, str | None]:
 
 def is_mixed(array: Any) -> bool:
     """Whether a column holds mixed cells."""
-    return bool(array.type == MIXED)
+    kind = array.type
+    return bool(kind.id == MIXED.id and kind == MIXED)  # numbers are compared faster than types
+
+
+_STRINGS: Final = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.string_view()))
+_TEXTS: Final = _STRINGS | {
+    kind.id for kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))
+}
 
 
 def is_text(kind: Any) -> bool:
     """Whether an Arrow type is text or bytes of any layout."""
-    name = str(kind)
-    return name.endswith(("string", "string_view", "binary", "binary_view")) or "binary[" in name
+    return kind.id in _TEXTS
 
 
 def as_numpy(array: Any) -> NDArray[Any]:
@@ -287,12 +293,16 @@ def _decoded(array: Any) -> Any:
     if array.null_count == len(array):
         return pa.nulls(len(array))
     if types.is_dictionary(kind):
+        if kind.value_type.id in _STRINGS:
+            return array.dictionary_decode().cast("large_string")
         return _texts(array.dictionary.to_pylist()).take(array.indices.cast("int64"))
     if types.is_integer(kind):
         return array if kind == pa.uint64() else array.cast("int64")
     if types.is_temporal(kind):
         return _as_mixed(array)
-    return _texts(array.to_pylist()) if is_text(kind) and kind != pa.large_string() else array
+    if kind.id in _STRINGS:
+        return array.cast("large_string")
+    return _texts(array.to_pylist()) if is_text(kind) else array
 
 
 def _texts(values: Sequence[Any]) -> Any:

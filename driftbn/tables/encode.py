@@ -70,8 +70,7 @@ def read_values(array: Any) -> Column:
     if types.is_floating(kind):
         return make_numbers(as_numpy(array))
     if types.is_boolean(kind):
-        codes = as_numpy(array.cast("uint8").fill_null(MISSING_BYTE))
-        return make_factor(codes, [False, True], VariableKind.BOOLEAN)
+        return _read_booleans(array)
     if is_mixed(array):
         return _read_mixed(array)
     if types.is_null(kind) or types.is_temporal(kind):
@@ -83,6 +82,13 @@ def _read_integers(array: Any) -> Numbers:
     if not array.null_count:
         return Numbers(as_numpy(array))
     return Numbers(as_numpy(array.fill_null(0)), as_numpy(array.is_null()))
+
+
+def _read_booleans(array: Any) -> Factor:
+    if not array.null_count:
+        return Factor(as_numpy(array).tobytes(), [False, True], VariableKind.BOOLEAN)
+    codes = as_numpy(array.cast("uint8").fill_null(MISSING_BYTE))
+    return Factor(codes.tobytes(), [False, True], VariableKind.BOOLEAN)
 
 
 def _read_dictionary(array: Any) -> Factor:

@@ -21,6 +21,7 @@ from driftbn.tables.cells import (
     ALLOWED,
     as_numpy,
     cells_of,
+    is_mixed,
     missing_cells,
     time_cells,
     unified,
@@ -132,12 +133,13 @@ class PendingRows:
 
     def _note_times(self, columns: dict[str, Any]) -> None:
         for name, array in columns.items():
-            if name not in self.since or pa.types.is_null(array.type):
+            if name not in self.since:
                 continue
-            times, values = _times_and_values(array[max(0, self.since[name] - self._n_before()) :])
-            if values.any():
+            first = self.since[name] - self._n_before()
+            times, values = _holds(array if first <= 0 else array[first:])
+            if values:
                 self.temporal[name] = False
-            elif times.any() or pa.types.is_temporal(array.type):
+            elif times or pa.types.is_temporal(array.type):
                 self.temporal.setdefault(name, True)
 
     def _n_before(self) -> int:
@@ -154,10 +156,10 @@ class PendingRows:
                     found.setdefault(row, table.unread[name].error(name, row))
             if self._rejects:
                 self._note_missing(found, name, array)
-            times, values = _times_and_values(array)
+            times, values = _holds(array)
             held = self.temporal.get(name)
-            if (times.any() and (values.any() or held is False)) or (values.any() and held):
-                contested[name] = times, values
+            if (times and (values or held is False)) or (values and held):
+                contested[name] = _times_and_values(array)
         if contested:
             self._note_contested(found, contested)
         if len(columns) > MAX_COLUMNS:
@@ -215,7 +217,8 @@ class PendingRows:
                     arrays.append(pa.nulls(part.n_rows))
                 else:
                     n_forgotten = max(0, first - start)
-                    arrays += [pa.nulls(n_forgotten), array[n_forgotten:]]
+                    parts = [pa.nulls(n_forgotten), array[n_forgotten:]]
+                    arrays += parts if n_forgotten else [array]
                 start = stop
             columns[name] = unified(arrays)
         return Table(self.n_rows, columns)
@@ -259,6 +262,18 @@ def _thin_out(n_values: Counter[str], since: dict[str, int]) -> None:
     kept = set(heapq.nlargest(MAX_COLUMNS // 2, since, key=n_values.__getitem__))
     for name in [name for name in since if name not in kept]:
         del since[name], n_values[name]
+
+
+def _holds(array: Any) -> tuple[bool, bool]:
+    """Return whether some cells are times, and whether some are other values."""
+    if array.null_count == len(array):
+        return False, False
+    if pa.types.is_temporal(array.type):
+        return True, False
+    if not is_mixed(array) and not pa.types.is_floating(array.type):
+        return False, True
+    times, values = _times_and_values(array)
+    return bool(times.any()), bool(values.any())
 
 
 def _times_and_values(array: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
