@@ -157,8 +157,9 @@ class DriftMonitor:
         Parameters
         ----------
         batch
-            DataFrame, Arrow table or record batch, list of dicts, or dict of columns, with any
-            number of rows; or an ``EncodedTable`` in the monitor's own schema, which is fastest.
+            DataFrame of pandas or polars, Arrow table or anything with ``__arrow_c_stream__``, list
+            of dicts, or dict of columns, with any number of rows; or an ``EncodedTable`` in the
+            monitor's own schema, which is fastest.
 
         Returns
         -------

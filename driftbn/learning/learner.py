@@ -320,8 +320,8 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
     Parameters
     ----------
     data
-        DataFrame, pyarrow table or record batch, list of dicts, dict of columns, or a 2-D array
-        with ``names``.
+        DataFrame of pandas or polars, Arrow table or anything with ``__arrow_c_stream__``, list of
+        dicts, dict of columns, or a 2-D array with ``names``.
     algorithm
         ``"ssbn"`` (default), ``"fsbn"``, ``"pc"`` or ``"pc-original"``.
     alpha

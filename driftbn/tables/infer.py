@@ -258,8 +258,7 @@ def infer_and_encode(
     Parameters
     ----------
     data
-        A pandas DataFrame, an Arrow table or record batch, a list of dicts (an absent key is a
-        missing value), a dict of columns, or a 2-D array.
+        Any table that ``read_table`` takes; an absent key of a dict is a missing value.
     config
         How to infer; the defaults of ``SchemaConfig`` if not given.
     names
