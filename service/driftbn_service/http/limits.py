@@ -13,6 +13,7 @@ import pyarrow as pa
 from starlette.requests import ClientDisconnect, Request
 
 from driftbn_service.http.problems import ProblemError, bad_value
+from driftbn_service.records.formats import inflated
 
 ENCODINGS = ("gzip", "zstd")
 """Compressions of a body that are understood."""
@@ -21,7 +22,6 @@ MIN_RATE: Final = 500
 RETRY_SECONDS: Final = 1
 """When to try again if too many send at once, or too much waits."""
 
-_BLOCK_BYTES = 1 << 20
 _CODECS = {"": None, "identity": None, "gzip": "gzip", "x-gzip": "gzip", "zstd": "zstd"}
 
 
@@ -212,12 +212,11 @@ def decompressed(body: bytes, codec: str, max_bytes: int) -> bytes:
     blocks: list[bytes] = []
     n_bytes = 0
     try:
-        with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                n_bytes += len(block)
-                if n_bytes > max_bytes:
-                    raise _too_large("the decompressed body", max_bytes, "max_decoded_bytes")
-                blocks.append(block)
+        for block in inflated(body, codec):
+            n_bytes += len(block)
+            if n_bytes > max_bytes:
+                raise _too_large("the decompressed body", max_bytes, "max_decoded_bytes")
+            blocks.append(block)
     except (OSError, pa.ArrowException) as error:
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -350,9 +350,6 @@ class RecordCutter:
         return dropped
 
 
-# JSON arrays cut into items, so that a large one need not fit into memory.
-
-
 class JsonItems(Lines):
     """Items of an array, each handed on as a line; a text that begins otherwise has lines.
 

@@ -50,15 +50,8 @@ PIECE_BYTES: Final = 1 << 21
 class Decoder:
     r"""Turns the chunks of a lane into rows that a monitor takes.
 
-    What a record becomes depends on it alone, not on the chunk that it comes in:
-
-    - A JSON object is a row. Objects in it are taken apart to names like ``a.b``, four deep at
-      most. ``null``, a list and a field without a name are no value, as if the field were absent.
-    - Numbers, texts and booleans are what JSON says; text that looks like a time stays text.
-    - A CSV cell is a number if it is written like one, without leading zeros, missing if it is
-      empty or ``NA``, and text otherwise.
-    - Parquet and Arrow keep their types, as far as these are types of text, numbers, booleans and
-      times; lists, maps and unions are no value.
+    What a record becomes depends on it alone, not on the chunk that it comes in: the package says
+    what a cell is.
 
     Whatever comes in, ``decode`` returns: this is the door, and behind it nothing fails for what a
     record is. A record that cannot be read, or that lacks the event time or the key that it must

@@ -1,4 +1,4 @@
-"""One JSON record as a flat row, or what is wrong with it."""
+"""JSON text as rows: columns by Arrow where all is well, else one record after the other."""
 
 from __future__ import annotations
 
@@ -184,8 +184,6 @@ def _kind(value: object) -> str:
     names = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
-
-# JSON text as rows: columns by Arrow where all is well, else one record after the other.
 
 _MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"

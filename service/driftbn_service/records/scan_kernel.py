@@ -1,4 +1,13 @@
-"""What the scanner of JSON lines is told and what it finds; the bytes that mean something."""
+"""Compiled loops over the bytes of text: lines found, arrays cut, JSON lines straight to codes.
+
+``scan`` takes only what it knows in every byte: names of the schema, values that the library has
+given a code before, numbers of a variable with bins. Everything else is a line that does not fit,
+which somebody else must read.
+"""
+
+# A compiled loop cannot be cut where a branch ends, and numba sets the types inside it.
+# ruff: noqa: C901, PLR0913, SIM109, SIM110
+# mypy: disable-error-code="no-any-return, return-value, assignment"
 
 from __future__ import annotations
 
@@ -76,8 +85,6 @@ class Found(NamedTuple):
 
 # Eight bytes of text at a time: a word has the first one lowest.
 
-# mypy: disable-error-code="no-any-return, return-value"
-
 
 WORD_BYTES = 8
 ALL_BITS = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -125,10 +132,6 @@ def mixed(code: np.uint64, word: np.uint64) -> np.uint64:
 
 
 # Numbers as JSON writes them, and the bins that they are in.
-
-# A compiled loop cannot be cut where a branch ends, and numba sets the types inside it.
-# ruff: noqa: C901
-# mypy: disable-error-code="no-any-return, return-value, assignment"
 
 
 MAX_DIGITS = 18  # of a number; more do not fit 63 bits
@@ -209,10 +212,6 @@ def bin_at(data: Bytes, i: int, variable: int, variables: Variables) -> tuple[in
 
 
 # A compiled loop from the bytes of JSON lines straight to codes.
-
-# A compiled loop cannot be cut where a branch ends, and numba sets the types inside it.
-# ruff: noqa: C901, PLR0913, SIM110
-# mypy: disable-error-code="no-any-return, return-value, assignment"
 
 
 HASH_START, HASH_FACTOR, HASH_MASK = 17, 16777619, 0x7FFFFFFF
@@ -543,10 +542,6 @@ def _skip_value(data: Bytes, i: int, is_unicode: bool) -> int:
 
 
 # Compiled loops that find the records of a text.
-
-# A compiled loop cannot be cut where a branch ends, and numba sets the types inside it.
-# ruff: noqa: C901, SIM109
-# mypy: disable-error-code="no-any-return, return-value, assignment"
 
 
 Hashes = npt.NDArray[np.uint64]

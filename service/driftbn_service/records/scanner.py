@@ -1,4 +1,4 @@
-"""The tables by which the scanner knows names and values, made from a schema."""
+"""JSON lines straight to codes, once the schema is known; what does not fit is read otherwise."""
 
 from __future__ import annotations
 
@@ -155,8 +155,6 @@ def hash_of_words(token: bytes) -> int:
 def _power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()
 
-
-# JSON lines straight to codes, once the schema is known.
 
 _MAX_TOKEN_BYTES: Final = 256
 _MAX_TEXT_BYTES: Final = 1 << 22
@@ -329,8 +327,6 @@ class Scanner:
         self._of_variable[row] += 1
         return True
 
-
-# Lines of JSON by the scanner where it fits, and its rest where it does not.
 
 _MAX_UNFIT_SHARE: Final = 1 / 8
 """Of the lines; beyond, reading all of them as columns is no slower."""

@@ -1,8 +1,13 @@
-"""Messages of an Arrow stream: what each becomes in memory, told before anything is allocated.
+"""What an Arrow stream or a Parquet file becomes in memory, told before anything is allocated.
 
-A compressed buffer says in its first eight bytes how large it is decompressed, and Arrow makes that
-much room. Only what is needed to add these up is read here; what is damaged is left to Arrow, which
-checks every message. The layout is that of ``Message.fbs`` in the Arrow format.
+Only what is needed to add sizes up is read here; what is damaged is left to Arrow.
+
+- A compressed buffer of an Arrow message says in its first eight bytes how large it is
+  decompressed, and Arrow makes that much room. The layout is that of ``Message.fbs``.
+- The footer of a Parquet file says where pages are, and the header of each page how many values and
+  bytes it becomes; that is what Arrow makes room for, whatever else the footer says. Both are
+  structs of ``parquet.thrift`` in Thrift's compact protocol. They are read here and not asked of
+  Arrow, which ends the process over some that are damaged.
 """
 
 from __future__ import annotations
@@ -143,7 +148,7 @@ class _Table(NamedTuple):
         return at + offset
 
 
-# What a Parquet file becomes in memory, told before anything is allocated.
+# Parquet.
 
 MAX_PAGES: Final = 1 << 16
 """Pages that are looked at; each takes about 10 microseconds."""
