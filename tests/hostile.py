@@ -42,9 +42,10 @@ import pyarrow.parquet as pq
 from driftbn_service.keys import part_by_key
 from driftbn_service.records import Decoder, Rows
 from driftbn_service.records.cutting import START
-from driftbn_service.records.rows import n_rows_of
 from driftbn_service.records.files import open_reader
 from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.rows import n_rows_of
+from driftbn_service.records.tables import unmixed
 from driftbn_service.sources.base import Chunk
 
 from driftbn import DriftMonitor, MonitorConfig
@@ -434,13 +435,14 @@ class Receiver:
         parts = part_by_key(rows, KEY) if self.keyed else [("", rows, n_rows_of(rows))]
         return sum(self._update(key, part, n) for key, part, n in parts if key is not None)
 
-    def _update(self, key: str, rows: object, n_rows: int) -> int:
+    def _update(self, key: str, rows: Rows, n_rows: int) -> int:
         monitor = self._monitors.setdefault(key, DriftMonitor(self._config))
         n_left_out = monitor.n_rejected + monitor.n_late
         try:
-            reports = monitor.update(rows)
+            parts = unmixed(rows, known=monitor.schema is not None)
+            reports = [report for part in parts for report in monitor.update(part)]
         except DataError:  # the batch as a whole is no table
-            reports, n_rows = (), 0
+            reports, n_rows = [], 0
         n_taken = n_rows - (monitor.n_rejected + monitor.n_late - n_left_out)
         self._n_waiting[key] += n_taken - sum(report.rows for report in reports)
         if self._n_waiting[key] != monitor.n_pending:
