@@ -90,6 +90,12 @@ def decode_csv(
     names = _names(data[header.start : header.stop], limits)
     first = header.stop + (2 if data[header.stop : header.stop + 2] == b"\r\n" else 1)
     n_at_a_time = max(1, min(_MAX_RECORDS, _MAX_CELLS // len(names)))
+    plain = data[first:]
+    if _is_plain(plain, n_at_a_time, limits):
+        table, misfits = _parse(plain, names)
+        if not misfits:
+            yield [_typed(table, names)], []
+            return
     n_before = 0
     while records := list(islice(found, n_at_a_time)):
         table, bad = _read(data, records, names, limits)
@@ -106,6 +112,15 @@ def decode_csv(
             ],
         )
         n_before += len(records)
+
+
+def _is_plain(data: bytes, n_most: int, limits: Limits) -> bool:
+    """Whether records are lines, of which none is too long: most chunks need not be cut."""
+    if b'"' in data or not is_unicode(data) or data.count(b"\n") + data.count(b"\r") > n_most:
+        return False
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
+    return longest <= limits.record_bytes
 
 
 def _names(header: bytes, limits: Limits) -> list[str]:
