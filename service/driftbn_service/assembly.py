@@ -28,7 +28,7 @@ from driftbn_service.sources.factory import make_source
 from driftbn_service.state import FILE, Journal, Store, StoreError
 from driftbn_service.stream_parts import StreamParts
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.assembly")
 
 SHUTDOWN_SECONDS: Final = 30.0
 """How long a shutdown may take before it is forced."""

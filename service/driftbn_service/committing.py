@@ -13,7 +13,7 @@ from driftbn_service.observer import Observer
 from driftbn_service.settings import CheckpointSettings
 from driftbn_service.state import DamagedError, LaneLostError, StoreError, Wanted
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.committing")
 
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 30.0

@@ -18,7 +18,7 @@ from driftbn_service.stream_parts import StreamState
 from driftbn_service.view import DaemonView
 from driftbn_service.warmup import warm_up_monitor
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.daemon")
 
 TICK_SECONDS: Final = 0.5
 DRAINING_TICK_SECONDS: Final = 0.05

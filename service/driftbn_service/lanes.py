@@ -25,7 +25,7 @@ from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Position
 from driftbn_service.state import Checkpoint, LaneState, Wanted
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.lanes")
 
 MAX_TRIES: Final = 3
 """Batches in a row over which a monitor may fail before it is given none any more."""

@@ -94,7 +94,8 @@ def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
     if previous is None:
         return infer_and_encode(for_inference(data))
     (rows,) = unmixed(data, known=True)
-    return encode(rows, previous.table.schema)
+    # Without the mark of records: a column that a whole file lacks is worth a word.
+    return encode(rows.replace_schema_metadata(), previous.table.schema)
 
 
 def fitted_network(

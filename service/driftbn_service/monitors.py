@@ -20,7 +20,7 @@ from driftbn_service.events import EventState
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.monitors")
 
 _HEAD: Final = struct.Struct("<I")
 """Length of the JSON before the snapshot."""

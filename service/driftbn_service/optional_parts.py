@@ -13,7 +13,6 @@ from driftbn.errors import MissingExtraError
 EXTRAS: Final = {
     "service": (
         "h11",
-        "orjson",
         "prometheus_client",
         "pydantic",
         "starlette",

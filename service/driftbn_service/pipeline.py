@@ -17,7 +17,7 @@ from driftbn_service.stream_parts import StreamParts, StreamState
 from driftbn_service.work_items import CloseLane, End, Pace, Work, cost_of, records_behind
 from driftbn_service.work_queue import WorkQueue
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.pipeline")
 
 POLL_SECONDS: Final = 0.25
 """How long a source may wait for records: a stop is noticed after it at the latest."""

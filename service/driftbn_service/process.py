@@ -76,7 +76,7 @@ class Signals:
 
 # Messages to systemd, as described in sd_notify(3); nothing happens where there is none.
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.process")
 
 
 class Notifier:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from driftbn_service.cli import main
 from driftbn_service.errors import ExitCode
@@ -39,7 +40,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {"name": "orders", "window": WINDOW, "source": {"kind": "stdin"}}
     with Store(directory / FILE, clock=lambda: 0.0) as store:
         lane = Lane(StreamSettings.model_validate(settings), store.lane("orders", ""))
-        lane.take(datasets.sample(datasets.asia(), 3 * WINDOW, 1).to_dict("records"))
+        rows = datasets.sample(datasets.asia(), 3 * WINDOW, 1)
+        lane.take(pa.Table.from_pandas(rows, preserve_index=False))
         lane.advance({"byte": 9}, {})
         lane.commit()
         for name in ("0", "1"):

@@ -85,7 +85,7 @@ def outcomes(directory: Path, missing: tuple[str, ...], commands: tuple[str, ...
 @pytest.mark.parametrize(
     ("extra", "commands"),
     [
-        ("service", ("demo", RUN, CHECK, "check --json-schema", REPORT, "state show s")),
+        ("service", ("demo", RUN, CHECK, "check --json-schema", REPORT)),
         ("png", ("learn t.csv --format png", "diff t.csv t.csv --png p", f"{REPORT} --png p")),
     ],
 )

@@ -154,7 +154,7 @@ def test_every_mistake_is_told_at_once_with_its_path(write: Write) -> None:
     file = "driftbn.toml: "
     refused = "is not allowed: it must be"
     assert lines_of(path) == (
-        f"{file}service.state_dir is missing: where checkpoints, history, journals and quarantined"
+        f"{file}service.state_dir is missing: where the state and quarantined"
         " records live; made if it is not there",
         f"{file}service.state_dri is not known: did you mean 'state_dir'?",
         f"{file}endpoint.port = '9464' {refused} an integer, without quotes",
@@ -334,7 +334,6 @@ def test_relative_paths_are_relative_to_the_file(
     monkeypatch.chdir(tmp_path.parent)
     settings = load_settings(Path(tmp_path.name) / path.name, {})
     assert settings.service.state_dir == tmp_path / "state"
-    assert settings.history_path == tmp_path / "state/history.sqlite"
     assert settings.streams[0].source.path == str(tmp_path / "records/*.csv")  # type: ignore[union-attr]
     assert settings.outlets[0].path == tmp_path / "e.ndjson"  # type: ignore[union-attr]
 

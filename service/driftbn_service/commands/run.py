@@ -13,7 +13,7 @@ from driftbn_service.daemon import Daemon
 from driftbn_service.logs import configure_logging
 from driftbn_service.settings import Settings, load_settings, remarks
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.commands.run")
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a thread may keep others from running Python where there is one stream: a tenth of the

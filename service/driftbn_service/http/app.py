@@ -25,7 +25,7 @@ from driftbn_service.http.service import ServiceView
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.state import DamagedRowError, StoreError
 
-logger = logging.getLogger("driftbn.service.endpoint")
+logger = logging.getLogger("driftbn.service.http")
 
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",

@@ -36,7 +36,7 @@ from driftbn_service.records.tables import one_table
 from driftbn_service.sources.base import Chunk
 from driftbn_service.state import JournalError, JournalFullError, KeyConflictError
 
-logger = logging.getLogger("driftbn.service.endpoint")
+logger = logging.getLogger("driftbn.service.http")
 
 CONTENT_TYPES: Final = {
     "application/x-ndjson": TableFormat.NDJSON,

@@ -36,7 +36,7 @@ from driftbn_service.http.limits import MIN_RATE, RETRY_SECONDS
 from driftbn_service.http.problems import ProblemError, shortened
 from driftbn_service.settings import EndpointSettings
 
-logger = logging.getLogger("driftbn.service.endpoint")
+logger = logging.getLogger("driftbn.service.http")
 
 MAX_HEAD_BYTES = 32 << 10
 """Longest first line and headers; a path can hold two names of fields with percent signs."""

@@ -40,7 +40,7 @@ from driftbn_service.records.rows import (
 )
 from driftbn_service.records.scanner import Scanner, ScanningDecoder
 
-logger = logging.getLogger("driftbn.service.decoding")
+logger = logging.getLogger("driftbn.service.records")
 
 _VERSION: Final = 1
 PIECE_BYTES: Final = 1 << 21

@@ -24,7 +24,7 @@ from driftbn_service.records.rows import (
 )
 from driftbn_service.records.tables import canonical_column, cells_of
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.records.rejection")
 
 MAX_KEPT: Final = 100
 """Rows that are set aside each by itself; those after them are set aside as one."""

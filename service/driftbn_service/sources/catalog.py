@@ -393,7 +393,7 @@ class TrackedFile:
 
 # All files of a source: found, found again under other names, and gone.
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.catalog")
 
 MAX_OPEN: Final = 100
 """Files that are kept open; more are opened again when there is something to read."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings
     from driftbn_service.state import Journal
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.files")
 
 GRACE_SECONDS: Final = 60.0
 """How long a file that was renamed or deleted is followed if no other comes in its place."""

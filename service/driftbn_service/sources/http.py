@@ -18,7 +18,7 @@ from driftbn_service.state import Body, Journal, StoreError
 if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.http")
 
 CHUNK_BYTES: Final = 8 << 20
 """Bytes of bodies that are joined: many small ones are as fast as a large one."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from driftbn_service.state import Journal
 
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.kafka")
 
 
 class Sight:

@@ -76,7 +76,7 @@ def _login(settings: KafkaSourceSettings) -> dict[str, str]:
 
 # What a topic of Kafka says about itself: its partitions, and where each begins and ends.
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.kafka_lanes")
 
 ANSWER_SECONDS: Final = 2.0
 """How long a broker may take to answer a question; short, since reading waits for it."""

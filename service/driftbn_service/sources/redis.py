@@ -450,7 +450,7 @@ def _quoted(value: bytes) -> bytes:
 
 # The source itself.
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.redis")
 
 BATCH_ENTRIES: Final = 2000
 """So many entries are fetched at once at most."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings
     from driftbn_service.state import Journal
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.sources.stdin")
 
 DEFAULT_RECORD_BYTES: Final = 1 << 20
 """The longest record unless the stream says otherwise."""

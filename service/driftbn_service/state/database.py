@@ -20,7 +20,7 @@ from driftbn.errors import DriftbnError
 from driftbn_service.state import sql
 from driftbn_service.state.sql import STATEMENTS, TABLES, VERSION, WORKING, RowDamage, Table
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.state.database")
 
 APPLICATION_ID: Final = 0x44424E32
 """Says in the file's head whose it is: DBN2."""

@@ -17,7 +17,7 @@ from driftbn_service.state import sql
 from driftbn_service.state.database import Connection, next_number
 from driftbn_service.state.rows import EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.state.history")
 
 Wanted: TypeAlias = Sequence[tuple[str, Collection[str] | None]]
 """Name of every outlet with the types of event it wants, ``None`` for all."""

@@ -28,7 +28,7 @@ from driftbn_service.state.database import (
 from driftbn_service.state.history import PublicationWriter, Wanted
 from driftbn_service.state.journal import Journal
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.state.lanes")
 
 LEASE_SECONDS: Final = 60.0
 """A process that has not renewed its lease for so long may lose its lanes to another one."""

@@ -37,7 +37,7 @@ from driftbn_service.state.rows import (
     WindowRow,
 )
 
-logger = logging.getLogger(f"driftbn.{__name__}")
+logger = logging.getLogger("driftbn.service.state.store")
 
 FILE: Final = "state.sqlite"
 """The name of the file in a state directory."""

@@ -44,7 +44,7 @@ class TestInference:
     def test_time_windows_wait_for_no_more_than_5000_rows(self):
         for window, n_wanted in [
             (WindowConfig(seconds=60), 5000),
-            (WindowConfig(seconds=60, max_rows=100), 100),
+            (WindowConfig(seconds=60, size=100), 100),
         ]:
             intake = Intake(MonitorConfig(window=window, time_column="t"))
             assert intake.take({"t": np.arange(n_wanted - 1), "x": np.arange(n_wanted - 1)}) is None
