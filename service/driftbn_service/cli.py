@@ -14,9 +14,9 @@ from typing import Final, NoReturn
 import pyarrow as pa
 
 from driftbn.errors import ConfigError, DriftbnError
+from driftbn_service.commands.output import note
 from driftbn_service.errors import ExitCode, UsageError
 from driftbn_service.optional_parts import naming_the_extra
-from driftbn_service.output import note
 
 _COMMANDS: Final = {
     "demo": "watch a made-up stream with known drifts; needs no settings",

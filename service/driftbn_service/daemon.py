@@ -1,24 +1,442 @@
-"""The daemon: all streams, outlets and the endpoint, from the first signal of life to the last."""
+"""The daemon: all streams, outlets and the endpoint, put together, watched and stopped."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from time import monotonic
+from pathlib import Path
+from time import monotonic, time
 from typing import Final
 
 from driftbn.errors import DriftbnError
-from driftbn_service.assembly import SHUTDOWN_SECONDS, Assembly
-from driftbn_service.errors import UsageError
+from driftbn_service.errors import StateError, UsageError
+from driftbn_service.http.app import make_app
+from driftbn_service.http.server import EndpointServer
+from driftbn_service.http.service import (
+    Health,
+    LiveSignal,
+    NotAnHttpStreamError,
+    NotReadyError,
+    Readiness,
+    ServiceView,
+    StoppingError,
+    StreamInfo,
+    UnknownStreamError,
+)
+from driftbn_service.http.submission import Submission
+from driftbn_service.lane import Committer
+from driftbn_service.logs import configure_logging
+from driftbn_service.metrics import Metrics
+from driftbn_service.outlets.delivery import Deliverer
+from driftbn_service.outlets.factory import make_outlet
+from driftbn_service.page.routes import page_routes
 from driftbn_service.process import Notifier, Signals
+from driftbn_service.quarantine import Quarantine
 from driftbn_service.records import warm_up as warm_up_decoding
-from driftbn_service.settings import Settings
-from driftbn_service.stream_parts import StreamState
-from driftbn_service.view import DaemonView
+from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
+from driftbn_service.sources.factory import make_source
+from driftbn_service.state import FILE, Accepted, Journal, Store, StoreError
+from driftbn_service.stream import StreamParts, StreamPipeline, StreamState
 from driftbn_service.warmup import warm_up_monitor
 
 logger = logging.getLogger("driftbn.service.daemon")
+
+SHUTDOWN_SECONDS: Final = 30.0
+"""How long a shutdown may take before it is forced."""
+QUEUE_BYTES: Final = 64 << 20
+"""Bytes per stream that are read and not yet worked through; beyond that reading waits."""
+KEPT_CHECKPOINTS: Final = 3
+"""Checkpoints kept of each lane."""
+_HURRY_SECONDS: Final = 0.1
+"""How often a stop looks whether it shall hurry."""
+_ENDPOINT_SECONDS: Final = 3.0
+"""How long requests that are being answered may take at the end."""
+
+
+_RECALLED: Final = 10_000
+"""Monitors of a stream that are looked at for what metrics show after a restart."""
+
+
+@dataclass(frozen=True)
+class _Stream:
+    settings: StreamSettings
+    pipeline: StreamPipeline
+    journal: Journal | None
+
+
+@dataclass(frozen=True)
+class _Outlet:
+    settings: OutletSettings
+    deliverer: Deliverer
+
+
+class Assembly:
+    """Makes, starts, replaces and stops what the settings ask for.
+
+    Parameters
+    ----------
+    settings
+        What to make. Nothing runs before ``apply``.
+
+    Raises
+    ------
+    StateError
+        If the state directory cannot be used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.live = LiveSignal()
+        self.stopping = False
+        _make_directory(settings.service.state_dir)
+        self.store = Store(settings.service.state_dir / FILE, clock=time)
+        self._copying: threading.Thread | None = None
+        self._streams: dict[str, _Stream] = {}
+        self._outlets: dict[str, _Outlet] = {}
+        self._server: EndpointServer | None = None
+
+    @property
+    def streams(self) -> tuple[StreamPipeline, ...]:
+        """The streams, in the order of the settings; further ones may be started meanwhile."""
+        return tuple(stream.pipeline for stream in tuple(self._streams.values()))
+
+    @property
+    def deliverers(self) -> tuple[Deliverer, ...]:
+        """Those who bring events to their outlets."""
+        return tuple(outlet.deliverer for outlet in tuple(self._outlets.values()))
+
+    @property
+    def address(self) -> str | None:
+        """Where the endpoint listens; ``None`` if it does not."""
+        return None if self._server is None else self._server.address
+
+    def journal(self, name: str) -> Journal | None:
+        """Return where records of a stream wait that come over HTTP.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stream.
+        """
+        return self._streams[name].journal
+
+    def stream(self, name: str) -> StreamPipeline:
+        """Return a stream.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stream.
+        """
+        return self._streams[name].pipeline
+
+    def start_endpoint(self, view: ServiceView) -> None:
+        """Listen, if the settings want it.
+
+        Raises
+        ------
+        EndpointError
+            If the address cannot be used.
+        """
+        settings = self.settings.endpoint
+        if settings.enabled:
+            self._server = EndpointServer(
+                make_app(view, settings, page_routes=page_routes()), settings
+            )
+            self._server.start()
+
+    def apply(self, settings: Settings, give_up: Callable[[], bool] = lambda: False) -> None:
+        """Have exactly these outlets and streams running; what has not changed goes on.
+
+        Parameters
+        ----------
+        settings
+            What to have.
+        give_up
+            Is asked before each stream whether to start no more.
+        """
+        self.settings = settings
+        self._drop_outlets(settings.outlets)
+        for outlet in settings.outlets:
+            if outlet.name not in self._outlets:
+                self._outlets[outlet.name] = self._start_outlet(outlet)
+        self._drop_streams(settings.streams)
+        for stream in settings.streams:
+            if give_up():
+                return
+            if stream.name not in self._streams:
+                self._streams[stream.name] = self._start_stream(stream)
+
+    def reload(self, settings: Settings) -> Settings:
+        """Apply new settings and return those that hold now.
+
+        The state directory and the endpoint need a restart: they stay.
+        """
+        old = self.settings
+        fixed = {"endpoint": old.endpoint, "service": old.service}
+        for name in ("endpoint", "service"):
+            if getattr(settings, name) != fixed[name]:
+                logger.warning("[%s] has changed: that needs a restart, the old one stays", name)
+        settings = settings.model_copy(update=fixed)
+        configure_logging(settings.log)
+        if settings.outlets != old.outlets or settings.checkpoint != old.checkpoint:
+            self._drop_streams(())  # each knows the outlets and when its commits are due
+        self.apply(settings)
+        return settings
+
+    def prune(self) -> None:
+        """Let the history forget what is older than the settings say."""
+        store = self.settings.store
+        with _logged("old windows and events are not deleted"):
+            self.store.prune(store.keep_windows, store.keep_events_days)
+
+    def renew_lease(self) -> None:
+        """Say that this process still works on its lanes."""
+        with _logged("the lease on lanes is not renewed"):
+            self.store.renew_lease()
+
+    def back_up(self) -> None:
+        """Begin to copy the state, for a later start to go back to, unless that is going on."""
+        if self._copying is None or not self._copying.is_alive():
+            self._copying = threading.Thread(
+                target=self.store.back_up, name="copy the state", daemon=True
+            )
+            self._copying.start()
+
+    def stop(self, seconds: float, force: Callable[[], bool]) -> bool:
+        """Stop everything; ``False`` if streams had to be left before they were done."""
+        self.stopping = True
+        deadline = monotonic() + seconds
+        in_time = self._stop_streams(list(self._streams.values()), deadline, force)
+        for outlet in self._outlets.values():
+            outlet.deliverer.stop(max(0.0, deadline - monotonic()))
+        if self._server is not None:
+            self._server.stop(_ENDPOINT_SECONDS if in_time else 0.0)
+        if self._copying is not None:
+            self._copying.join(max(0.0, deadline - monotonic()))
+        self.store.close()
+        return in_time
+
+    def _start_outlet(self, settings: OutletSettings) -> _Outlet:
+        self.metrics.add_outlet(settings.name)
+        deliverer = Deliverer(make_outlet(settings), self.store, self._lanes, self.metrics)
+        deliverer.start()
+        return _Outlet(settings, deliverer)
+
+    def _start_stream(self, settings: StreamSettings) -> _Stream:
+        journal = self._journal_of(settings)
+        quarantine = Quarantine(
+            self.settings.service.state_dir / "quarantine" / f"{settings.name}.ndjson",
+            settings.quarantine_bytes,
+            time,
+        )
+        committer = Committer(self.settings.checkpoint, self._wanted(), self.metrics, self._wake)
+        parts = StreamParts(
+            settings=settings,
+            source=make_source(settings, journal),
+            store=self.store,
+            journal=journal,
+            committer=committer,
+            quarantine=quarantine,
+            observer=self.metrics,
+            queue_bytes=QUEUE_BYTES,
+        )
+        pipeline = StreamPipeline(parts)
+        self.metrics.add_stream(settings.name, settings.source.kind)
+        self.metrics.restored(settings.name, self.store.restored_from or 0.0)
+        self._recall(settings.name)
+        pipeline.start()
+        return _Stream(settings, pipeline, journal)
+
+    def _journal_of(self, stream: StreamSettings) -> Journal | None:
+        """Return where the records wait that a stream gets over HTTP."""
+        source = stream.source
+        if not isinstance(source, HttpSourceSettings):
+            return None
+        return self.store.journal(stream.name, max_pending_bytes=source.max_pending_bytes)
+
+    def _recall(self, name: str) -> None:
+        """Let metrics show what was known before the restart."""
+        try:
+            rows = self.store.monitors(name, limit=_RECALLED)
+            if not rows:
+                return
+            newest = max(rows, key=lambda row: row.last.stored)
+            last = self.store.window(name, newest.key, newest.last.window_index)
+        except StoreError as error:
+            logger.error("metrics begin without the last window: %s", error)
+            return
+        kinds = {row.key: row.open_episode.kind or "structural" for row in rows if row.open_episode}
+        self.metrics.recall(name, None if last is None else last.report, kinds)
+
+    def _wanted(self) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+        return tuple((outlet.name, outlet.types) for outlet in self.settings.outlets)
+
+    def _wake(self) -> None:
+        self.live.wake()
+        for deliverer in self.deliverers:
+            deliverer.wake()
+
+    def _lanes(self) -> frozenset[tuple[str, str]]:
+        """Return the lanes whose events this process delivers."""
+        return frozenset((stream.name, lane) for stream in self.streams for lane in stream.lanes)
+
+    def _drop_outlets(self, wanted: Sequence[OutletSettings]) -> None:
+        for name in [n for n, outlet in self._outlets.items() if outlet.settings not in wanted]:
+            self._outlets.pop(name).deliverer.stop(SHUTDOWN_SECONDS)
+
+    def _drop_streams(self, wanted: Sequence[StreamSettings]) -> None:
+        names = [n for n, stream in self._streams.items() if stream.settings not in wanted]
+        dropped = [self._streams.pop(name) for name in names]
+        deadline = monotonic() + SHUTDOWN_SECONDS
+        self._stop_streams(dropped, deadline, lambda: False)
+        for name in names:
+            self.metrics.drop_stream(name)
+
+    def _stop_streams(
+        self, streams: Sequence[_Stream], deadline: float, force: Callable[[], bool]
+    ) -> bool:
+        for stream in streams:
+            stream.pipeline.stop()
+        waiting = [stream.pipeline for stream in streams]
+        while waiting and monotonic() < deadline and not force():
+            waiting = [pipeline for pipeline in waiting if not pipeline.join(_HURRY_SECONDS)]
+        for pipeline in waiting:
+            pipeline.abandon()
+        for pipeline in waiting:
+            pipeline.join(_ENDPOINT_SECONDS)
+        for stream in streams:
+            if stream.journal is not None:
+                stream.journal.close()
+        return not waiting
+
+
+@contextmanager
+def _logged(problem: str) -> Iterator[None]:
+    """Go on where the state cannot be written now and a later call will do."""
+    try:
+        yield
+    except StoreError as error:
+        logger.warning("%s for now: %s", problem, error)
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StateError(path, error.strerror or str(error)) from error
+
+
+# The daemon as the endpoint sees it.
+
+STUCK_SECONDS = 600.0
+"""A worker that has been at one piece of work for so long is taken for stuck."""
+
+
+class DaemonView:
+    """What can be seen of the daemon from outside; all may be asked by any thread.
+
+    Parameters
+    ----------
+    assembly
+        What runs.
+    """
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
+
+    @property
+    def store(self) -> Store:
+        """The history."""
+        return self._assembly.store
+
+    @property
+    def live(self) -> LiveSignal:
+        """Woken whenever something is published."""
+        return self._assembly.live
+
+    def healthy(self) -> Health:
+        """Say whether the threads of all streams are there and move."""
+        reasons = [reason for stream in self._assembly.streams for reason in _sickness(stream)]
+        return Health(not reasons, tuple(reasons))
+
+    def ready(self) -> Readiness:
+        """Say whether sources are connected and checkpoints are written."""
+        streams = self._assembly.streams
+        reasons = [
+            f"stream {stream.name} is {stream.state.value}"
+            + ("" if stream.trouble is None else f": {stream.trouble}")
+            for stream in streams
+            if not stream.ready
+        ]
+        n_missing = len(self._assembly.settings.streams) - len(streams)
+        if n_missing > 0:
+            reasons.append(f"{n_missing} streams are not started yet")
+        return Readiness(not reasons, tuple(reasons))
+
+    def streams(self) -> tuple[StreamInfo, ...]:
+        """Return the streams in the order of the settings."""
+        return tuple(
+            StreamInfo(
+                name=stream.name,
+                source=stream.parts.settings.source.kind,
+                state=stream.state.value,
+                key=stream.parts.settings.key,
+                trouble=stream.trouble,
+                max_record_bytes=stream.parts.settings.max_record_bytes,
+                max_fields=stream.parts.settings.max_fields,
+            )
+            for stream in self._assembly.streams
+        )
+
+    def metrics_text(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics and their content type, by what the client accepts."""
+        return self._assembly.metrics.text(accept)
+
+    def ingest(self, submission: Submission) -> Accepted:
+        """Write records to the journal of a stream and return when they are on disk.
+
+        Raises
+        ------
+        IngestError, JournalError
+            If the stream takes none, or not now.
+        """
+        name = submission.stream
+        try:
+            journal = self._assembly.journal(name)
+        except KeyError:
+            raise UnknownStreamError(name) from None
+        if journal is None:
+            kind = self._assembly.settings.stream(name).source.kind
+            raise NotAnHttpStreamError(name, kind)
+        if self._assembly.stopping:
+            raise StoppingError(name)
+        if not self._assembly.stream(name).parts.source.ready:
+            raise NotReadyError(name)
+        return journal.append(
+            submission.table, submission.idempotency_key, digest=submission.digest
+        )
+
+
+def _sickness(stream: StreamPipeline) -> list[str]:
+    if stream.busy_seconds > STUCK_SECONDS:
+        return [
+            f"stream {stream.name} has been at the same records for {stream.busy_seconds:.0f} s"
+        ]
+    if stream.state in (StreamState.RUNNING, StreamState.WAITING) and not stream.alive:
+        return [f"stream {stream.name} has no thread any more"]
+    return []
+
+
+# From the first signal of life to the last.
+
 
 TICK_SECONDS: Final = 0.5
 DRAINING_TICK_SECONDS: Final = 0.05

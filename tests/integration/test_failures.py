@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import urllib3
-from driftbn_service.lanes import MAX_TRIES
+from driftbn_service.lane import MAX_TRIES
 from driftbn_service.state import Store
 
 from driftbn import datasets

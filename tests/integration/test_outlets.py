@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import urllib3
 from confluent_kafka import Consumer, TopicPartition
-from driftbn_service.delivery import Deliverer
 from driftbn_service.events import Event, EventType
 from driftbn_service.outlets import kafka as kafka_module
 from driftbn_service.outlets.alertmanager import REFRESH_SECONDS, AlertmanagerOutlet
 from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.delivery import Deliverer
 from driftbn_service.outlets.kafka import KafkaOutlet
 from driftbn_service.outlets.redis import RedisOutlet
 from driftbn_service.settings import (
@@ -73,10 +73,10 @@ KILLED_AT_EVERY_POINT = """
 import os, signal, stat, sys
 from pathlib import Path
 
-import driftbn_service.delivery
+import driftbn_service.outlets.delivery
 from driftbn.learning import Overrun
 from driftbn_service.events import EventState, publication_of
-from driftbn_service.delivery import Deliverer
+from driftbn_service.outlets.delivery import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
 from driftbn_service.state import Store

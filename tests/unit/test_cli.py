@@ -16,9 +16,9 @@ import pyarrow.parquet
 import pytest
 from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import learn
+from driftbn_service.commands.output import Line, Style, coloured, one_line, shown
 from driftbn_service.records.inputs import Input
 from driftbn_service.records.tables import for_inference, one_table
-from driftbn_service.text import Line, Style, coloured, one_line, shown
 from driftbn_service.warmup import warm_up
 
 import driftbn
@@ -46,7 +46,7 @@ Run = Callable[..., Ran]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("driftbn_service.learned.warm_up", lambda: None)
+    monkeypatch.setattr("driftbn_service.commands.learn.warm_up", lambda: None)
 
     def call(*words: object) -> Ran:
         try:

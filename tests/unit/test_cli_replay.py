@@ -15,8 +15,8 @@ import pyarrow.feather
 import pytest
 from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import calibrate
+from driftbn_service.commands.output import Progress
 from driftbn_service.errors import InputError
-from driftbn_service.progress import Progress
 from driftbn_service.records.cutting import CHUNK_BYTES
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.inputs import Batch, Input

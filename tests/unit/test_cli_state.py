@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from driftbn_service.cli import main
 from driftbn_service.errors import ExitCode
-from driftbn_service.lanes import Lane
+from driftbn_service.lane import Lane
 from driftbn_service.settings import StreamSettings
 from driftbn_service.state import FILE, Checkpoint, Store
 

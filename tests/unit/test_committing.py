@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from driftbn_service import committing
-from driftbn_service.committing import Committer
 from driftbn_service.events import Publication
-from driftbn_service.lanes import Lane
+from driftbn_service.lane import Committer, Lane
 from driftbn_service.metrics import Metrics
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.state import FILE, LaneLostError, Store
@@ -83,7 +81,7 @@ def test_what_is_committed_is_in_the_history_and_told(lane: Lane, store: Store) 
 def test_a_full_disk_is_waited_for(
     lane: Lane, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr("driftbn_service.lane.FIRST_WAIT_SECONDS", 0.001)
     committer = make_committer(Clock())
     limit_pages(store, 0)
     retry, troubles = committer.abandoned.wait, []

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.delivery import (
+from driftbn_service.events import Event, EventType
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.delivery import (
     BATCH_EVENTS,
     FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
@@ -19,8 +21,6 @@ from driftbn_service.delivery import (
     Deliverer,
     Lanes,
 )
-from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.outlets.webhook import WebhookOutlet
 from driftbn_service.settings import WebhookOutletSettings
 from driftbn_service.state import DamagedRowError

@@ -6,9 +6,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from driftbn_service.keys import MAX_KEY_LENGTH, part_by_key
 from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.keys import MAX_KEY_LENGTH, part_by_key
 
 from tests.decoding import chunk
 

@@ -11,9 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from driftbn_service import lanes
-from driftbn_service.lanes import MAX_TRIES, Lane, Taken
-from driftbn_service.monitors import ChangedSettingsError
+from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Lane, Taken
 from driftbn_service.records.tables import tables_of
 from driftbn_service.settings import StreamSettings
 from driftbn_service.state import FILE, Store
@@ -168,7 +166,7 @@ def test_keys_that_nobody_thought_of_cost_their_rows(
         raise OverflowError
 
     with monkeypatch.context() as patch:
-        patch.setattr(lanes, "part_by_key", fail)
+        patch.setattr("driftbn_service.lane.part_by_key", fail)
         assert refused(take(lane, keyed_rows(2, 10), {"n": 1})) == {"bad_table": 20}
     assert take(lane, keyed_rows(2, 10), {"n": 2}).n_rows == 20
     lane.close()

@@ -1,7 +1,7 @@
 import threading
 import time
 
-from driftbn_service.work_queue import WorkQueue
+from driftbn_service.stream import WorkQueue
 
 
 def test_items_come_out_in_the_order_they_went_in() -> None:

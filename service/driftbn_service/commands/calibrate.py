@@ -11,10 +11,16 @@ from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError
 from driftbn.explain.words import printable
 from driftbn.monitor import DriftMonitor
-from driftbn_service.output import write_lines, write_text
-from driftbn_service.progress import Progress
-from driftbn_service.replaying import Replay, add_replay_options
-from driftbn_service.text import Line, Style, edge_text, shown
+from driftbn_service.commands.output import (
+    Line,
+    Progress,
+    Style,
+    edge_text,
+    shown,
+    write_lines,
+    write_text,
+)
+from driftbn_service.commands.replay import Replay, add_replay_options
 
 SHADOW_SHARE = 1.0
 """Share of windows judged once more to measure false alarms: a file has few of them."""

@@ -14,14 +14,22 @@ from driftbn.graphs.diff import StructureDiff, compare, shd
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.learning import extend_to_dag
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from driftbn_service.commands.learn import LearnedFile, is_graph, learn_input, read_graph
+from driftbn_service.commands.options import LearnOptions, add_learning_options
+from driftbn_service.commands.output import (
+    Line,
+    Style,
+    directed_edges,
+    edge_text,
+    note,
+    png_renderer,
+    shown,
+    write_lines,
+    write_picture,
+    write_text,
+)
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
-from driftbn_service.graphs import is_graph, read_graph
-from driftbn_service.learned import LearnedFile, learn_input
-from driftbn_service.options import LearnOptions, add_learning_options
-from driftbn_service.output import note, write_lines, write_picture, write_text
-from driftbn_service.png import png_renderer
 from driftbn_service.records.inputs import STDIN, Input
-from driftbn_service.text import Line, Style, directed_edges, edge_text, shown
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}

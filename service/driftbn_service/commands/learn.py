@@ -1,25 +1,250 @@
-"""``driftbn learn``: the graph of who depends on whom in a table."""
+"""``driftbn learn``: the structure of a table."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import time
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from driftbn.errors import FormatError
 from driftbn.explain.picture import picture_of, scene_of_graph
 from driftbn.explain.svg import Drawing
 from driftbn.explain.words import printable
-from driftbn.graphs.files import write_bif, write_dot
-from driftbn.graphs.network import ParameterMethod, check_sample_size
-from driftbn.learning import Overrun
-from driftbn_service.errors import UsageError, blamed_on
-from driftbn_service.learned import LearnedFile, fitted_network, learn_input, learned_document
-from driftbn_service.options import LearnOptions, add_learning_options
-from driftbn_service.output import note, write_lines, write_picture, write_text
-from driftbn_service.png import png_renderer
+from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write_bif, write_dot
+from driftbn.graphs.graph import Dag, Pdag
+from driftbn.graphs.network import (
+    BayesianNetwork,
+    ParameterMethod,
+    check_sample_size,
+    fit_parameters,
+)
+from driftbn.learning import LearnedStructure, Overrun, StructureLearner
+from driftbn.tables.encode import EncodedTable, encode
+from driftbn.tables.infer import infer_and_encode
+from driftbn.tables.schema import Schema
+from driftbn_service.commands.options import LearnOptions, add_learning_options
+from driftbn_service.commands.output import (
+    Line,
+    Style,
+    edge_text,
+    note,
+    png_renderer,
+    shown,
+    write_lines,
+    write_picture,
+    write_text,
+)
+from driftbn_service.commands.replay import check_target
+from driftbn_service.errors import InputError, UsageError, blamed_on
+from driftbn_service.records.formats import suffix_and_codec
 from driftbn_service.records.inputs import Input
-from driftbn_service.replaying import check_target
-from driftbn_service.text import Line, Style, edge_text, shown
+from driftbn_service.records.tables import for_inference, one_table, unmixed
+from driftbn_service.warmup import warm_up
+
+LEARNED_FORMAT = "driftbn-learned"
+"""Marks the JSON that ``learn`` writes; it holds the graph and what it cost."""
+LEARNED_VERSION = 1
+
+_N_PROBED_BYTES = 200  # the mark is the first thing in the JSON
+
+
+def is_graph(source: Input) -> bool:
+    """Whether the input holds a graph rather than a table; a compressed one is a table."""
+    start = source.start()[:_N_PROBED_BYTES].lstrip()
+    return _is_bif(source) or (start.startswith(b"{") and b'"driftbn-' in start)
+
+
+def _is_bif(source: Input) -> bool:
+    return suffix_and_codec(source.name, b"")[0] == ".bif"
+
+
+def read_graph(source: Input) -> Dag | Pdag:
+    """Read a graph; from BIF only the structure is taken.
+
+    Raises
+    ------
+    InputError
+        If the input is not in its format.
+    """
+    with blamed_on(source.name):
+        text = source.read_all().decode("utf-8-sig")
+        if _is_bif(source):
+            return read_bif(text).dag
+        return graph_from_dict(_graph_in(text))
+
+
+def _graph_in(text: str) -> object:
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FormatError(f"is not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != LEARNED_FORMAT:
+        return data
+    if data.get("version") != LEARNED_VERSION:
+        found = data.get("version")
+        raise FormatError(f"version is {found!r}; it must be {LEARNED_VERSION}")
+    return data.get("graph")
+
+
+# What was learned from a file: structure, timings, and its form as JSON or as a network.
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedFile:
+    """A structure with the table it was learned from.
+
+    Parameters
+    ----------
+    name
+        The input.
+    table
+        The codes, with their schema and its events.
+    structure
+        What was learned.
+    reading_seconds, encoding_seconds
+        Time from bytes to columns, and from columns to codes.
+    """
+
+    name: str
+    table: EncodedTable
+    structure: LearnedStructure
+    reading_seconds: float
+    encoding_seconds: float
+
+
+def learn_input(
+    source: Input,
+    options: LearnOptions,
+    previous: LearnedFile | None = None,
+    *,
+    warm: bool = True,
+) -> LearnedFile:
+    """Read a table and learn its structure.
+
+    Parameters
+    ----------
+    source
+        The input.
+    options
+        How to read and learn.
+    previous
+        An earlier file: its schema is used, so that codes mean the same in both.
+    warm
+        Whether to start the search from ``previous`` too, unless that was stopped early.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be used.
+    ConfigError
+        If a setting is not allowed.
+    """
+    if is_graph(source):
+        raise InputError(source.name, "holds a learned graph where a table is needed")
+    warm_up()
+    times = [time.perf_counter()]
+    with blamed_on(source.name):
+        data = one_table([batch.data for batch in source.batches(options.columns)])
+        times.append(time.perf_counter())
+        knowledge = options.knowledge(data.column_names)
+        table = _encoded(data, previous)
+        times.append(time.perf_counter())
+        start = previous.structure if previous and warm and not previous.structure.overrun else None
+        structure = StructureLearner(options.config, knowledge).learn(table, start)
+    return LearnedFile(source.name, table, structure, times[1] - times[0], times[2] - times[1])
+
+
+def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
+    if previous is None:
+        return infer_and_encode(for_inference(data))
+    # Without the mark of records: a column that a whole file lacks is worth a word.
+    (rows,) = unmixed(data.replace_schema_metadata(), known=True)
+    return encode(rows, previous.table.schema)
+
+
+def fitted_network(
+    learned: LearnedFile, method: ParameterMethod, equivalent_sample_size: float
+) -> BayesianNetwork:
+    """Fit the probabilities of the learned DAG; levels that no row has are no states.
+
+    Raises
+    ------
+    InputError
+        If a node has so many parents that its table does not fit.
+    """
+    codes = np.empty_like(learned.table.codes)
+    states = []
+    for i, variable in enumerate(learned.table.schema.variables):
+        observed, codes[i] = np.unique(learned.table.codes[i], return_inverse=True)
+        states.append([variable.labels[code] for code in observed.tolist()])
+    with blamed_on(learned.name):
+        return fit_parameters(
+            learned.structure.dag,
+            codes,
+            learned.table.schema.names,
+            states,
+            method,
+            equivalent_sample_size,
+        )
+
+
+def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, Any]:
+    """Return what was learned as values that JSON can hold; ``driftbn diff`` reads it back."""
+    structure = learned.structure
+    cost = structure.cost
+    schema = learned.table.schema
+    return {
+        "format": LEARNED_FORMAT,
+        "version": LEARNED_VERSION,
+        "source": learned.name,
+        "rows": learned.table.n_rows,
+        "settings": _settings(options),
+        "graph": graph_to_dict(structure.graph),
+        "conflicts": [list(edge) for edge in structure.conflicts],
+        "excluded": [
+            {"name": column.name, "reason": column.reason.value, "detail": column.detail}
+            for column in schema.excluded
+        ],
+        "overrun": structure.overrun.value if structure.overrun else None,
+        "schema_sha256": _fingerprint(schema),
+        "cost": {
+            "tests": list(cost.tests),
+            "weighted": cost.weighted,
+            "undecided": list(cost.undecided),
+            "orientation_tests": list(cost.orientation_tests),
+            "orientation_weighted": cost.orientation_weighted,
+        },
+        "seconds": {
+            "reading": learned.reading_seconds,
+            "encoding": learned.encoding_seconds,
+            "learning": cost.seconds,
+        },
+    }
+
+
+def _settings(options: LearnOptions) -> dict[str, Any]:
+    config = options.config
+    return {
+        "algorithm": config.algorithm.value,
+        "alpha": config.alpha,
+        "statistic": config.statistic.value,
+        "collider_rule": config.collider_rule.value,
+        "max_conditioning": config.max_conditioning,
+    }
+
+
+def _fingerprint(schema: Schema) -> str:
+    text = json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ``driftbn learn``: the graph of who depends on whom in a table.
 
 FORMATS = ("text", "json", "dot", "bif", "png")
 

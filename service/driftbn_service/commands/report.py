@@ -37,15 +37,21 @@ from driftbn.explain.svg import Drawing
 from driftbn.explain.timeline import Moment, timeline_of
 from driftbn.explain.words import counted, moment, printable
 from driftbn.report import REPORTS, WindowReport
+from driftbn_service.commands.output import (
+    Line,
+    Style,
+    check_names,
+    png_renderer,
+    save,
+    write_lines,
+    write_text,
+)
 from driftbn_service.errors import UsageError
 from driftbn_service.events import naming_window
-from driftbn_service.output import check_names, save, write_lines, write_text
-from driftbn_service.png import png_renderer
 from driftbn_service.records.inputs import STDIN
 from driftbn_service.settings import load_settings, settings_path
 from driftbn_service.state import FILE, EpisodeRow, Store, WindowRow
 from driftbn_service.state.rows import EpisodeEdge
-from driftbn_service.text import Line, Style
 
 FORMAT: Final = "driftbn.monitor-report"
 VERSION: Final = 1

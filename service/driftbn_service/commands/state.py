@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from driftbn_service.commands.output import Line, Style, one_line, write_lines, write_text
 from driftbn_service.errors import ExitCode, InputError
-from driftbn_service.monitors import unpacked
-from driftbn_service.output import write_lines, write_text
+from driftbn_service.lane import unpacked
 from driftbn_service.state import FILE, LaneRow, Store
-from driftbn_service.text import Line, Style, one_line
 
 _HEAD: Final = Line(
     "  lane      committed                keys    of states   windows  position", Style.HEAD

@@ -8,7 +8,7 @@ import platform
 from importlib import metadata
 
 import driftbn
-from driftbn_service.output import write_text
+from driftbn_service.commands.output import write_text
 
 _STANDS_ON = ("numpy", "numba", "scipy", "pyarrow", "pandas", "networkx")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from driftbn.tables.encode import EncodedTable
 from driftbn.tables.times import read_times
-from driftbn_service.keys import read_keys
+from driftbn_service.records.keys import read_keys
 from driftbn_service.records.rows import (
     MAX_KEPT_BYTES,
     Place,

@@ -10,12 +10,32 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from driftbn.drift.outcome import EpisodeEvent
 from driftbn_service.events import Event, Publication
-from driftbn_service.plain_json import encoded
 from driftbn_service.state import sql
 from driftbn_service.state.database import Connection, next_number
 from driftbn_service.state.rows import EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
+
+
+def encoded(value: object, *, sort_keys: bool = False) -> bytes:
+    r"""Return text, finite numbers, booleans, ``None``, dicts and lists as JSON.
+
+    The same values give the same bytes. What orjson refuses, such as half of a surrogate pair in
+    a name or a whole number of more than 64 bits, the standard library writes, in twelve times the
+    time.
+
+    Examples
+    --------
+    >>> encoded({"b": [0.1, None], "a": "\ud800"}, sort_keys=True)
+    b'{"a":"\\ud800","b":[0.1,null]}'
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode()
+
 
 logger = logging.getLogger("driftbn.service.state.history")
 

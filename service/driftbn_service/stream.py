@@ -1,23 +1,257 @@
-"""One stream at work: a thread that reads and decodes, and a thread that learns and commits."""
+"""One stream: a thread that reads and decodes, one that learns and commits, a queue between."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from time import monotonic
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from driftbn.errors import DriftbnError
-from driftbn_service.lanes import Lane, Taken
-from driftbn_service.records import Decoder, Rejected, RejectReason
-from driftbn_service.sources.base import Position, SourceError
-from driftbn_service.state import LaneLostError, LaneState, LockedError
-from driftbn_service.stream_parts import StreamParts, StreamState
-from driftbn_service.work_items import CloseLane, End, Pace, Work, cost_of, records_behind
-from driftbn_service.work_queue import WorkQueue
+from driftbn_service.lane import Committer, Lane, Taken
+from driftbn_service.metrics import Metrics
+from driftbn_service.quarantine import Quarantine
+from driftbn_service.records import Decoded, Decoder, Rejected, RejectReason, Rows
+from driftbn_service.records.rows import cut, n_rows_of
+from driftbn_service.settings import StreamSettings
+from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError
+from driftbn_service.state import Journal, LaneLostError, LaneState, LockedError, Store
 
-logger = logging.getLogger("driftbn.service.pipeline")
+Item = TypeVar("Item")
+
+
+class WorkQueue(Generic[Item]):
+    """First in, first out; ``put`` waits while there is no room.
+
+    Once it waits it does so until half of all is taken out: to wake a thread takes those that work
+    longer than to hand over an item.
+
+    Parameters
+    ----------
+    max_cost
+        Sum of the costs of what may wait. A single item that costs more is let in alone.
+
+    Examples
+    --------
+    >>> queue = WorkQueue(100)
+    >>> queue.put("a", 60), queue.put("b", 60, timeout=0)
+    (True, False)
+    >>> queue.get(0), queue.put("b", 60, timeout=0), queue.get(0), queue.get(0)
+    ('a', True, 'b', None)
+    """
+
+    def __init__(self, max_cost: int) -> None:
+        self.max_cost = max_cost
+        self._items: deque[tuple[Item, int]] = deque()
+        self._cost = 0
+        lock = threading.Lock()
+        self._added = threading.Condition(lock)
+        self._emptied = threading.Condition(lock)
+
+    @property
+    def cost(self) -> int:
+        """The sum of the costs of what waits."""
+        return self._cost
+
+    def put(self, item: Item, cost: int, timeout: float | None = None) -> bool:
+        """Add an item; ``False`` if there was no room within ``timeout`` seconds."""
+        with self._emptied:
+            if not self._emptied.wait_for(lambda: self._has_room(cost), timeout):
+                return False
+            self._items.append((item, cost))
+            self._cost += cost
+            self._added.notify()
+            return True
+
+    def get(self, timeout: float | None = None) -> Item | None:
+        """Take the oldest item out; ``None`` if there was none within ``timeout`` seconds."""
+        with self._added:
+            if not self._added.wait_for(lambda: self._items, timeout):
+                return None
+            item, cost = self._items.popleft()
+            self._cost -= cost
+            if 2 * self._cost <= self.max_cost:
+                self._emptied.notify_all()
+            return item
+
+    def clear(self) -> None:
+        """Throw away what waits."""
+        with self._emptied:
+            self._items.clear()
+            self._cost = 0
+            self._emptied.notify_all()
+
+    def _has_room(self, cost: int) -> bool:
+        return not self._items or self._cost + cost <= self.max_cost
+
+
+# What the thread that reads hands to the thread that learns.
+
+PART_SECONDS: Final = 0.25
+"""How long the rows may take that are worked through between two looks at the clock."""
+FIRST_ROWS: Final = 2048
+LEAST_ROWS: Final = 256
+_REJECTED_BYTES: Final = 600  # of a record that is set aside
+
+
+@dataclass(frozen=True)
+class Work:
+    """Records to learn from.
+
+    Parameters
+    ----------
+    lane
+        Where they came from.
+    decoded
+        The records, and those that could not be read.
+    position
+        Where the source is after them.
+    start
+        Where it was before them, if it can be read again from there.
+    decoder_state
+        What the decoder needs to go on after them.
+    n_behind
+        How many records wait behind them in the source, about; ``None`` if it does not know.
+    """
+
+    lane: str
+    decoded: Decoded
+    position: Position
+    start: Position | None
+    decoder_state: Mapping[str, Any]
+    n_behind: int | None
+
+
+@dataclass(frozen=True)
+class CloseLane:
+    """A lane to let go of.
+
+    Parameters
+    ----------
+    lane
+        Its name.
+    done
+        Is set when that is done.
+    """
+
+    lane: str
+    done: threading.Event
+
+
+class End:
+    """Nothing more will be read."""
+
+
+class Pace:
+    """Cuts rows into parts that take about a quarter of a second, by how long earlier ones took.
+
+    Parameters
+    ----------
+    clock
+        Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._n_at_once = FIRST_ROWS
+
+    def parts(self, batches: Iterable[Rows]) -> Iterator[Rows]:
+        """Iterate over all rows; each part is to be done when the next is asked for."""
+        for rows in batches:
+            start, n_rows = 0, n_rows_of(rows)
+            while start < n_rows:
+                stop = min(n_rows, start + self._n_at_once)
+                began = self._clock()
+                yield cut(rows, start, stop)
+                self._note(stop - start, self._clock() - began)
+                start = stop
+
+    def _note(self, n_rows: int, seconds: float) -> None:
+        if seconds > PART_SECONDS:
+            self._n_at_once = max(LEAST_ROWS, int(n_rows * PART_SECONDS / seconds))
+        elif n_rows == self._n_at_once and 2 * seconds < PART_SECONDS:
+            self._n_at_once *= 2
+
+
+def records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
+    """Return how many records wait in the source, about, where it may count them in bytes."""
+    if chunk.n_behind is None or not chunk.behind_in_bytes:
+        return chunk.n_behind
+    n_records = decoded.n_rows + decoded.n_rejected
+    return round(chunk.n_behind * n_records / max(1, n_bytes(chunk)))
+
+
+def cost_of(chunk: Chunk, decoded: Decoded) -> int:
+    """Return about how much memory a chunk takes once it is decoded."""
+    return n_bytes(chunk) + _REJECTED_BYTES * len(decoded.rejected)
+
+
+def n_bytes(chunk: Chunk) -> int:
+    """Return how much memory the data of a chunk takes."""
+    return len(chunk.data) if isinstance(chunk.data, bytes) else int(chunk.data.nbytes)
+
+
+# What a stream is made of, and what it is doing.
+
+
+class StreamState(StrEnum):
+    """What a stream is doing."""
+
+    STARTING = "starting"
+    """It is not connected yet."""
+    RUNNING = "running"
+    """It reads."""
+    WAITING = "waiting"
+    """Its source is away, or another process has its lane; it tries again."""
+    DRAINED = "drained"
+    """All is read and done."""
+    FAILED = "failed"
+    """It cannot go on; the others do."""
+    STOPPED = "stopped"
+    """It was told to stop and has."""
+
+
+@dataclass(frozen=True)
+class StreamParts:
+    """What a stream is made of.
+
+    Parameters
+    ----------
+    settings
+        Of the stream.
+    source
+        Where its records come from.
+    store
+        Where its lanes are kept.
+    journal
+        Where its records wait, if it is fed over HTTP.
+    committer
+        Commits them.
+    quarantine
+        Where rejected records go.
+    observer
+        Is told what happens.
+    queue_bytes
+        Bytes of records that may wait between the two threads.
+    """
+
+    settings: StreamSettings
+    source: RecordSource
+    store: Store
+    journal: Journal | None
+    committer: Committer
+    quarantine: Quarantine
+    observer: Metrics
+    queue_bytes: int
+
+
+# The stream at work.
+
+logger = logging.getLogger("driftbn.service.stream")
 
 POLL_SECONDS: Final = 0.25
 """How long a source may wait for records: a stop is noticed after it at the latest."""

@@ -1,0 +1,668 @@
+"""One lane of a stream: its monitors by key, rows to them in order, and commits of it all."""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from itertools import chain
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from uuid import UUID
+
+import numpy as np
+
+from driftbn import DriftMonitor, MonitorConfig
+from driftbn.errors import DataError, DriftbnError
+from driftbn.explain.words import counted, shortened
+from driftbn.tables.schema import Schema
+from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_of, publication_of
+from driftbn_service.metrics import Metrics
+from driftbn_service.records import Rejected, RejectReason, Rows
+from driftbn_service.records.keys import part_by_key
+from driftbn_service.records.rejection import set_aside
+from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
+from driftbn_service.records.tables import unmixed
+from driftbn_service.settings import CheckpointSettings, StreamSettings
+from driftbn_service.sources.base import Position
+from driftbn_service.state import (
+    Checkpoint,
+    DamagedError,
+    LaneLostError,
+    LaneState,
+    StoreError,
+    Wanted,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+logger = logging.getLogger("driftbn.service.lane")
+
+_HEAD: Final = struct.Struct("<I")
+"""Length of the JSON before the snapshot."""
+_TABLES: Final = frozenset({"window", "learner", "decision", "schema", "knowledge"})
+_MAX_SHOWN: Final = 80  # characters of a value in a message
+
+
+class States(Protocol):
+    """Where states are kept by key; the state of a lane is one."""
+
+    def put(self, key: str, state: bytes) -> None:
+        """Keep a state in place of an earlier one."""
+
+    def get(self, key: str) -> bytes:
+        """Return what was put last."""
+
+    def keys(self) -> Iterator[str]:
+        """Iterate over all keys."""
+
+    def __contains__(self, key: object) -> bool: ...
+
+
+class ChangedSetting(NamedTuple):
+    """A setting that is another now."""
+
+    name: str
+    before: object
+    now: object
+
+    def __str__(self) -> str:
+        return f"{self.name} was {_shown(self.before)} and is {_shown(self.now)}"
+
+
+class ChangedSettingsError(DriftbnError):
+    """A monitor was kept with other settings than it is to go on with.
+
+    Attributes
+    ----------
+    monitor
+        Its name.
+    changes
+        The settings that differ.
+    """
+
+    def __init__(self, monitor: str, changes: tuple[ChangedSetting, ...]) -> None:
+        self.monitor = monitor
+        self.changes = changes
+        super().__init__(
+            f"the settings of monitor {monitor!r} differ from those of its state: "
+            f"{', '.join(str(change) for change in changes)}; put them back, give the monitor "
+            "another name, or start it anew, without its state and history, with "
+            f"'driftbn run --reset {monitor}'"
+        )
+
+
+@dataclass
+class KeyedMonitor:
+    """A monitor in memory.
+
+    Parameters
+    ----------
+    monitor
+        The monitor itself.
+    events
+        What its events so far mean for the next one.
+    changed
+        Whether it has moved on since it was last written to disk.
+    since
+        The batches that it has taken since then.
+    """
+
+    monitor: DriftMonitor
+    events: EventState = field(default_factory=EventState)
+    changed: bool = False
+    since: list[Any] = field(default_factory=list, repr=False)
+
+
+class MonitorSet:
+    """Monitors by key, of which the least recently used ones live on disk.
+
+    A monitor that comes back from disk goes on bit for bit, so nobody can tell that it was away.
+
+    Parameters
+    ----------
+    name
+        Of the stream, for messages.
+    config
+        Settings of every monitor.
+    states
+        Where monitors go that are not in memory.
+    resident
+        How many may be in memory.
+    max_keys
+        How many there may be at all.
+    """
+
+    def __init__(
+        self, name: str, config: MonitorConfig, states: States, resident: int, max_keys: int
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.resident = resident
+        self.max_keys = max_keys
+        self._states = states
+        self._live: OrderedDict[str, KeyedMonitor] = OrderedDict()
+        self._n_keys = sum(1 for _ in states.keys())  # noqa: SIM118 - it is no mapping
+
+    def __len__(self) -> int:
+        """Return the number of monitors, in memory or on disk."""
+        return self._n_keys
+
+    @property
+    def n_resident(self) -> int:
+        """The number of monitors in memory."""
+        return len(self._live)
+
+    @property
+    def n_pending(self) -> int:
+        """Records in no window yet, of the monitors in memory."""
+        return sum(item.monitor.n_pending for item in self._live.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further key can be taken."""
+        return self._n_keys >= self.max_keys
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._live or key in self._states
+
+    def schema(self, key: str) -> Schema | None:
+        """Return the schema of a monitor in memory, if it has one yet."""
+        item = self._live.get(key)
+        return None if item is None else item.monitor.schema
+
+    def fetch(self, key: str) -> KeyedMonitor:
+        """Return the monitor of a key, which is made or brought back if need be."""
+        item = self._live.get(key)
+        if item is not None:
+            self._live.move_to_end(key)
+            return item
+        is_new = key not in self._states
+        item = KeyedMonitor(DriftMonitor(self.config)) if is_new else self._read(key)
+        self._n_keys += is_new
+        self._make_room()
+        self._live[key] = item
+        return item
+
+    def check(self) -> None:
+        """Make sure that monitors on disk can go on with the settings given.
+
+        Raises
+        ------
+        ChangedSettingsError
+            If they were made with others.
+        """
+        for key in self._states.keys():  # noqa: SIM118 - it is no mapping
+            self.fetch(key)  # it stays in memory: mostly it is the only one, and soon needed
+            return
+
+    def drop(self, key: str) -> list[Any]:
+        """Forget what is in memory of a monitor; return the batches that are not on disk then."""
+        item = self._live.pop(key, None)
+        if item is None:
+            return []
+        self._n_keys -= key not in self._states
+        return item.since
+
+    def save(self) -> None:
+        """Write every monitor that has moved on.
+
+        Raises
+        ------
+        OSError
+            If the disk is full; what could not be written is tried again by the next call.
+        """
+        for key, item in self._live.items():
+            if item.changed:
+                self._write(key, item)
+
+    def _make_room(self) -> None:
+        while len(self._live) >= self.resident:
+            key, item = next(iter(self._live.items()))
+            try:
+                if item.changed:
+                    self._write(key, item)
+            except OSError as error:
+                # More monitors stay in memory for now; the commit, which fails too, stops the
+                # stream until there is room.
+                logger.warning("monitor cannot be moved to disk: %s", error.strerror)
+                return
+            del self._live[key]
+
+    def _write(self, key: str, item: KeyedMonitor) -> None:
+        head = json.dumps(item.events.to_dict(), sort_keys=True).encode()
+        self._states.put(key, _HEAD.pack(len(head)) + head + item.monitor.snapshot())
+        item.changed = False
+        item.since = []
+
+    def _read(self, key: str) -> KeyedMonitor:
+        events, snapshot = unpacked(self._states.get(key))
+        monitor = DriftMonitor.restore(snapshot)
+        if monitor.config != self.config:
+            raise ChangedSettingsError(self.name, _changed(monitor.config, self.config))
+        return KeyedMonitor(monitor, events)
+
+
+def unpacked(state: bytes) -> tuple[EventState, bytes]:
+    """Return what is kept of a monitor: what its events mean for the next one, and its snapshot."""
+    (length,) = _HEAD.unpack_from(state)
+    start = _HEAD.size + length
+    return EventState.from_dict(json.loads(state[_HEAD.size : start])), state[start:]
+
+
+def _changed(kept: MonitorConfig, wanted: MonitorConfig) -> tuple[ChangedSetting, ...]:
+    found = tuple(_changes(kept, wanted))
+    short = {f"decision.{change.name}" for change in found}  # a short form stands for both
+    return tuple(change for change in found if change.name not in short)
+
+
+def _changes(
+    kept: DataclassInstance, wanted: DataclassInstance, table: str = ""
+) -> Iterator[ChangedSetting]:
+    """Iterate over the settings that differ, those in tables with the name of the table before."""
+    for item in fields(kept):
+        name, before, now = item.name, getattr(kept, item.name), getattr(wanted, item.name)
+        if before == now:
+            continue
+        if name in _TABLES:
+            yield from _changes(before, now, f"{name}.")
+        else:
+            yield ChangedSetting(f"{table}{name}", before, now)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, Schema):
+        return f"a schema of {counted(len(value.variables), 'field')}"
+    word = value.value if isinstance(value, Enum) else value
+    return shortened(json.dumps(word, ensure_ascii=False), _MAX_SHOWN)
+
+
+# A lane: rows in their order to monitors, and all they come to as one commit.
+
+
+MAX_TRIES: Final = 3
+"""Batches in a row over which a monitor may fail before it is given none any more."""
+
+
+@dataclass
+class Taken:
+    """What became of rows.
+
+    Parameters
+    ----------
+    n_rows
+        Rows that went to a monitor.
+    rejected
+        Those that did not.
+    publications
+        The windows that were completed, and what is told besides.
+    """
+
+    n_rows: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)
+
+    def set_aside(self, rows: Rows, reason: RejectReason, detail: str) -> None:
+        """Note rows that were not taken."""
+        n_rows = n_rows_of(rows)
+        place = f"record {{}} of {n_rows} taken together".format
+        told = set_aside(rows, np.arange(n_rows), lambda i, _: place(i + 1), reason, detail)
+        self.rejected.extend(told)
+
+    def leave_out(self, rows: Rows, n_unfit: int) -> None:
+        """Note rows that a monitor has left out of others."""
+        if n_unfit:
+            place = f"among {n_rows_of(rows)} records taken together"
+            detail = "a value that its field cannot have, such as a time among numbers"
+            self.rejected.append(Rejected(place, RejectReason.UNFIT, detail, b"", n_unfit))
+
+
+class Lane:
+    """The monitors of one lane and the place up to which they have read.
+
+    Whatever rows hold, taking them raises nothing. Rows that cannot be taken are set aside. A
+    monitor that fails is put back to where it was before the batch it failed over, which is set
+    aside, and goes on; if it fails over ``MAX_TRIES`` batches in a row, it has failed and is given
+    none any more until the next start. The place in the source moves on in any case.
+
+    Only one thread may use it. Nothing that ``take`` returns may be shown to anybody before
+    ``commit`` has returned it too.
+
+    Parameters
+    ----------
+    stream
+        Settings of the stream.
+    state
+        Where it is kept.
+    origin
+        Namespace of the ids of events.
+
+    Raises
+    ------
+    ChangedSettingsError
+        If its monitors were kept with other settings.
+
+    Attributes
+    ----------
+    position
+        Where to go on reading.
+    n_uncommitted, n_uncommitted_bytes
+        Rows seen since the last commit, and about how much memory they hold on to.
+    failed
+        Keys of the monitors that have failed, each with the reason.
+    lost
+        Whether another process has taken it over: then nothing of it may be used any more.
+    """
+
+    def __init__(
+        self, stream: StreamSettings, state: LaneState, *, origin: UUID = NO_ORIGIN
+    ) -> None:
+        self.stream = stream
+        self.origin = origin
+        self.name = state.lane
+        self.n_uncommitted = self.n_uncommitted_bytes = 0
+        self.failed: dict[str, str] = {}
+        self.lost = False
+        self._state = state
+        checkpoint = state.checkpoint
+        self.position: Position | None = checkpoint.position
+        self.decoder_state: Mapping[str, Any] | None = checkpoint.decoder
+        self._n_ahead = checkpoint.n_ahead  # rows after the position that were taken
+        self._n_to_skip = self._n_ahead
+        self._moved = False
+        self._n_tries: Counter[str] = Counter()
+        self._publications: list[Publication] = []
+        self._monitors = MonitorSet(
+            stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys
+        )
+        self._monitors.check()
+
+    @property
+    def monitors(self) -> MonitorSet:
+        """The monitors by key."""
+        return self._monitors
+
+    @property
+    def has_reports(self) -> bool:
+        """Whether there are windows to publish."""
+        return bool(self._publications)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether anything is new since the last commit."""
+        return self._moved or self.n_uncommitted > 0
+
+    def schema(self) -> Schema | None:
+        """Return what the columns are where there is one monitor only and it knows them."""
+        return None if self.stream.key is not None else self._monitors.schema("")
+
+    def begin(self, start: Position | None) -> None:
+        """Say where the next rows begin; with ``None`` there is no commit amid them."""
+        self.position = self.position if start is None else start
+
+    def take(self, rows: Rows) -> Taken:
+        """Give rows to their monitors, but for those that were taken before a restart."""
+        taken = Taken()
+        n_old = min(self._n_to_skip, n_rows_of(rows))
+        self._n_to_skip -= n_old
+        rows = cut(rows, n_old, n_rows_of(rows))
+        for key, part in self._parted(rows, taken):
+            self._give(key, part, taken)
+        self._publications.extend(taken.publications)
+        self._n_ahead += n_rows_of(rows)
+        self.n_uncommitted += n_rows_of(rows)
+        self.n_uncommitted_bytes += n_bytes_of(rows)
+        return taken
+
+    def advance(self, position: Position, decoder_state: Mapping[str, Any]) -> None:
+        """Say where to go on after the rows taken, and what the decoder must know then."""
+        self.position, self.decoder_state = position, decoder_state
+        self._n_ahead = self._n_to_skip
+        self._moved = True
+
+    def commit(self, outlets: Wanted = ()) -> tuple[Publication, ...]:
+        """Write all that is new and return the windows that are published with it.
+
+        Raises
+        ------
+        LaneLostError
+            If another process has taken the lane over.
+        OSError, StoreError
+            If the disk is full or broken. Nothing is lost; call it again.
+        """
+        self._monitors.save()
+        checkpoint = Checkpoint(self.position, self._n_ahead, self.decoder_state)
+        self._state.commit(checkpoint, self._publications, outlets)
+        published, self._publications = tuple(self._publications), []
+        self.n_uncommitted = self.n_uncommitted_bytes = 0
+        self._moved = False
+        return published
+
+    def close(self) -> None:
+        """Let others have the lane."""
+        self._state.close()
+
+    def _parted(self, rows: Rows, taken: Taken) -> Iterator[tuple[str, Rows]]:
+        """Iterate over the rows of each key; rows that cannot be parted so are set aside."""
+        if self.stream.key is None:
+            yield "", rows
+            return
+        try:
+            parts = list(part_by_key(rows, self.stream.key))
+        except Exception as error:  # whatever the keys are, they cost no more than these rows
+            logger.exception("rows cannot be parted", extra={"monitor": self.stream.name})
+            taken.set_aside(rows, RejectReason.BAD_TABLE, type(error).__name__)
+            return
+        for key, part, _ in parts:
+            if key is None:
+                taken.set_aside(part, RejectReason.NO_KEY, f"no key in {self.stream.key!r}")
+            else:
+                yield key, part
+
+    def _give(self, key: str, rows: Rows, taken: Taken) -> None:
+        if key in self.failed:
+            taken.set_aside(rows, RejectReason.MONITOR_FAILED, self.failed[key])
+        elif key not in self._monitors and self._monitors.is_full:
+            detail = f"there are {self._monitors.max_keys} keys already (max_keys)"
+            taken.set_aside(rows, RejectReason.TOO_MANY_KEYS, detail)
+        else:
+            self._update(key, rows, taken)
+
+    def _update(self, key: str, rows: Rows, taken: Taken) -> None:
+        """Give rows to a monitor.
+
+        It may fail in ways nobody thought of, and must then take neither another monitor with it
+        nor the stream: every exception ends here.
+        """
+        try:
+            item = self._monitors.fetch(key)
+            n_unfit = item.monitor.n_rejected
+            found = self._reports(item, key, rows)
+            n_unfit = item.monitor.n_rejected - n_unfit
+        except DataError as error:  # the batch is no table, and nothing of it was taken
+            taken.set_aside(rows, RejectReason.BAD_TABLE, str(error))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            logger.exception(
+                "a monitor has failed over %d records, which are set aside", n_rows_of(rows),
+                extra={"monitor": self.stream.name, "key": key},
+            )  # fmt: skip
+            taken.set_aside(rows, RejectReason.MONITOR_FAILED, reason)
+            taken.publications.extend(self._put_back(key, reason))
+        else:
+            self._n_tries.pop(key, None)
+            item.since.append(rows)
+            taken.n_rows += n_rows_of(rows) - n_unfit
+            taken.leave_out(rows, n_unfit)
+            taken.publications.extend(found)
+
+    def _reports(self, item: KeyedMonitor, key: str, rows: Rows) -> list[Publication]:
+        """Return the windows that rows complete."""
+        item.changed = True
+        found = []
+        parts = unmixed(rows, known=item.monitor.schema is not None)
+        for report in chain.from_iterable(map(item.monitor.update, parts)):
+            item.events, publication = publication_of(
+                self.stream.name, key, self.name, report, item.events, origin=self.origin
+            )
+            found.append(publication)
+        return found
+
+    def _put_back(self, key: str, reason: str) -> tuple[Publication, ...]:
+        """Have a monitor as it was before a batch; if that was once too often, it has failed."""
+        self._n_tries[key] += 1
+        item = self._restored(key)
+        if item is not None and self._n_tries[key] < MAX_TRIES:
+            return ()
+        self.failed[key] = reason
+        logger.error(
+            "a monitor has failed and takes no more records until the next start",
+            extra={"monitor": self.stream.name, "key": key},
+        )
+        state = EventState() if item is None else item.events
+        state, told = failure_of(
+            self.stream.name, key, self.name, reason, state, origin=self.origin
+        )
+        if item is not None:
+            item.events, item.changed = state, True
+        return (told,)
+
+    def _restored(self, key: str) -> KeyedMonitor | None:
+        """Return a monitor read from disk and given again what it took since; ``None`` if it fails.
+
+        The windows that this completes are known already.
+        """
+        since = self._monitors.drop(key)
+        try:
+            item = self._monitors.fetch(key)
+            for rows in since:
+                self._reports(item, key, rows)
+                item.since.append(rows)
+        except Exception:
+            logger.exception(
+                "a monitor cannot be put back", extra={"monitor": self.stream.name, "key": key}
+            )
+            self._monitors.drop(key)
+            return None
+        return item
+
+
+# When a lane is committed, and what is told once it is.
+
+
+FIRST_WAIT_SECONDS: Final = 0.5
+LONGEST_WAIT_SECONDS: Final = 30.0
+MAX_ROWS: Final = 1_000_000
+"""Rows after which a checkpoint is due whatever the time: so many can be read again quickly."""
+MAX_BYTES: Final = 64 << 20
+"""Memory that rows may take which a monitor would be given again if it failed."""
+
+
+class Committer:
+    """Commits the lanes of a stream and tells what they have committed.
+
+    Parameters
+    ----------
+    settings
+        When commits are due.
+    outlets
+        Name of every outlet with the types of event it wants, ``None`` for all.
+    observer
+        Is told.
+    wake
+        Is called when there is something new in the history.
+    """
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        outlets: Wanted,
+        observer: Metrics,
+        wake: Callable[[], None],
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.settings = settings
+        self.trouble: str | None = None
+        self.abandoned = threading.Event()
+        self._outlets = outlets
+        self._observer = observer
+        self._wake = wake
+        self._clock = clock
+        self._committed_at: dict[str, float] = {}
+
+    def due_in(self, lane: Lane) -> float | None:
+        """Return in how many seconds a lane is to be committed; ``None`` if nothing is new."""
+        if lane.lost:
+            return None
+        if lane.n_uncommitted >= MAX_ROWS or lane.n_uncommitted_bytes >= MAX_BYTES:
+            return 0.0
+        if not lane.has_reports and not lane.has_moved:
+            return None
+        settings = self.settings
+        wait = settings.publish_seconds if lane.has_reports else settings.interval_seconds
+        return max(0.0, self._since(lane) + wait - self._clock())
+
+    def commit(self, lane: Lane) -> bool:
+        """Commit a lane; waits until that is possible.
+
+        Returns
+        -------
+        bool
+            ``False`` if the wait was abandoned; the lane must then not be used any more.
+
+        Raises
+        ------
+        LaneLostError
+            If another process has taken the lane over.
+        DamagedError
+            If the state is damaged: only a start can go back to its copy.
+        """
+        wait = FIRST_WAIT_SECONDS
+        while not self._try(lane, wait):
+            if self.abandoned.wait(wait):
+                return False
+            wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+        self._committed_at[lane.name] = self._clock()
+        return True
+
+    def _since(self, lane: Lane) -> float:
+        return self._committed_at.setdefault(lane.name, self._clock())
+
+    def _try(self, lane: Lane, wait: float) -> bool:
+        try:
+            self._commit(lane)
+        except (LaneLostError, DamagedError):
+            raise
+        except (OSError, StoreError) as error:
+            self.trouble = str(error)
+            self._observer.commit_failed(lane.stream.name)
+            logger.error(
+                "%s; reading stops until it can, nothing is lost; next try in %.1f s",
+                error, wait,
+                extra={"monitor": lane.stream.name},
+            )  # fmt: skip
+            return False
+        if self.trouble is not None:
+            logger.warning("writing works again", extra={"monitor": lane.stream.name})
+            self.trouble = None
+        return True
+
+    def _commit(self, lane: Lane) -> None:
+        started = self._clock()
+        published = lane.commit(self._outlets)
+        self._observer.committed(lane.stream.name, self._clock() - started)
+        for publication in published:
+            if publication.report:
+                self._observer.window(publication)
+        if published:
+            self._wake()
