@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from driftbn_service.records.rows import (
     Rejected,
     RejectReason,
     Rows,
+    check_cells,
     check_name,
 )
 from driftbn_service.records.tables import EXACT, Column, table_of
@@ -83,25 +84,25 @@ def decode_csv(
         If the header cannot be read.
     """
     data = data.removeprefix(_MARK)
-    found = (_Record(*match.span(), match["open"] is not None) for match in _RECORD.finditer(data))
-    header = next(found, None)
+    header = next(_records(data, 0, len(data)), None)
     if header is None:
         raise Problem(RejectReason.BAD_TABLE, "CSV without a header")
     names = _names(data[header.start : header.stop], limits)
+    check_cells(max(data.count(b"\n"), data.count(b"\r")) * len(names))
     first = header.stop + (2 if data[header.stop : header.stop + 2] == b"\r\n" else 1)
     n_at_a_time = max(1, min(_MAX_RECORDS, _MAX_CELLS // len(names)))
-    plain = data[first:]
-    if _is_plain(plain, n_at_a_time, limits):
-        table, misfits = _parse(plain, names)
-        if not misfits:
-            yield [_typed(table, names)], []
-            return
     n_before = 0
-    while records := list(islice(found, n_at_a_time)):
-        table, bad = _read(data, records, names, limits)
-        yield (
-            [table],
-            [
+    for start, stop, are_lines in _pieces(data, first, n_at_a_time, limits):
+        if are_lines:
+            table, misfits = _parse(data[start:stop], names)
+            if not misfits:
+                yield [_typed(table, names)], []
+                n_before += len(table)
+                continue
+        found = _records(data, start, stop)
+        while records := list(islice(found, n_at_a_time)):
+            table, bad = _read(data, records, names, limits)
+            rejected = [
                 Rejected(
                     place(n_before + number, records[number].start - first),
                     problem.reason,
@@ -109,18 +110,31 @@ def decode_csv(
                     data[records[number].start : records[number].stop][:MAX_KEPT_BYTES],
                 )
                 for number, problem in sorted(bad.items())[: limits.rejected]
-            ],
-        )
-        n_before += len(records)
+            ]
+            yield [table], rejected
+            n_before += len(records)
 
 
-def _is_plain(data: bytes, n_most: int, limits: Limits) -> bool:
-    """Whether records are lines, of which none is too long: most chunks need not be cut."""
-    if b'"' in data or not is_unicode(data) or data.count(b"\n") + data.count(b"\r") > n_most:
-        return False
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    longest = int(np.diff(ends, prepend=-1, append=len(data)).max())
-    return longest <= limits.record_bytes
+def _records(data: bytes, start: int, stop: int) -> Iterator[_Record]:
+    """Find records one by one, whatever stands in quotes."""
+    for match in _RECORD.finditer(data, start, stop):
+        yield _Record(*match.span(), match["open"] is not None)
+
+
+def _pieces(
+    data: bytes, start: int, n_records: int, limits: Limits
+) -> Iterator[tuple[int, int, bool]]:
+    """Cut into pieces of so many lines where every record is a line, which Arrow can be given."""
+    text = data[start:]
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(text)).max())
+    if b'"' in text or longest > limits.record_bytes or not is_unicode(text):
+        yield start, len(data), False
+        return
+    stops = [int(end) + 1 for end in ends[n_records - 1 :: n_records]]
+    for first, last in pairwise([0, *stops, len(text)]):
+        if first < last:
+            yield start + first, start + last, True
 
 
 def _names(header: bytes, limits: Limits) -> list[str]:

@@ -8,6 +8,7 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -27,6 +28,7 @@ from driftbn_service.records.rows import (
     Rejected,
     RejectReason,
     Rows,
+    check_cells,
     check_name,
     long_name,
 )
@@ -187,6 +189,7 @@ def _kind(value: object) -> str:
 
 _MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
+_MANY_RECORDS: Final = 1 << 15
 _LARGEST_BLOCK = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
 _HASH_KEY: Final = np.uint64(secrets.randbits(64))
 """Where hashes of names begin, so that nobody can think of names with equal ones."""
@@ -266,7 +269,23 @@ def decode_lines(text: Text, place: Place, limits: Limits) -> tuple[list[Rows], 
     if table is not None:
         return [table], []
     rows, rejected = decode_records(text, range(text.n_records), place, limits)
-    return [*tables_of([row for row in rows if row is not None])], rejected
+    records = [row for row in rows if row is not None]
+    _check_width(records, limits)
+    return tables_of(records), rejected
+
+
+def _check_width(records: list[Record], limits: Limits) -> None:
+    """Raise a ``Problem`` if many records have few fields in common.
+
+    Their tables would be nearly empty, and take a thousand times as long as dense ones.
+    """
+    if len(records) <= _MANY_RECORDS:
+        return
+    n_fields = len(set(chain.from_iterable(records)))
+    if n_fields > limits.fields and n_fields * len(records) > MAX_CELLS:
+        detail = f"{n_fields} different fields, where max_fields allows {limits.fields}"
+        raise Problem(RejectReason.TOO_LARGE, detail)
+    check_cells(n_fields * len(records))
 
 
 def decode_records(

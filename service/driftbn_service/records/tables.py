@@ -26,6 +26,7 @@ EXACT: Final = 2**53
 """Beyond it a float does not hold every whole number."""
 _MAX_TABLE_CELLS: Final = 1 << 22
 """Cells of a table that records become: those that share no field make mostly empty ones."""
+_FEW_CELLS, _SPARSE = 1 << 12, 8  # beyond so many, a table has at most so many cells a value
 _MARK, _MARK_VALUE = b"driftbn.cells", b"json"
 _TEXT, _TRUTH, _NUMBER, _WIDE, _WIDER = range(1, 6)  # classes of cells; 0 is a missing one
 
@@ -73,7 +74,8 @@ def tables_of(records: Sequence[Record]) -> list[pa.Table]:
     if not records:
         return []
     names = list(dict.fromkeys(chain.from_iterable(records)))
-    if len(records) * len(names) > _MAX_TABLE_CELLS and len(records) > 1:
+    n_most = min(_MAX_TABLE_CELLS, max(_FEW_CELLS, _SPARSE * sum(map(len, records))))
+    if len(records) * len(names) > n_most and len(records) > 1:
         middle = len(records) // 2
         return tables_of(records[:middle]) + tables_of(records[middle:])
     columns = [_column(name, [record.get(name) for record in records]) for name in names]
