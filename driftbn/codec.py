@@ -45,12 +45,7 @@ _PLAIN: Final[dict[Any, str]] = {int: "integer", str: "string", bool: "boolean"}
 class StandIn(NamedTuple):
     """A class whose fields are written in place of another one's.
 
-    Parameters
-    ----------
-    type_
-        The class.
-    of, back
-        Make it of the value, and the value of it.
+    ``of`` makes it of the value, and ``back`` the value of it.
     """
 
     type_: Any
@@ -59,16 +54,12 @@ class StandIn(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How values of one type are written and read, and the schema of what is written."""
-
     encode: Step
     decode: Step
     schema: Callable[[dict[str, Schema]], Schema]
 
 
 class _Member(NamedTuple):
-    """A member of an object, and the attribute that it is."""
-
     key: str
     name: str
     form: _Form
@@ -80,21 +71,11 @@ class _Member(NamedTuple):
 class Codec:
     """Writes and reads values of dataclasses, and knows the shape of what it writes.
 
-    Parameters
-    ----------
-    derived
-        Properties of a class that are written too, for the convenience of readers.
-    renamed
-        Keys of a class's fields that are not their names.
-    omitted
-        Fields of a class that are not written.
-    stand_ins
-        What is written in place of a class.
-    base
-        A codec whose departures hold as well.
+    ``derived``: properties of a class that are written too, for the convenience of readers.
+    ``renamed``: keys of a class's fields that are not their names. ``omitted``: fields of a class
+    that are not written. ``stand_ins``: what is written in place of a class. ``base``: a codec
+    whose departures hold as well.
 
-    Examples
-    --------
     >>> class Ratio(NamedTuple):
     ...     part: int
     ...     share: float = 1.0
@@ -127,24 +108,15 @@ class Codec:
     def encode(self, value: object, *, as_type: Any = None, uncompared: bool = False) -> Any:
         """Return a value as plain dicts, lists, strings and numbers.
 
-        Parameters
-        ----------
-        value
-            The value.
-        as_type
-            Its type, if it is not that of a dataclass or named tuple.
-        uncompared
-            Whether to write the fields that take no part in comparisons.
+        ``as_type``: its type, if it is not that of a dataclass or named tuple. ``uncompared``:
+        whether to write the fields that take no part in comparisons.
         """
         return self._form(as_type or type(value), uncompared).encode(value)
 
     def decode(self, type_: type[_T], document: object) -> _T:
         """Return the value that a document was made of.
 
-        Raises
-        ------
-        FormatError
-            If a part is absent that has no default, or one is not allowed.
+        Raises FormatError if a part is absent that has no default, or one is not allowed.
         """
         try:
             found: _T = self._form(type_, True).decode(document)
@@ -158,12 +130,7 @@ class Codec:
     def schema(self, hint: Any, components: dict[str, Schema]) -> Schema:
         """Return the JSON schema of what is written of a type.
 
-        Parameters
-        ----------
-        hint
-            The type.
-        components
-            Where the schemas of classes are entered, under their names.
+        ``components``: where the schemas of classes are entered, under their names.
         """
         return self._form(hint, False).schema(components)
 

@@ -64,7 +64,6 @@ class Range:
     whole: bool = False
 
     def check(self, name: str, value: object, *, or_none: bool = False) -> None:
-        """Refuse what is no such number."""
         number = isinstance(value, int) or (isinstance(value, float) and not self.whole)
         if not number or isinstance(value, bool) or not self._holds(value):
             raise ConfigError(name, value, self.allowed + (" or None" if or_none else ""))
@@ -74,18 +73,15 @@ class Range:
 
 
 def integers(low: int, high: int | None = None) -> Range:
-    """Return the range of the integers from ``low`` to ``high``."""
     allowed = f"an integer from {low}" + ("" if high is None else f" to {high}")
     return Range(allowed, least=low, most=math.inf if high is None else high, whole=True)
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Refuse what is not an integer from ``low`` to ``high``."""
     integers(low, high).check(name, value)
 
 
 def choice(kind: type[_E], name: str, value: object) -> _E:
-    """Return the member of an enumeration that ``value`` is or names."""
     if isinstance(value, kind):
         return value
     for member in kind:
@@ -105,16 +101,7 @@ Seconds: TypeAlias = Annotated[float, Range("a positive number of seconds", abov
 class FieldType:
     """The type of a field, taken apart.
 
-    Parameters
-    ----------
-    hint
-        The type as it is written.
-    kind
-        A plain type, an enumeration, or the class of a part.
-    limits
-        What a number may be.
-    alternatives
-        Types that are accepted beside it; ``NoneType`` if it may be left out.
+    ``alternatives``: types that are accepted beside it; ``NoneType`` if it may be left out.
     """
 
     hint: Any
@@ -124,7 +111,6 @@ class FieldType:
 
     @property
     def optional(self) -> bool:
-        """Whether ``None`` is allowed."""
         return type(None) in self.alternatives
 
 

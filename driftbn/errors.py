@@ -31,14 +31,6 @@ class ConfigError(DriftbnError, ValueError):
 
 
 class UnknownSettingError(ConfigError):
-    """There is no setting of that name.
-
-    Attributes
-    ----------
-    known
-        The names that there are.
-    """
-
     def __init__(self, field: str, value: object, known: Sequence[str]) -> None:
         self.known = tuple(known)
         super().__init__(field, value, f"left out; known are {', '.join(map(repr, known))}")
@@ -54,7 +46,6 @@ class CombinedConfigError(ConfigError):
 
     @property
     def errors(self) -> tuple[ConfigError, ...]:
-        """Each setting at fault by itself."""
         return self._errors
 
 

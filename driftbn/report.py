@@ -47,12 +47,8 @@ class MissingShare(NamedTuple):
 class Timings:
     """Seconds spent on one window, by the clock that the monitor was given.
 
-    Parameters
-    ----------
-    learn
-        Packing the rows and learning the graph.
-    decide
-        Comparing with the reference, naming, and what the reference needs.
+    ``learn``: packing the rows and learning the graph. ``decide``: comparing with the reference,
+    naming, and what the reference needs.
     """
 
     learn: float = 0.0
@@ -63,12 +59,7 @@ class Timings:
 class WarmAudit:
     """A window learned a second time from nothing.
 
-    Parameters
-    ----------
-    disagreement
-        Edges on which the two graphs differ.
-    cost
-        What the second search cost.
+    ``disagreement``: edges on which the two graphs differ.
     """
 
     disagreement: int
@@ -77,13 +68,7 @@ class WarmAudit:
 
 @dataclass(frozen=True)
 class ShadowLook:
-    """A decision on rows in which nothing can have changed, to see how often it cries wolf.
-
-    Parameters
-    ----------
-    alarm
-        Whether it was called drift.
-    """
+    """A decision on rows in which nothing can have changed, to see how often it cries wolf."""
 
     alarm: bool
 
@@ -236,23 +221,17 @@ class WindowReport:
 
 
 class EdgeEnds(NamedTuple):
-    """An edge in a document."""
-
     source: str
     target: str
 
 
 class GraphEdge(NamedTuple):
-    """An edge of a graph in a document."""
-
     source: str
     target: str
     directed: bool
 
 
 class Graph(NamedTuple):
-    """A graph in a document."""
-
     nodes: tuple[str, ...]
     edges: tuple[GraphEdge, ...]
 

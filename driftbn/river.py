@@ -24,20 +24,10 @@ class StructuralDriftDetector(base.DriftDetector):
     update costs next to nothing except at the end of a window. Windows of event time are the
     exception: there each record is taken in by itself.
 
-    Parameters
-    ----------
-    window
-        Records of a window; only without ``config``.
-    config
-        All settings of the monitor.
+    ``window``: records of a window; only without ``config``.
 
-    Raises
-    ------
-    ConfigError
-        If both are given and disagree, or a setting is not allowed.
+    Raises ConfigError if both are given and disagree, or a setting is not allowed.
 
-    Examples
-    --------
     >>> from driftbn import datasets
     >>> before = datasets.asia()
     >>> after = datasets.remove_edge(before, "smoke", "bronc").network
@@ -60,7 +50,6 @@ class StructuralDriftDetector(base.DriftDetector):
         self._reset()
 
     def _reset(self) -> None:
-        """Forget everything, as if no record had come."""
         super()._reset()
         self._monitor = DriftMonitor(self.config or MonitorConfig(window=self.window))
         self._held: list[dict[str, Any]] = []
@@ -78,17 +67,11 @@ class StructuralDriftDetector(base.DriftDetector):
         ``drift_detected`` is true after the record that completes a window with an alarm, and
         false again after the next one.
 
-        Parameters
-        ----------
-        x
-            The fields of the record; it is copied.
+        The record is copied.
 
-        Raises
-        ------
-        DataError
-            If ``x`` is no mapping, or if the window that it completes has a record that cannot be
-            read. That record is forgotten, so that the next update goes on without it. With
-            ``on_error="reject_rows"`` such records are left out without an error.
+        Raises DataError if ``x`` is no mapping, or if the window that it completes has a record
+        that cannot be read. That record is forgotten, so that the next update goes on without it.
+        With ``on_error="reject_rows"`` such records are left out without an error.
         """
         self._drift_detected = False
         if not isinstance(x, Mapping):

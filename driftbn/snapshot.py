@@ -33,16 +33,9 @@ _LENGTH_BYTES: Final = 8
 def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
     """Return plain values and arrays, nested in any way, as bytes; the same ones every time.
 
-    Parameters
-    ----------
-    kind, version
-        What the values are; ``unpack`` asks for the same.
-    values
-        Dicts with text keys, lists, tuples (read back as lists), text, numbers, booleans,
-        ``None`` and arrays.
+    ``values``: dicts with text keys, lists, tuples (read back as lists), text, numbers, booleans,
+    ``None`` and arrays.
 
-    Examples
-    --------
     >>> data = pack("example", 1, {"x": np.arange(3), "y": [1, None]})
     >>> unpack("example", 1, data)
     {'x': array([0, 1, 2]), 'y': [1, None]}
@@ -66,10 +59,7 @@ def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
 def unpack(kind: str, version: int, data: bytes) -> dict[str, Any]:
     """Return the values that ``pack`` was given.
 
-    Raises
-    ------
-    FormatError
-        If the bytes are something else, of another kind or version, or damaged.
+    Raises FormatError if the bytes are something else, of another kind or version, or damaged.
     """
     text, payload = _split(data)
     header = json.loads(text)
@@ -135,7 +125,6 @@ VERSION: Final = 2
 
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:
-    """Return settings as plain values."""
     variables = config.variables
     plain = _plain(asdict(replace(config, variables=None)))
     assert isinstance(plain, dict)
@@ -143,7 +132,6 @@ def config_values(config: MonitorConfig) -> dict[str, Any]:
 
 
 def read_config(values: Mapping[str, Any]) -> MonitorConfig:
-    """Return the settings that ``config_values`` was given."""
     variables = values["variables"]
     schema = None if variables is None else Schema.from_dict(variables)
     return MonitorConfig(**{**values, "variables": schema})
@@ -170,7 +158,6 @@ def read_learned(values: Mapping[str, Any]) -> LearnedStructure:
 
 
 def pdag_values(graph: Pdag) -> dict[str, Any]:
-    """Return a graph as plain values."""
     return {
         "nodes": list(graph.nodes),
         "directed": [list(edge) for edge in graph.directed_edges],
@@ -179,30 +166,25 @@ def pdag_values(graph: Pdag) -> dict[str, Any]:
 
 
 def read_pdag(values: Mapping[str, Any]) -> Pdag:
-    """Return the graph that ``pdag_values`` was given."""
     edges = ([(u, v) for u, v in values[name]] for name in ("directed", "undirected"))
     return Pdag(values["nodes"], *edges)
 
 
 def dag_values(dag: Dag) -> dict[str, Any]:
-    """Return a DAG as plain values."""
     return {"nodes": list(dag.nodes), "edges": [list(edge) for edge in dag.edges]}
 
 
 def read_dag(values: Mapping[str, Any]) -> Dag:
-    """Return the DAG that ``dag_values`` was given."""
     return Dag(values["nodes"], [(u, v) for u, v in values["edges"]])
 
 
 def event_values(event: SchemaEvent) -> dict[str, Any]:
-    """Return a schema event as plain values."""
     plain = _plain(asdict(event))
     assert isinstance(plain, dict)
     return plain
 
 
 def read_event(values: Mapping[str, Any]) -> SchemaEvent:
-    """Return the event that ``event_values`` was given."""
     parts = dict(values)
     kind, levels = SchemaEventKind(parts.pop("kind")), tuple(parts.pop("levels"))
     return SchemaEvent(kind=kind, levels=levels, **parts)

@@ -18,18 +18,6 @@ class DSeparationOracle(IndependenceTest):
     It has the seam that a search uses, `first_separator`, and never errs: a search that is sound
     must find the CPDAG of the graph with it.
 
-    Parameters
-    ----------
-    dag
-        The true structure.
-
-    Attributes
-    ----------
-    names
-        The nodes, sorted; questions use positions in it.
-
-    Examples
-    --------
     >>> oracle = DSeparationOracle(Dag("abc", [("a", "b"), ("b", "c")]))
     >>> oracle.first_separator(0, 2, [(), (1,)])
     1
@@ -61,20 +49,12 @@ class DSeparationOracle(IndependenceTest):
     ) -> int | None:
         """Return the position of the first set that d-separates ``x`` and ``y``, if any does.
 
-        Parameters
-        ----------
-        x, y
-            Two nodes, as positions in ``names``.
-        sets
-            Conditioning sets in the order to try them: an array ``[sets, members]`` or a sequence
-            of tuples of positions in ``names``. A matrix without columns is so many empty sets.
+        ``sets``: conditioning sets in the order to try them: an array ``[sets, members]`` or a
+        sequence of tuples of positions in ``names``. A matrix without columns is so many empty
+        sets.
 
-        Raises
-        ------
-        ConfigError
-            If a position is not that of a node.
-        GraphError
-            If ``x`` and ``y`` are the same node or stand in a set.
+        Raises ConfigError if a position is not that of a node. Raises GraphError if ``x`` and ``y``
+        are the same node or stand in a set.
         """
         # Numpy's integers would overflow in shifts.
         x, y = self._checked("x", x), self._checked("y", y)

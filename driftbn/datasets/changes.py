@@ -18,8 +18,6 @@ from driftbn.graphs.network import MAX_CELLS, BayesianNetwork, FloatArray, ances
 
 
 class ChangeKind(Enum):
-    """What is different between two networks."""
-
     ADDED = "edges added"
     """Children have a parent more; what they do given their old parents is as before."""
     REMOVED = "edges removed"
@@ -38,18 +36,9 @@ class ChangeKind(Enum):
 class Change:
     """A changed network and how it differs from the one it was made of.
 
-    Parameters
-    ----------
-    network
-        The network after the change; nodes and states are as before.
-    kind
-        What sort of change it is.
-    edges_added, edges_removed
-        Sorted pairs ``(parent, child)``.
-    edges_reversed
-        Sorted pairs ``(parent, child)`` as they were before the change.
-    nodes
-        The nodes whose tables changed, sorted; all other tables are the same arrays.
+    ``edges_added``, ``edges_removed``: sorted pairs ``(parent, child)``. ``edges_reversed``: sorted
+    pairs ``(parent, child)`` as they were before the change. ``nodes``: the nodes whose tables
+    changed, sorted; all other tables are the same arrays.
     """
 
     network: BayesianNetwork
@@ -215,7 +204,6 @@ def _bisected(path: TablePath, measure: Callable[[FloatArray], float], wanted: f
 
 
 def check_positive(field: str, value: float) -> None:
-    """Refuse a strength or amount that is not positive and finite."""
     if not (value > 0 and math.isfinite(value)):
         raise ConfigError(field, value, "a positive number of nats")
 
@@ -286,20 +274,14 @@ class EdgeStrength(NamedTuple):
 
     @property
     def edge(self) -> Edge:
-        """The pair ``(parent, child)``."""
         return self.parent, self.child
 
 
 def edge_strength(network: BayesianNetwork, parent: str, child: str) -> float:
     """Return I(child; parent | other parents of the child) in nats, exactly.
 
-    Raises
-    ------
-    GraphError
-        If there is no such edge.
+    Raises GraphError if there is no such edge.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> round(edge_strength(asia(), "smoke", "bronc"), 4)
     0.0462
@@ -312,10 +294,7 @@ def table_difference(before: BayesianNetwork, after: BayesianNetwork, node: str)
 
     The parents are distributed as in ``before``; see `change_table`.
 
-    Raises
-    ------
-    GraphError
-        If the node has other parents, or the same in another order.
+    Raises GraphError if the node has other parents, or the same in another order.
     """
     parents = before.parents[before.index(node)]
     if after.parents[after.index(node)] != parents:
@@ -334,13 +313,8 @@ def remove_edge(network: BayesianNetwork, parent: str, child: str) -> Change:
     the child keep their joint distribution; a descendant keeps its marginal unless it hears of the
     removed parent also around the child.
 
-    Raises
-    ------
-    GraphError
-        If there is no such edge.
+    Raises GraphError if there is no such edge.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> remove_edge(asia(), "smoke", "bronc").network.cpt("bronc").round(3).tolist()
     [[0.45, 0.55]]
@@ -355,10 +329,7 @@ def remove_edge(network: BayesianNetwork, parent: str, child: str) -> Change:
 def remove_edges(network: BayesianNetwork, edges: Iterable[Edge]) -> Change:
     """Remove several edges, each table marginalised under the joint of the given network.
 
-    Raises
-    ------
-    GraphError
-        If an edge is not there or named twice.
+    Raises GraphError if an edge is not there or named twice.
     """
     wanted = tuple(sorted(edges))
     for parent, child in reversed(by_child(network.dag, wanted)):
@@ -380,26 +351,12 @@ def add_edge(
     coupling of the two (or, should that be too weak, a greedy one), until
     I(child; parent | old parents) is ``strength``. The new parent comes last in the child's family.
 
-    Parameters
-    ----------
-    network
-        What to start from.
-    parent, child
-        The ends of the new edge.
-    strength
-        The wanted conditional mutual information in nats, above 0.
-    rng
-        Decides which states of the parent go with which of the child.
+    ``strength``: the wanted conditional mutual information in nats, above 0. ``rng``: decides which
+    states of the parent go with which of the child.
 
-    Raises
-    ------
-    ConfigError
-        If the strength is not positive or cannot be reached.
-    GraphError
-        If the two are already joined, or the edge would close a cycle.
+    Raises ConfigError if the strength is not positive or cannot be reached. Raises GraphError if
+    the two are already joined, or the edge would close a cycle.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> change = add_edge(asia(), "smoke", "xray", 0.02, np.random.default_rng(1))
     >>> change.edges_added
@@ -424,12 +381,8 @@ def add_edges(
 ) -> Change:
     """Add several edges to different children; all strengths hold in the network returned.
 
-    Raises
-    ------
-    ConfigError
-        If two edges have the same child, or a strength is not positive or cannot be reached.
-    GraphError
-        If two nodes are already joined, or the edges would close a cycle.
+    Raises ConfigError if two edges have the same child, or a strength is not positive or cannot be
+    reached. Raises GraphError if two nodes are already joined, or the edges would close a cycle.
     """
     strengths = {edge.edge: edge.strength for edge in edges}
     nodes = tuple(sorted(child for _, child in strengths))
@@ -447,15 +400,10 @@ def rewire(
 ) -> Change:
     """Remove one edge and add another one; see `remove_edge` and `add_edge`.
 
-    Raises
-    ------
-    ConfigError
-        If the added edge joins the same two nodes, or its strength cannot be reached.
-    GraphError
-        If the edge to remove is not there, or the one to add is or closes a cycle.
+    Raises ConfigError if the added edge joins the same two nodes, or its strength cannot be
+    reached. Raises GraphError if the edge to remove is not there, or the one to add is or closes a
+    cycle.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> new = EdgeStrength("asia", "bronc", 0.001)
     >>> rewire(asia(), ("smoke", "bronc"), new, np.random.default_rng(1)).nodes
@@ -483,25 +431,13 @@ def reverse_edge(
     An edge whose ends have the same other parents is refused: the reversed structure would have
     the same independences (Chickering 1995, Lemma 1), and no data could tell.
 
-    Parameters
-    ----------
-    network
-        What to start from.
-    parent, child
-        The ends of the edge as it is.
-    strength
-        Strength of the reversed edge in nats; that of the old one if ``None``. Where the parent's
-        own parents leave it little freedom, only a smaller one can be reached.
+    ``strength``: strength of the reversed edge in nats; that of the old one if ``None``. Where the
+    parent's own parents leave it little freedom, only a smaller one can be reached.
 
-    Raises
-    ------
-    ConfigError
-        If the strength is not positive or cannot be reached in the new direction.
-    GraphError
-        If there is no such edge, the reversed one would close a cycle, or data could not tell.
+    Raises ConfigError if the strength is not positive or cannot be reached in the new direction.
+    Raises GraphError if there is no such edge, the reversed one would close a cycle, or data could
+    not tell.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> change = reverse_edge(asia(), "bronc", "dysp")
     >>> change.edges_reversed, change.nodes
@@ -555,28 +491,13 @@ def change_table(
     network with probability one half: the Jensen-Shannon divergence of the table's rows, averaged
     over the parents' configurations. It is at most log 2.
 
-    Parameters
-    ----------
-    network
-        What to start from.
-    node
-        Whose table changes; it must have parents.
-    amount
-        The wanted size in nats, above 0.
-    rng
-        Draws the table towards which the old one is moved.
-    keep_marginal
-        Whether the marginal distribution of ``node`` stays.
+    ``node``: whose table changes; it must have parents. ``amount``: the wanted size in nats, above
+    0. ``rng``: draws the table towards which the old one is moved. ``keep_marginal``: whether the
+    marginal distribution of ``node`` stays.
 
-    Raises
-    ------
-    ConfigError
-        If the amount is not positive or cannot be reached.
-    GraphError
-        If the node has no parents; see `change_root_marginal`.
+    Raises ConfigError if the amount is not positive or cannot be reached. Raises GraphError if the
+    node has no parents; see `change_root_marginal`.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia, table_difference
     >>> change = change_table(asia(), "dysp", 0.05, np.random.default_rng(1))
     >>> round(table_difference(asia(), change.network, "dysp"), 4)
@@ -603,15 +524,9 @@ def change_root_marginal(
 ) -> Change:
     """Change the distribution of a node without parents, by an amount as in `change_table`.
 
-    Raises
-    ------
-    ConfigError
-        If the amount is not positive or cannot be reached.
-    GraphError
-        If the node has parents.
+    Raises ConfigError if the amount is not positive or cannot be reached. Raises GraphError if the
+    node has parents.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia, table_difference
     >>> change = change_root_marginal(asia(), "smoke", 0.02, np.random.default_rng(1))
     >>> round(table_difference(asia(), change.network, "smoke"), 4)

@@ -21,19 +21,11 @@ NAMES = ("alarm", "asia")
 def load(name: str) -> BayesianNetwork:
     """Return a bundled network by name.
 
-    Parameters
-    ----------
-    name
-        ``"asia"`` (8 nodes, Lauritzen and Spiegelhalter 1988) or ``"alarm"`` (37 nodes, Beinlich
-        and others 1989).
+    ``name``: ``"asia"`` (8 nodes, Lauritzen and Spiegelhalter 1988) or ``"alarm"`` (37 nodes,
+    Beinlich and others 1989).
 
-    Raises
-    ------
-    ConfigError
-        If there is no such network.
+    Raises ConfigError if there is no such network.
 
-    Examples
-    --------
     >>> load("asia")
     <BayesianNetwork: 8 nodes, 8 arcs>
     """
@@ -46,8 +38,6 @@ def load(name: str) -> BayesianNetwork:
 def asia() -> BayesianNetwork:
     """Return the Asia network: 8 binary nodes, 8 arcs.
 
-    Examples
-    --------
     >>> asia().dag.parents("dysp")
     ('bronc', 'either')
     """
@@ -57,8 +47,6 @@ def asia() -> BayesianNetwork:
 def alarm() -> BayesianNetwork:
     """Return the Alarm network: 37 nodes with 2 to 4 states, 46 arcs.
 
-    Examples
-    --------
     >>> alarm()
     <BayesianNetwork: 37 nodes, 46 arcs>
     """
@@ -79,23 +67,12 @@ def random_dag(
     The order of the nodes is a random permutation; the arcs are drawn without replacement among
     the pairs that follow it, passing over children that already have ``max_parents``.
 
-    Parameters
-    ----------
-    n_nodes, n_arcs
-        Size of the graph. Nodes are called ``x0``, ``x1``, … with leading zeros, so that they
-        sort by number.
-    max_parents
-        Most parents that a node may have; without a bound if ``None``.
-    seed
-        A number, for the same graph every time, or a generator.
+    ``n_nodes``, ``n_arcs``: size of the graph. Nodes are called ``x0``, ``x1``, … with leading
+    zeros, so that they sort by number. ``max_parents``: most parents that a node may have; without
+    a bound if ``None``. ``seed``: a number, for the same graph every time, or a generator.
 
-    Raises
-    ------
-    ConfigError
-        If a number is negative or so many arcs do not fit.
+    Raises ConfigError if a number is negative or so many arcs do not fit.
 
-    Examples
-    --------
     >>> dag = random_dag(20, 30, max_parents=3, seed=1)
     >>> len(dag.nodes), len(dag.edges)
     (20, 30)
@@ -139,26 +116,15 @@ def random_network(  # noqa: PLR0913 - options of one drawing, all with defaults
     Each row of a table is drawn from a symmetric Dirichlet distribution. Of eight tables the one
     is kept in which the weakest parent moves the child the most, so that arcs can be seen in data.
 
-    Parameters
-    ----------
-    n_nodes, n_arcs, max_parents
-        The graph; see `random_dag`.
-    cardinality
-        Number of states, or its smallest and largest value. States are called ``s0``, ``s1``, …
-    strength
-        The Dirichlet concentration is ``1 / strength``: below 1 the rows are alike and arcs weak,
-        at 1 all distributions are equally likely, above 1 they are sharp and arcs strong. Nodes
-        without parents are drawn with a concentration of 5.
-    seed
-        A number, for the same network every time, or a generator.
+    ``cardinality``: number of states, or its smallest and largest value. States are called ``s0``,
+    ``s1``, … ``strength``: the Dirichlet concentration is ``1 / strength``: below 1 the rows are
+    alike and arcs weak, at 1 all distributions are equally likely, above 1 they are sharp and arcs
+    strong. Nodes without parents are drawn with a concentration of 5. ``seed``: a number, for the
+    same network every time, or a generator.
 
-    Raises
-    ------
-    ConfigError
-        If a number is out of range, or a table would have more than ten million cells.
+    Raises ConfigError if a number is out of range, or a table would have more than ten million
+    cells.
 
-    Examples
-    --------
     >>> network = random_network(10, 12, cardinality=(2, 4), seed=7)
     >>> network
     <BayesianNetwork: 10 nodes, 12 arcs>

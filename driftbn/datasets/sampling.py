@@ -21,30 +21,14 @@ MAX_STATES = 256
 def sample(network: BayesianNetwork, n_rows: int, seed: int | np.random.Generator) -> pd.DataFrame:
     """Draw independent rows as a table of categorical columns.
 
-    Parameters
-    ----------
-    network
-        What to draw from.
-    n_rows
-        How many rows.
-    seed
-        A number, for the same rows every time, or a generator, to go on drawing from it.
+    There is one column per node in the order of ``network.nodes``; the categories are the node's
+    states in their order, also those that were not drawn.
 
-    Returns
-    -------
-    pandas.DataFrame
-        One column per node in the order of ``network.nodes``; the categories are the node's
-        states in their order, also those that were not drawn.
+    ``seed``: a number, for the same rows every time, or a generator, to go on drawing from it.
 
-    Raises
-    ------
-    ConfigError
-        If ``n_rows`` is negative.
-    DataError
-        If a node has more than 256 states.
+    Raises ConfigError if ``n_rows`` is negative. Raises DataError if a node has more than 256
+    states.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> table = sample(asia(), 1000, seed=1)
     >>> table.shape
@@ -74,29 +58,13 @@ def sample_codes(
     Nodes are drawn parents first, ties by name, so the numbers drawn for a node do not depend on
     the order of ``network.nodes``.
 
-    Parameters
-    ----------
-    network
-        What to draw from.
-    n_rows
-        How many rows.
-    rng
-        Source of randomness; it is advanced by ``n_rows`` uniform numbers per node.
+    Returns ``[variables, rows]``, the variables in the order of ``network.nodes``.
 
-    Returns
-    -------
-    numpy.ndarray
-        ``[variables, rows]``, the variables in the order of ``network.nodes``.
+    ``rng``: source of randomness; it is advanced by ``n_rows`` uniform numbers per node.
 
-    Raises
-    ------
-    ConfigError
-        If ``n_rows`` is negative.
-    DataError
-        If a node has more than 256 states.
+    Raises ConfigError if ``n_rows`` is negative. Raises DataError if a node has more than 256
+    states.
 
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> sample_codes(asia(), 1000, np.random.default_rng(1)).shape
     (8, 1000)

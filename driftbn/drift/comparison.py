@@ -56,18 +56,8 @@ def logs_up_to(n_rows: int) -> Floats:
 class PooledWindows:
     """Some windows pooled, as they are compared with others.
 
-    Parameters
-    ----------
-    plan
-        By what they were counted.
-    counts
-        The counts.
-    windows
-        The rows in order of time.
-    effects
-        Marginal design effect of each variable; 1 if not given.
-    sums
-        Sums over blocks of their rows, if some are known.
+    ``windows``: the rows in order of time. ``effects``: marginal design effect of each variable; 1
+    if not given. ``sums``: sums over blocks of their rows, if some are known.
     """
 
     def __init__(
@@ -86,7 +76,6 @@ class PooledWindows:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all windows."""
         return sum(codes.shape[1] for codes in self.windows)
 
     @cached_property
@@ -112,13 +101,9 @@ class _Corrected(NamedTuple):
 class Comparison:
     """Tests whether newer windows follow the same relations as older ones.
 
-    Parameters
-    ----------
-    older, newer
-        The windows.
-    dependent_rows
-        Whether tests that reject are corrected for dispersion. So that overdispersed rows do not
-        make all of them reject, screening corrects for half of the marginal dispersion.
+    ``dependent_rows``: whether tests that reject are corrected for dispersion. So that
+    overdispersed rows do not make all of them reject, screening corrects for half of the marginal
+    dispersion.
     """
 
     def __init__(

@@ -49,18 +49,8 @@ MAX_CORRECTED = 32  # tests of one family and scale that are corrected for dispe
 class Judgement:
     """A window judged by a regime.
 
-    Parameters
-    ----------
-    regime
-        By whose tests.
-    window
-        The window by itself.
-    comparison
-        The tests, on the window or on several pooled.
-    families
-        The strongest sign in each family.
-    scale
-        How many windows were pooled.
+    ``window``: the window by itself. ``comparison``: the tests, on the window or on several pooled.
+    ``scale``: how many windows were pooled.
     """
 
     regime: Regime
@@ -76,15 +66,7 @@ class Judgement:
 
 
 class CountDecider:
-    """Judges windows by their counts, and names what changed.
-
-    Parameters
-    ----------
-    config
-        How windows are judged.
-    learner
-        Learns the graph of the reference.
-    """
+    """Judges windows by their counts, and names what changed."""
 
     def __init__(self, config: DecisionConfig, learner: StructureLearner) -> None:
         self.config = config
@@ -101,7 +83,6 @@ class CountDecider:
         self.effects: Floats = np.ones(0)
 
     def branch(self) -> CountDecider:
-        """Return a decider that continues from here and leaves this one as it is."""
         branch = copy(self)
         branch.regime = self.regime and self.regime.branch()
         branch.archive = [regime.branch() for regime in self.archive]
@@ -175,7 +156,6 @@ class CountDecider:
         return best or Judgement(regime, window, regime.compare(window))
 
     def _judge_alone(self, regime: Regime, window: LearnedWindow) -> Judgement:
-        """Compare a window by itself with the whole reference of a regime."""
         counted = regime.counted(window)
         comparison = regime.compare(counted)
         return Judgement(regime, counted, comparison, self._families(regime, comparison, 1))
@@ -332,24 +312,15 @@ class CountDecider:
         )
 
     def _single_level(self, comparison: Comparison) -> float:
-        """Return the level of one pair test."""
         n_tests = len(self.config.scales) * max(comparison.plan.n_pair_tests, 1)
         return self.config.level * (1.0 - MECHANISM_SHARE) / n_tests
 
     def calibration(self, names: Sequence[str], wanted: float) -> CalibrationReport:
         """Say how far the decider can be trusted on what it has seen.
 
-        Parameters
-        ----------
-        names
-            Of the fields, in their order.
-        wanted
-            The change that should be seen, in nats.
+        ``wanted``: the change that should be seen, in nats.
 
-        Raises
-        ------
-        ConfigError
-            If ``wanted`` is not above 0.
+        Raises ConfigError if ``wanted`` is not above 0.
         """
         Range("a number of nats above 0", above=0).check("wanted", wanted)
         windows = [] if self.regime is None else self.regime.windows
@@ -375,7 +346,6 @@ class CountDecider:
         return tuple(VisibleChange(one.source, one.target, one.visible_change) for one in pairs)
 
     def state(self) -> dict[str, Any]:
-        """Return all that the decider knows as plain values and arrays."""
         return {
             "regime": None if self.regime is None else self.regime.state(),
             "settling": self.settling,
@@ -390,7 +360,6 @@ class CountDecider:
     def from_state(
         cls, values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
     ) -> CountDecider:
-        """Return the decider that gave these values."""
         decider = cls(config, learner)
         if values["regime"] is not None:
             decider.regime = Regime.from_state(values["regime"], config, learner)

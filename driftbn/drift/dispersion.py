@@ -61,18 +61,12 @@ KEPT_CELLS = 200_000  # of the sums kept for all pairs: eight megabytes
 class Dispersion:
     """How much more a test statistic varies than for independent rows.
 
-    Parameters
-    ----------
-    effect
-        The design effect, at least 1: the statistic is this many times too large.
-    concentration
-        How far it is concentrated in few directions, from 1 to the degrees of freedom.
-    blocks_dof
-        Degrees of freedom with which the effect was estimated.
-    directions
-        Number of directions in which the scores vary. Where two fields nearly determine each other
-        the sum of squares of the scores is far above the degrees of freedom of the test. It is
-        concentrated then, and yet the test loses none of its degrees of freedom.
+    ``effect``: the design effect, at least 1: the statistic is this many times too large.
+    ``concentration``: how far it is concentrated in few directions, from 1 to the degrees of
+    freedom. ``blocks_dof``: degrees of freedom with which the effect was estimated. ``directions``:
+    number of directions in which the scores vary. Where two fields nearly determine each other the
+    sum of squares of the scores is far above the degrees of freedom of the test. It is concentrated
+    then, and yet the test loses none of its degrees of freedom.
     """
 
     effect: float
@@ -101,14 +95,8 @@ def corrected_p_value(
 class BlockScores(ABC):
     """Centred contributions of blocks of rows to a test, over the windows of one group.
 
-    Parameters
-    ----------
-    n_rows
-        Rows of each window.
-    expected
-        Expected sum of squares of the scores for independent rows, which is that of single rows.
-    n_compared
-        Rows that have a part in the test.
+    ``expected``: expected sum of squares of the scores for independent rows, which is that of
+    single rows. ``n_compared``: rows that have a part in the test.
     """
 
     def __init__(self, n_rows: Sequence[int], expected: float, n_compared: int) -> None:
@@ -142,11 +130,6 @@ class TwoSampleDispersion:
     It is estimated on both groups pooled, unless the newer rows are clearly more overdispersed than
     the older ones. Then each group is weighted by the size of the other, as in the variance of a
     difference of two means, and the degrees of freedom come from the newer blocks only.
-
-    Parameters
-    ----------
-    older, newer
-        Scores of their blocks.
     """
 
     def __init__(self, older: BlockScores, newer: BlockScores) -> None:
@@ -304,7 +287,6 @@ def _concentration(scores: Floats, expected: float) -> float:
 
 
 def _divided(value: Floats | Ints, by: Floats | Ints) -> Floats:
-    """Divide; 0 where the divisor is 0."""
     shape = np.broadcast_shapes(value.shape, by.shape)
     return np.divide(value, by, out=np.zeros(shape), where=by != 0)
 
@@ -317,13 +299,10 @@ class GroupRows(NamedTuple):
 
     @property
     def begins(self) -> Ints:
-        """First row of each window, and the end."""
         return np.cumsum([0, *self.n_rows])
 
 
 class StateRows(NamedTuple):
-    """The rows of two groups of windows."""
-
     groups: tuple[GroupRows, GroupRows]  # the newer ones last
     n_configurations: int
     n_states: int
@@ -338,16 +317,8 @@ def corrected_state_test(
     Where the rows come in bursts, states that few blocks have are pooled, or left out: one burst
     more or less is no change.
 
-    Parameters
-    ----------
-    rows
-        What was tested.
-    statistics
-        Deviance with its mean and variance for independent rows.
-    logs
-        Values of n ln n.
-    exact_to
-        Of a p-value above this only a lower limit is computed.
+    ``statistics``: deviance with its mean and variance for independent rows. ``logs``: values of n
+    ln n. ``exact_to``: of a p-value above this only a lower limit is computed.
     """
     shape = rows.n_configurations, rows.n_states
     totals = [
@@ -419,14 +390,12 @@ class _StateBlocks:
 
     @cached_property
     def starts(self) -> Ints:
-        """First cell of each configuration."""
         of_cell = self.cells.configuration
         first = np.ones(min(len(of_cell), 1), np.bool_)
         return np.flatnonzero(np.concatenate((first, of_cell[1:] != of_cell[:-1])))
 
     @cached_property
     def lengths(self) -> Ints:
-        """Cells of each configuration."""
         return np.append(self.starts[1:], len(self.cells.configuration)) - self.starts
 
     def whole(self, of_cells: Ints) -> Ints:
@@ -460,7 +429,6 @@ class _StateScores(BlockScores):
         return max(float(np.sum(squares * self._weight)), 0.0)
 
     def scores(self, length: int) -> Floats:
-        """Return ``[blocks, cells]``."""
         blocks, rows = self._blocks, self._blocks.groups[self._group]
         counts = np.zeros((self.n_blocks(length), len(self._share)))
         count_states(rows.cells, rows.begins, length, blocks.cells, counts)
@@ -530,14 +498,12 @@ class _Cache:
         self._n_cells = 0
 
     def pop(self, key: PairKey) -> _Moments | None:
-        """Take out the moments of a key, if there are any."""
         moments = self._moments.pop(key, None)
         if moments is not None:
             self._n_cells -= len(moments.values)
         return moments
 
     def keep(self, key: PairKey, moments: _Moments) -> None:
-        """Put in moments that are not there."""
         self._moments[key] = moments
         self._n_cells += len(moments.values)
         while self._n_cells > KEPT_CELLS and len(self._moments) > 1:
@@ -549,15 +515,8 @@ class BlockSums:
 
     They are integers, so that it makes no difference which were kept and which are summed again.
 
-    Parameters
-    ----------
-    windows
-        The rows, each ``[variables, rows]``.
-    cards
-        Levels of each variable.
-    earlier
-        Sums whose cache is taken over, if their windows are the first of these and their levels
-        the same.
+    ``windows``: the rows, each ``[variables, rows]``. ``earlier``: sums whose cache is taken over,
+    if their windows are the first of these and their levels the same.
     """
 
     def __init__(
@@ -575,7 +534,6 @@ class BlockSums:
 
     @cached_property
     def n_rows(self) -> tuple[int, ...]:
-        """Rows of each window."""
         return tuple(codes.shape[1] for codes in self.windows)
 
     def cells(self, members: tuple[int, ...]) -> Counts:
@@ -613,14 +571,8 @@ class BlockSums:
 class CombinedSums(BlockSums):
     """Sums over windows, computed from sums that are known.
 
-    Parameters
-    ----------
-    windows, cards
-        As in ``BlockSums``.
-    added
-        Sums that together have all the windows.
-    subtracted
-        Sums of the windows that they have besides.
+    ``added``: sums that together have all the windows. ``subtracted``: sums of the windows that
+    they have besides.
     """
 
     def __init__(
@@ -650,16 +602,8 @@ class PairScores(BlockScores):
     U(s, i, j) = (n_b(s, i, j) - P(i | s) n_b(s, j) - P(j | s) n_b(s, i)
     + (2 P(i | s) P(j | s) - P(i, j | s)) n_b(s)) sqrt(n(s) / (n(s, i) n(s, j))) of each block b.
 
-    Parameters
-    ----------
-    sums
-        Over the blocks of the windows.
-    members
-        The fields; the last two are the pair.
-    table
-        Counts of all windows, ``[strata, x, y]``.
-    other
-        Counts of the group they are compared with.
+    ``members``: the fields; the last two are the pair. ``table``: counts of all windows, ``[strata,
+    x, y]``. ``other``: counts of the group they are compared with.
     """
 
     def __init__(
@@ -681,7 +625,6 @@ class PairScores(BlockScores):
         return pair_squares(*self._flat(), moments, self._margins)
 
     def scores(self, length: int) -> Floats:
-        """Return ``[blocks, cells]``."""
         cells, begins = self._sums.cells(self._members), np.cumsum([0, *self.n_rows])
         room = make_room(*self._table.shape)
         out = np.zeros((self.n_blocks(length), self._table.size))
@@ -706,14 +649,8 @@ def pair_dispersion(
 ) -> TwoSampleDispersion:
     """Return the dispersion of how the last two members are associated given the others.
 
-    Parameters
-    ----------
-    sums
-        Over the blocks of both groups.
-    members
-        The fields; the last two are the pair.
-    tables
-        Counts of both groups, ``[strata, x, y]``.
+    ``members``: the fields; the last two are the pair. ``tables``: counts of both groups,
+    ``[strata, x, y]``.
     """
     a, b = tables
     return TwoSampleDispersion(

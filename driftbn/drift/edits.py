@@ -35,16 +35,8 @@ Pair = tuple[int, int]
 class MutualInformation:
     """How strongly two fields are associated given others, in some rows.
 
-    Parameters
-    ----------
-    raw
-        Conditional mutual information of the counts, in nats.
-    spread
-        Variance of the contribution of one row.
-    dof
-        Degrees of freedom.
-    n_rows
-        Number of rows.
+    ``raw``: conditional mutual information of the counts, in nats. ``spread``: variance of the
+    contribution of one row.
     """
 
     raw: float
@@ -67,7 +59,6 @@ class MutualInformation:
 
     @property
     def association(self) -> Association:
-        """The information with its interval."""
         if self.n_rows == 0:
             return Association(0.0, 0.0, float("inf"))
         variance = max(self.spread, 0.0) / self.n_rows + self.dof / (2.0 * self.n_rows**2)
@@ -113,14 +104,7 @@ class FamilyScores:
     edge by the sizes of the two tables. Where a table estimated on earlier windows predicts the
     rows better than that, the field still follows it, and its likelihood is the score.
 
-    Parameters
-    ----------
-    windows
-        The rows.
-    cards
-        Levels of each variable.
-    earlier
-        Earlier windows whose tables may still hold.
+    ``earlier``: earlier windows whose tables may still hold.
     """
 
     def __init__(
@@ -143,7 +127,6 @@ class FamilyScores:
         return self._scores[key]
 
     def gain_of_adding(self, parents: Parents, source: int, target: int) -> float:
-        """Return the gain of one edge more."""
         of_target = parents[target]
         return self.score(target, of_target | {source}) - self.score(target, of_target)
 
@@ -196,7 +179,6 @@ def _sum_n_log_n(counts: Floats) -> float:
 
 
 def reaches(parents: Parents, start: int, end: int) -> bool:
-    """Return whether there is a directed path from ``start`` to ``end``."""
     waiting, seen = [end], {end}
     while waiting:
         here = waiting.pop()
@@ -219,8 +201,6 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class EditRows:
-    """The windows of the reference and the ones to explain, with the levels of each variable."""
-
     earlier: Sequence[Codes]
     newer: Sequence[Codes]
     cards: Ints
@@ -230,14 +210,9 @@ class EditRows:
 class Ambiguity:
     """Where the reference graph may mislead.
 
-    Parameters
-    ----------
-    unsure
-        For each variable whether it has an edge without direction in the equivalence class.
-    certain
-        For each variable the parents that it has in every DAG of the class.
-    separators
-        For pairs, smaller first, what separates them in the newer windows.
+    ``unsure``: for each variable whether it has an edge without direction in the equivalence class.
+    ``certain``: for each variable the parents that it has in every DAG of the class.
+    ``separators``: for pairs, smaller first, what separates them in the newer windows.
     """
 
     unsure: Sequence[bool]
@@ -256,16 +231,7 @@ def _order(move: Move) -> tuple[float, int, int]:
 class EditSearch:
     """Finds the changes.
 
-    Parameters
-    ----------
-    parents
-        The graph of the reference.
-    rows
-        The windows of the reference, and the ones to explain.
-    effects
-        Design effect of each variable.
-    ambiguity
-        Where directions are not certain, and what separates pairs in the newer windows.
+    ``effects``: design effect of each variable.
     """
 
     def __init__(

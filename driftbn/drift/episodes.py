@@ -21,16 +21,8 @@ class Episodes:
     continues the episode if it names the same; otherwise it starts another, and the one before it
     is over.
 
-    Parameters
-    ----------
-    count
-        Episodes so far.
-    number, since
-        The present episode and the window in which it began; ``None`` outside of any.
-    n_quiet
-        Windows without drift since its last one.
-    changed
-        What its last alarm named.
+    ``number``, ``since``: the present episode and the window in which it began; ``None`` outside of
+    any. ``n_quiet``: windows without drift since its last one.
     """
 
     count: int = 0
@@ -81,7 +73,6 @@ class Episodes:
         return self._stamped(decision, None)
 
     def close(self) -> None:
-        """End the present episode without an event."""
         self.number = self.since = None
         self.n_quiet = 0
         self.changed = ()
@@ -101,6 +92,5 @@ def _changed_fields(decision: DriftDecision) -> Changed:
 
 
 def _overlap(some: Changed, others: Changed) -> bool:
-    """Return whether the same pair is in both, the same field, or a field and a pair with it."""
     sets = [set(fields) for fields in others]
     return any(here >= there or here <= there for here in map(set, some) for there in sets)

@@ -38,16 +38,9 @@ def name_changes(
 ) -> Naming:
     """Name edges and nodes that changed between the reference and the compared windows.
 
-    Parameters
-    ----------
-    comparison
-        The tests.
-    reference, parents
-        The graph of the reference, and the parents in its extension.
-    window
-        What was learned of the newer windows.
-    effects
-        Design effect of each field in the newer windows.
+    ``reference``, ``parents``: the graph of the reference, and the parents in its extension.
+    ``window``: what was learned of the newer windows. ``effects``: design effect of each field in
+    the newer windows.
     """
     nodes = _changed_nodes(comparison)
     pairs = _suspect_pairs(comparison)
@@ -70,8 +63,6 @@ def name_changes(
 def holm(p_values: list[float], n_tests: int) -> list[float]:
     """Return Holm's adjusted p-values of the smallest of ``n_tests``.
 
-    Examples
-    --------
     >>> holm([0.01, 0.001], 10)
     [0.09, 0.01]
     """
@@ -194,14 +185,8 @@ def changed_root(
     which one field without parents has changed, and all others follow their parents as before:
     that is the simpler account.
 
-    Parameters
-    ----------
-    comparison
-        The tests.
-    reference, parents
-        The graph of the reference, and the parents in its extension.
-    changed
-        Fields that have changed given these parents, the surest first.
+    ``reference``, ``parents``: the graph of the reference, and the parents in its extension.
+    ``changed``: fields that have changed given these parents, the surest first.
     """
     certain = parents_of(reference.nodes, reference.directed_edges)
     neighbours = _undirected_neighbours(reference)

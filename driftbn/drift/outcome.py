@@ -50,8 +50,6 @@ class ChangeType(StrEnum):
 
 
 class Family(StrEnum):
-    """A family of tests."""
-
     MECHANISM = "mechanism"
     """One test for each field: its values given its parents."""
     ASSOCIATION = "association"
@@ -59,8 +57,6 @@ class Family(StrEnum):
 
 
 class EpisodeEvent(StrEnum):
-    """What a window means for an episode."""
-
     STARTED = "started"
     """A change was found. An episode that was open is over: this one is another change."""
     UPDATED = "updated"
@@ -148,20 +144,10 @@ class NodeChange:
 class FamilyResult:
     """The strongest sign of change in one family of tests.
 
-    Parameters
-    ----------
-    family
-        Which tests.
-    p_value
-        The smallest p-value, corrected for all tests of all families and scales.
-    fields
-        The field, or the pair of fields, of that test.
-    scale
-        How many windows were pooled in that test.
-    n_tests
-        How many tests the correction is for.
-    design_effect
-        The design effect that this test was corrected for; 1 if none.
+    ``p_value``: the smallest p-value, corrected for all tests of all families and scales.
+    ``fields``: the field, or the pair of fields, of that test. ``scale``: how many windows were
+    pooled in that test. ``design_effect``: the design effect that this test was corrected for; 1 if
+    none.
     """
 
     family: Family
@@ -176,13 +162,9 @@ class FamilyResult:
 class UndecidedPair:
     """A pair of fields on which the window is too small to tell.
 
-    Parameters
-    ----------
-    source, target
-        The fields, smaller name first.
-    visible_change
-        The smallest change of their association, in nats, that this window size shows in nine of
-        ten cases; infinite if there is no test at all.
+    ``source``, ``target``: the fields, smaller name first. ``visible_change``: the smallest change
+    of their association, in nats, that this window size shows in nine of ten cases; infinite if
+    there is no test at all.
     """
 
     source: str

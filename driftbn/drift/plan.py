@@ -32,12 +32,7 @@ class TestPlan:
     Every pair is tested in both directions, unless that is the same test: the parents of one end
     may be too many for the rows.
 
-    Parameters
-    ----------
-    names
-        Variables, sorted.
-    tables
-        What to count; the tables of the nodes come first.
+    ``tables``: what to count; the tables of the nodes come first.
     """
 
     __test__ = False  # not a test case
@@ -52,12 +47,10 @@ class TestPlan:
 
     @property
     def n_pair_tests(self) -> int:
-        """Number of tests of a source and a child."""
         return len(self.tables.child) - self.n_nodes
 
     @property
     def n_cells(self) -> int:
-        """Number of cells of all tables."""
         return int(self.tables.first[-1])
 
     def conditioning_set(self, table: int) -> tuple[int, ...]:
@@ -65,7 +58,6 @@ class TestPlan:
         return tuple(self.tables.members[table, : self.tables.size[table]].tolist())
 
     def pair_of(self, index: int) -> tuple[int, int]:
-        """Return source and child of a pair test."""
         t = self.n_nodes + index
         return int(self.tables.source[t]), int(self.tables.child[t])
 
@@ -86,7 +78,6 @@ class TestPlan:
         return found
 
     def tests_of_pair(self, x: int, y: int) -> list[int]:
-        """Return the one or two tests of a pair."""
         return self._tests_by_pair[min(x, y), max(x, y)]
 
     def count(self, table: PackedTable, codes: Codes, levels: LevelMap) -> Counts:
@@ -200,13 +191,6 @@ class LevelMap:
 
     A new code gets the next number, so old numbers stay.
 
-    Parameters
-    ----------
-    n_variables
-        Rows of the code matrices.
-
-    Examples
-    --------
     >>> levels = LevelMap(1)
     >>> levels.learn(np.array([[3, 0, 3]], np.uint8))
     True
@@ -288,8 +272,6 @@ class LevelMap:
 def n_configurations(cards: Ints, members: Sequence[int]) -> int:
     """Return how many configurations some fields have, which may be more than 64 bits hold.
 
-    Examples
-    --------
     >>> n_configurations(np.array([2, 5, 4]), (0, 1)), n_configurations(np.array([4]), [0] * 40)
     (10, 1208925819614629174706176)
     """
@@ -299,8 +281,6 @@ def n_configurations(cards: Ints, members: Sequence[int]) -> int:
 def trimmed(members: Sequence[int], cards: Ints, room: int) -> tuple[int, ...]:
     """Leave out the member with the most levels until there are at most ``room`` configurations.
 
-    Examples
-    --------
     >>> trimmed([0, 1, 2], np.array([2, 5, 3]), 6)
     (0, 2)
     """
@@ -319,8 +299,6 @@ def joint_codes(codes: Codes, cards: Ints, members: Iterable[int]) -> Ints:
     Where there are too many configurations to number, those of the given rows alone are numbered,
     in the same order.
 
-    Examples
-    --------
     >>> joint_codes(np.array([[0, 1], [2, 0]], np.uint8), np.array([2, 3]), (0, 1))
     array([2, 3])
     """

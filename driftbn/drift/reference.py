@@ -47,16 +47,7 @@ class _Recent:
 class Regime:
     """The reference, growing up to its full size, and the newest windows.
 
-    Parameters
-    ----------
-    number
-        Running number of the regime in the stream.
-    config
-        How windows are judged.
-    learner
-        Learns the graph of the reference.
-    window
-        The first window.
+    ``number``: running number of the regime in the stream.
     """
 
     def __init__(
@@ -78,7 +69,6 @@ class Regime:
         self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True, sums=sums)]
 
     def branch(self) -> Regime:
-        """Return a regime that continues from here and leaves this one as it is."""
         branch = copy(self)  # rows and counts are shared: nobody writes to them
         branch.levels = LevelMap.from_array(self.levels.number)
         branch.windows = list(self.windows)
@@ -87,12 +77,10 @@ class Regime:
 
     @property
     def parents(self) -> Parents:
-        """The parents of each variable in the graph of the reference."""
         return parents_of(self.plan.names, self.dag.edges)
 
     @property
     def full(self) -> bool:
-        """Whether the reference takes no more windows."""
         return len(self.windows) >= self.config.reference_windows
 
     @property
@@ -108,7 +96,6 @@ class Regime:
         return PooledWindows(self.plan, counts, [codes], window.effects)
 
     def compare(self, window: PooledWindows) -> Comparison:
-        """Compare one window with the whole reference."""
         return Comparison(self.pool, window, dependent_rows=self.config.dependent_rows)
 
     def compare_at(self, scale: int, window: PooledWindows) -> Comparison | None:
@@ -128,7 +115,6 @@ class Regime:
         return Comparison(self._without(held), newer, dependent_rows=self.config.dependent_rows)
 
     def _without(self, newest: list[_Recent]) -> PooledWindows:
-        """Return the reference without its newest windows."""
         if not newest:
             return self.pool
         counts = self.pool.counts.copy()
@@ -220,7 +206,6 @@ class Regime:
     def from_state(
         cls, values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
     ) -> Regime:
-        """Return the regime that gave these values."""
         regime = cls.__new__(cls)
         regime.number = values["number"]
         regime.config = config

@@ -36,8 +36,6 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
     around the root of its noncentrality plus k, with standard deviation 1. The result is right to
     0.3 % from 1 to 200 degrees of freedom.
 
-    Examples
-    --------
     >>> visible_statistic(np.array([1.0]), 0.05).round(1)
     array([10.5])
     """
@@ -51,15 +49,7 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
 
 
 def visible_changes(comparison: Comparison, level: float) -> Floats:
-    """Return for each pair test the smallest change, in nats, that it shows in nine of ten cases.
-
-    Parameters
-    ----------
-    comparison
-        Two groups of windows.
-    level
-        Level of each single test.
-    """
+    """Return the smallest change, in nats, that each pair test shows in nine of ten cases."""
     n_a, n_b = comparison.older.n_rows, comparison.newer.n_rows
     shift = visible_statistic(comparison.pair_statistics[1], level)
     return shift * (n_a + n_b) / (2.0 * n_a * n_b)
@@ -70,16 +60,8 @@ def visible_pairs(
 ) -> tuple[list[UndecidedPair], int]:
     """Return pairs with the smallest change that a test of them shows, and how many there are.
 
-    Parameters
-    ----------
-    comparison
-        Two groups of windows.
-    level
-        Level of each single test.
-    above
-        Only pairs with a larger change than this, in nats.
-    n_most
-        How many are returned at most, the worst first; ``None`` for all.
+    ``above``: only pairs with a larger change than this, in nats. ``n_most``: how many are returned
+    at most, the worst first; ``None`` for all.
     """
     plan = comparison.plan
     nats = visible_changes(comparison, level)
@@ -106,8 +88,6 @@ def undecided_pairs(comparison: Comparison, level: float) -> tuple[tuple[Undecid
 def falls_due(index: int, share: float) -> bool:
     """Return whether something done for a share of the windows, evenly spaced, is done for this.
 
-    Examples
-    --------
     >>> [index for index in range(8) if falls_due(index, 0.25)]
     [3, 7]
     """
@@ -121,12 +101,8 @@ class Shadow:
     Rows of the reference and of the present window are permuted, in blocks of neighbouring rows so
     that sessions stay together. Whatever the stream does, such windows differ by chance only.
 
-    Parameters
-    ----------
-    share
-        Share of the windows judged a second time.
-    n_windows, n_alarms
-        Shadow windows so far, and those called drift.
+    ``share``: share of the windows judged a second time. ``n_windows``, ``n_alarms``: shadow
+    windows so far, and those called drift.
     """
 
     share: float
@@ -134,7 +110,6 @@ class Shadow:
     n_alarms: int = 0
 
     def is_due(self, index: int, regime: Regime) -> bool:
-        """Whether this window is judged a second time."""
         return falls_due(index, self.share) and len(regime.windows) >= MIN_SHADOW_REFERENCE
 
     def judge(
@@ -146,16 +121,8 @@ class Shadow:
     ) -> None:
         """Permute the rows, judge them, and count.
 
-        Parameters
-        ----------
-        index
-            Number of the window; it seeds the permutation.
-        regime
-            Gives the rows of the reference, and the tests.
-        window
-            The present window.
-        is_drift
-            Says whether a comparison at a scale is called drift.
+        ``index``: number of the window; it seeds the permutation. ``is_drift``: says whether a
+        comparison at a scale is called drift.
         """
         codes = [*regime.windows, *window.windows]
         pool = regime.pool.counts + window.counts
@@ -191,8 +158,6 @@ def _permuted(windows: list[Codes], rng: np.random.Generator) -> Codes:
 def wilson_interval(n_hits: int, n: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval of a share; all of 0 to 1 where nothing is known.
 
-    Examples
-    --------
     >>> [round(limit, 3) for limit in wilson_interval(1, 100)]
     [0.002, 0.054]
     """
@@ -209,12 +174,8 @@ def wilson_interval(n_hits: int, n: int) -> tuple[float, float]:
 class VisibleChange:
     """The smallest change of one pair of fields that a window shows in nine of ten cases.
 
-    Parameters
-    ----------
-    source, target
-        The fields, smaller name first.
-    nats
-        The change; infinite if no test is possible.
+    ``source``, ``target``: the fields, smaller name first. ``nats``: the change; infinite if no
+    test is possible.
     """
 
     source: str

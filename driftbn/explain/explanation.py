@@ -31,17 +31,9 @@ _WIDTH = 80  # columns of a terminal that has not been touched
 class Explanation:
     """What a report says, for people who know the fields and not the method.
 
-    Parameters
-    ----------
-    headline
-        The one thing to know.
-    sentences
-        What changed, since when, how strongly, how sure, and what could not be told.
-    advice
-        What to do now; often nothing.
+    ``sentences``: what changed, since when, how strongly, how sure, and what could not be told.
+    ``advice``: what to do now; often nothing.
 
-    Examples
-    --------
     >>> print(Explanation("All is calm.", ("Nothing changed.",)))
     All is calm.
     <BLANKLINE>
@@ -65,8 +57,6 @@ class Explanation:
 def explain(report: WindowReport) -> Explanation:
     """Say in plain words what a report tells, and nothing that it does not.
 
-    Examples
-    --------
     >>> from driftbn.graphs.diff import StructureDiff
     >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.learning import SearchCost

@@ -78,8 +78,6 @@ def report_to_html(report: WindowReport) -> str:
     The page is one file without scripts and without references to anything outside. Everything
     that comes from data is escaped.
 
-    Examples
-    --------
     >>> from driftbn.drift.outcome import DriftDecision, DriftLevel
     >>> from driftbn.graphs.diff import StructureDiff
     >>> from driftbn.graphs.graph import Dag
@@ -112,13 +110,6 @@ def report_to_html(report: WindowReport) -> str:
 def html_of(reports: Sequence[WindowReport]) -> str:
     """Return a page on many windows: a timeline, then each episode with words and pictures.
 
-    Parameters
-    ----------
-    reports
-        In the order of the stream, as a replay gives them.
-
-    Examples
-    --------
     >>> "There is no window yet." in html_of([])
     True
     """
@@ -221,7 +212,6 @@ def _sample(line: str) -> str:
 
 
 def _scrolling(drawing: Drawing) -> str:
-    """Return a drawing that scrolls where it has no room."""
     hint = '<p class="soft narrow">A picture wider than the screen moves sideways.</p>'
     return f'<div class="wide">{drawing.inline()}</div>{hint}'
 
@@ -341,8 +331,6 @@ def excluded_table(report: WindowReport) -> str:
 def shown(text: object) -> str:
     r"""Return what comes from data as text of a page, whatever it holds.
 
-    Examples
-    --------
     >>> shown("<b>\n")
     '&lt;b&gt;\\n'
     """
@@ -360,7 +348,6 @@ def _variables(colours: Mapping[str, str]) -> str:
 
 
 def page(title: str, body: Iterable[str]) -> str:
-    """Return a whole page that needs nothing else."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
@@ -395,7 +382,6 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return names with values."""
     items = "".join(
         f"<div><dt>{shown(name)}</dt><dd>{shown(value)}</dd></div>" for name, value in pairs
     )

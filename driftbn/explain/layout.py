@@ -32,14 +32,8 @@ _BEND_WEIGHT = 8.0  # pull between two bends of one edge: long edges become stra
 class Spacing:
     """Sizes of a layout, in any one unit.
 
-    Parameters
-    ----------
-    node_height
-        Height of every node.
-    node_gap
-        Least space between two nodes of a layer.
-    layer_gap
-        Least space between two layers.
+    ``node_gap``: least space between two nodes of a layer. ``layer_gap``: least space between two
+    layers.
     """
 
     node_height: float
@@ -51,15 +45,8 @@ class Spacing:
 class Layout:
     """A graph with coordinates; x grows to the right and y downwards, both from 0.
 
-    Parameters
-    ----------
-    width, height
-        Size of the whole.
-    centres
-        Middle of each node.
-    routes
-        For each edge the points it passes, from the lower border of the upper node to the upper
-        border of the lower node.
+    ``routes``: for each edge the points it passes, from the lower border of the upper node to the
+    upper border of the lower node.
     """
 
     width: float
@@ -73,17 +60,6 @@ def arrange(dag: Dag, widths: Mapping[str, float], spacing: Spacing) -> Layout:
 
     Parts that are not connected stand side by side, in rows.
 
-    Parameters
-    ----------
-    dag
-        What to lay out.
-    widths
-        Width of each node.
-    spacing
-        The other sizes.
-
-    Examples
-    --------
     >>> layout = arrange(Dag("ab", [("a", "b")]), {"a": 2.0, "b": 2.0}, Spacing(1.0, 1.0, 3.0))
     >>> layout.centres
     {'a': (1.0, 0.5), 'b': (1.0, 4.5)}
@@ -156,11 +132,9 @@ class _Part:
             self.layers[depth[name]].append(number[name])
 
     def is_bend(self, vertex: int) -> bool:
-        """Whether a number is that of a bend, not of a node."""
         return vertex >= len(self.names)
 
     def width(self, vertex: int) -> float:
-        """Return the width of a node; bends have none."""
         return 0.0 if self.is_bend(vertex) else self.widths[self.names[vertex]]
 
 
@@ -186,7 +160,6 @@ def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float], spacing: Spacing)
 
 
 def _room(graph: nx.DiGraph, widths: Mapping[str, float], spacing: Spacing) -> float:
-    """Return how wide a layer may become."""
     total = sum(widths[node] + spacing.node_gap for node in graph)
     height = spacing.node_height + spacing.layer_gap
     widest = max(widths[node] for node in graph)

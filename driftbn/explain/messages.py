@@ -36,8 +36,6 @@ _UNDONE = (
 def monitor_name(monitor: str, key: str) -> str:
     """Return a monitor in words.
 
-    Examples
-    --------
     >>> monitor_name("orders", ""), monitor_name("orders", "eu")
     ('orders', "orders for 'eu'")
     """
@@ -47,8 +45,6 @@ def monitor_name(monitor: str, key: str) -> str:
 def summary(decision: DriftDecision) -> str:
     """Return what changed as part of a sentence.
 
-    Examples
-    --------
     >>> from driftbn.drift.outcome import NodeChange
     >>> change = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
     >>> rule = DriftDecision(
@@ -104,16 +100,8 @@ def updated(name: str, report: WindowReport, explanation: Explanation, known: st
 def ended(name: str, report: WindowReport, known: str, episode: int, back: bool) -> Explanation:
     """Return the words of an episode that has ended, in whatever way.
 
-    Parameters
-    ----------
-    name
-        The monitor in words.
-    report
-        The window that ends it.
-    known, episode
-        What was told of it, and its number.
-    back
-        Whether an earlier state has come back.
+    ``report``: the window that ends it. ``known``, ``episode``: what was told of it, and its
+    number. ``back``: whether an earlier state has come back.
     """
     after = f"{_BACK.capitalize()}." if back else _UNDONE
     other = report.decision.episode
@@ -132,8 +120,6 @@ def ended(name: str, report: WindowReport, known: str, episode: int, back: bool)
 def begun(episode: int, window: int, record: int | None, time: str | None) -> str:
     """Return where an episode began, as the start of a sentence.
 
-    Examples
-    --------
     >>> begun(2, 1200, 60000, None)
     'Episode 2 began in window 1,200, record 60,000'
     """
@@ -148,14 +134,8 @@ def begun(episode: int, window: int, record: int | None, time: str | None) -> st
 def lasted(began: str, n_windows: int, last: int, end: int | None) -> str:
     """Return from when to when an episode is, as a sentence.
 
-    Parameters
-    ----------
-    began
-        Where it began; see ``begun``.
-    n_windows, last
-        Its windows so far, and the last one of them.
-    end
-        The window that ended it; ``None`` while it goes on.
+    ``began``: where it began; see ``begun``. ``end``: the window that ended it; ``None`` while it
+    goes on.
     """
     if end is None:
         so_far = counted(n_windows, "window")
@@ -171,7 +151,6 @@ def told_before(where: str, what: str) -> str:
 
 
 def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...]) -> Explanation:
-    """Return the words of columns or values that are new or absent."""
     parts = []
     for kind, words in _SCHEMA_PARTS:
         columns = [event.column for event in news if event.kind is kind]
@@ -212,7 +191,6 @@ def degraded(name: str, report: WindowReport) -> Explanation:
 
 
 def failed(name: str, reason: str) -> Explanation:
-    """Return the words of a monitor that takes no more records."""
     sentences = (
         f"Its last records ended in an error, again and again: {shortened(reason, MAX_SUMMARY)}.",
         "Nothing is watched there any more. Records that come for it are set aside and counted.",
@@ -225,6 +203,5 @@ def failed(name: str, reason: str) -> Explanation:
 
 
 def recovered(name: str, report: WindowReport) -> Explanation:
-    """Return the words of a monitor whose learning comes to its end again."""
     sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."
     return Explanation(f"Monitor {name} works as it should again.", (sentence,))

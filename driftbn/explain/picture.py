@@ -58,7 +58,6 @@ class Line:
 
     @property
     def classes(self) -> str:
-        """Its classes in the style sheet."""
         return f"line {self.kind.value}{' confirmed' if self.confirmed else ''}"
 
 
@@ -66,20 +65,11 @@ class Line:
 class Scene:
     """The part of a graph that is drawn.
 
-    Parameters
-    ----------
-    nodes
-        Names, sorted; none if there is nothing to draw.
-    lines
-        Plain ones first, confirmed changes last.
-    note
-        What is left out, or why there is nothing; empty if all is drawn.
-    changed
-        Fields that follow another rule, or that only one of two graphs has.
-    target
-        The field that the user cares for, if one was named.
-    tested
-        Whether tests say what changed; otherwise two graphs are compared as they are.
+    ``nodes``: names, sorted; none if there is nothing to draw. ``lines``: plain ones first,
+    confirmed changes last. ``note``: what is left out, or why there is nothing; empty if all is
+    drawn. ``changed``: fields that follow another rule, or that only one of two graphs has.
+    ``target``: the field that the user cares for, if one was named. ``tested``: whether tests say
+    what changed; otherwise two graphs are compared as they are.
     """
 
     nodes: tuple[str, ...]
@@ -90,7 +80,6 @@ class Scene:
     tested: bool = False
 
     def said(self, line: Line) -> str:
-        """Return what became of an edge in words."""
         if line.kind is LineKind.KEPT or not self.tested:
             return line.kind.value
         return f"{line.kind.value}, {'confirmed' if line.confirmed else 'not confirmed'}"
@@ -99,12 +88,7 @@ class Scene:
 def scene_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Scene:
     """Choose what to draw of the graph of a report with its confirmed changes and differences.
 
-    Parameters
-    ----------
-    report
-        What to draw.
-    max_nodes
-        Of a graph with more nodes, so many around confirmed changes are drawn.
+    ``max_nodes``: of a graph with more nodes, so many around confirmed changes are drawn.
     """
     lines = lines_of(report)
     nodes = sorted({*report.dag.nodes, *(name for line in lines for name in line.edge)})
@@ -127,15 +111,12 @@ def scene_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Scene:
 
 
 def scene_of_graph(graph: Dag | Pdag) -> Scene:
-    """Return a whole graph."""
     return scene_of_graphs(graph, graph)
 
 
 def scene_of_graphs(previous: Dag | Pdag, current: Dag | Pdag) -> Scene:
     """Return how one graph differs from another: all edges of both, as they are or were.
 
-    Examples
-    --------
     >>> scene = scene_of_graphs(Dag("ab", [("a", "b")]), Dag("abc", [("a", "c")]))
     >>> [(line.edge, line.kind.value) for line in scene.lines], sorted(scene.changed)
     ([(('a', 'c'), 'added'), (('a', 'b'), 'removed')], ['c'])
@@ -159,7 +140,6 @@ def scene_of_graphs(previous: Dag | Pdag, current: Dag | Pdag) -> Scene:
 
 
 def _edges(graph: Dag | Pdag) -> list[tuple[Edge, bool]]:
-    """Return the edges of a graph, and whether each is directed."""
     pdag = graph.to_pdag() if isinstance(graph, Dag) else graph
     directed = [(edge, True) for edge in pdag.directed_edges]
     return directed + [(edge, False) for edge in pdag.undirected_edges]
@@ -297,8 +277,6 @@ def _node(placed: _Placed, node: str) -> str:
 
 @dataclass(frozen=True)
 class _Box:
-    """A rectangle by its middle and its size."""
-
     x: float
     y: float
     width: float
@@ -330,7 +308,6 @@ class _Placed:
         return bold * text_width(self.labels[node]) + 22
 
     def box(self, node: str) -> _Box:
-        """Return where a node stands."""
         x, y = self._layout.centres[node]
         return _Box(x + _MARGIN, y + _MARGIN, self._widths[node], _HEIGHT)
 

@@ -46,8 +46,6 @@ _DISTANCE = (
 def summary_of(decision: DriftDecision) -> str:
     """Return what changed as the end of a headline, without a full stop.
 
-    Examples
-    --------
     >>> change = NodeChange("x", ("a",), 0.001, 0.1)
     >>> summary_of(DriftDecision(DriftLevel.DRIFT, 0.01, node_changes=(change,)))
     "'x' follows the same fields by another rule"
@@ -99,7 +97,6 @@ def change_sentences(decision: DriftDecision) -> list[str]:
 
 
 def _arrow_of(edge: EdgeChange) -> str:
-    """Return the direction of a changed edge in words."""
     if not edge.directed:
         return "the data do not tell its direction"
     source, target = quoted(edge.source), quoted(edge.target)
@@ -110,8 +107,6 @@ def _arrow_of(edge: EdgeChange) -> str:
 def _strength_of(association: Association) -> str:
     """Return an association in a word and in numbers.
 
-    Examples
-    --------
     >>> _strength_of(Association(0.05, 0.04, 0.06))
     'strong (0.05 nats, 95 % interval 0.04 to 0.06)'
     """
@@ -206,11 +201,8 @@ def _representative(report: WindowReport, name: str) -> str:
 def target_touch(report: WindowReport) -> str | None:
     """Return how near a named change is to the target.
 
-    Returns
-    -------
-    str or None
-        ``"itself"``, ``"nearby"`` (a field of its Markov blanket) or ``"elsewhere"``; ``None`` if
-        there is no target or no field was named.
+    ``"itself"``, ``"nearby"`` (a field of its Markov blanket) or ``"elsewhere"``; ``None`` if there
+    is no target or no field was named.
     """
     touched = touched_fields(report.decision)
     if report.target is None or not touched:
@@ -310,8 +302,6 @@ def _dependent_rows(report: WindowReport) -> str:
 def event_sentence(event: SchemaEvent) -> str:
     """Return a difference from the schema in words.
 
-    Examples
-    --------
     >>> event_sentence(SchemaEvent(SchemaEventKind.NEW_LEVEL, "size", ("xl",), 1, 12))
     "'size' has 1 value never seen before ('xl') in 12 records; it counts as other."
     """
@@ -335,7 +325,6 @@ def _levels(event: SchemaEvent) -> str:
 
 
 def advice_of(report: WindowReport) -> list[str]:
-    """Return what a reader may do now."""
     found = _advice_on_change(report)
     if report.decision.failed:
         found.append("Please report this error; if it comes again, keep the records of a window.")

@@ -107,16 +107,7 @@ _NARROW: Final = frozenset("iljtfrI.,:;'|!()[]{} ")
 class Drawing:
     """A drawing.
 
-    Parameters
-    ----------
-    kind
-        Its class in the style sheet.
-    title
-        What it shows, for those who do not see it.
-    width, height
-        Its size.
-    body
-        Its elements.
+    ``kind``: its class in the style sheet. ``title``: what it shows, for those who do not see it.
     """
 
     kind: str
@@ -150,7 +141,6 @@ class Key:
 
     @property
     def indent(self) -> int:
-        """Where the text begins beside the line."""
         return 48 if self.classes else 0
 
     def line(self) -> str:
@@ -163,17 +153,9 @@ def sheet(
 ) -> Drawing:
     """Return texts and drawings in light colours as one that needs no page.
 
-    Parameters
-    ----------
-    heading, texts
-        What stands above the drawings; empty ones are left out.
-    parts
-        The drawings, below each other.
-    legend
-        What stands below the first of them.
+    ``heading``, ``texts``: what stands above the drawings; empty ones are left out. ``parts``: the
+    drawings, below each other. ``legend``: what stands below the first of them.
 
-    Examples
-    --------
     >>> "a &lt;b&gt;" in sheet("a <b>", (), ()).document()
     True
     """
@@ -230,7 +212,6 @@ def _key(key: Key, x: float, y: float) -> str:
 
 
 def _rows(keys: Iterable[Key], width: float) -> Iterator[list[tuple[Key, float]]]:
-    """Put keys side by side, in as many rows as they need."""
     row: list[tuple[Key, float]] = []
     x = 0.0
     for key in keys:

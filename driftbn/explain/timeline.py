@@ -42,18 +42,8 @@ _CONFIRMED_STRIP = _Strip("confirmed", "confirmed changes", _LOW, _CONFIRMED, _L
 class Moment:
     """A window as a timeline shows it.
 
-    Parameters
-    ----------
-    index
-        Its number.
-    raw, confirmed
-        Its raw Hamming distance, and its confirmed changes.
-    alarm
-        Whether it raises one.
-    episode
-        The episode that it belongs to, if any.
-    link
-        Where the mark of its alarm leads; empty if nowhere.
+    ``raw``, ``confirmed``: its raw Hamming distance, and its confirmed changes. ``link``: where the
+    mark of its alarm leads; empty if nowhere.
     """
 
     index: int
@@ -72,33 +62,27 @@ class _Bar:
 
     @property
     def first(self) -> Moment:
-        """The first of them."""
         return self.moments[0]
 
     @property
     def raw(self) -> int:
-        """The largest raw distance."""
         return max(moment.raw for moment in self.moments)
 
     @property
     def confirmed(self) -> int:
-        """The largest number of confirmed changes."""
         return max(moment.confirmed for moment in self.moments)
 
     @property
     def alarm(self) -> Moment | None:
-        """The first one with an alarm."""
         return next((moment for moment in self.moments if moment.alarm), None)
 
     @property
     def episodes(self) -> tuple[int, ...]:
-        """The episodes that they belong to."""
         found = (moment.episode for moment in self.moments)
         return tuple(dict.fromkeys(episode for episode in found if episode is not None))
 
     @property
     def label(self) -> str:
-        """Their numbers in words."""
         first, last = self.first.index, self.moments[-1].index
         return f"window {first:,}" if first == last else f"windows {first:,} to {last:,}"
 
@@ -121,15 +105,8 @@ def moments_of(reports: Iterable[WindowReport]) -> list[Moment]:
 def timeline_of(moments: Sequence[Moment], chosen: range = range(0)) -> Drawing:
     """Draw raw and confirmed Hamming distances by window, with alarms and episodes marked.
 
-    Parameters
-    ----------
-    moments
-        At least one, in the order of the stream.
-    chosen
-        Numbers of windows that are framed.
+    There must be at least one, in the order of the stream; the ``chosen`` windows are framed.
 
-    Examples
-    --------
     >>> drawing = timeline_of([Moment(0, 3, 0), Moment(1, 8, 1, alarm=True)])
     >>> drawing.title, drawing.body.count('class="alarm"')
     ('2 windows, 1 alarm', 1)
@@ -156,8 +133,6 @@ def _bars_of(moments: Sequence[Moment]) -> list[_Bar]:
 def windows_per_bar(n_windows: int) -> int:
     """Return how many windows share a bar.
 
-    Examples
-    --------
     >>> windows_per_bar(240), windows_per_bar(241), windows_per_bar(1000)
     (1, 2, 5)
     """

@@ -20,8 +20,6 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 def printable(text: str) -> str:
     r"""Write what has no picture, such as a line break, as Python would.
 
-    Examples
-    --------
     >>> printable("two\nlines")
     'two\\nlines'
     """
@@ -29,7 +27,6 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, length: int = MAX_NAME) -> str:
-    """Return a text as one line of at most ``length`` characters."""
     shown = printable(text)
     return shown if len(shown) <= length else f"{shown[: length - 1]}…"
 
@@ -37,8 +34,6 @@ def shortened(text: str, length: int = MAX_NAME) -> str:
 def quoted(name: str) -> str:
     """Return a name in quotes.
 
-    Examples
-    --------
     >>> quoted("a")
     "'a'"
     """
@@ -48,8 +43,6 @@ def quoted(name: str) -> str:
 def listed(names: Sequence[str], limit: int = MAX_LISTED) -> str:
     """Return names in quotes as a list in words.
 
-    Examples
-    --------
     >>> listed(("a", "b", "c"))
     "'a', 'b' and 'c'"
     >>> listed("abcdefgh", limit=2)
@@ -69,8 +62,6 @@ def joined(parts: Sequence[str]) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun.
 
-    Examples
-    --------
     >>> counted(1, "record"), counted(5000, "record"), counted(2, "pair of fields", "pairs")
     ('1 record', '5,000 records', '2 pairs')
     """
@@ -80,8 +71,6 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 def strength(nats: float) -> str:
     """Return how strong an association or a change of so many nats is, in a word.
 
-    Examples
-    --------
     >>> [strength(nats) for nats in (0.0, 0.001, 0.01, 0.03, 0.3)]
     ['none', 'weak', 'medium', 'strong', 'very strong']
     """
@@ -93,8 +82,6 @@ def strength(nats: float) -> str:
 def decimal(number: float) -> str:
     """Return a number that is not below 0 without an exponent.
 
-    Examples
-    --------
     >>> decimal(0.11249), decimal(0.00042), decimal(1e-9), decimal(0.0), decimal(12.0)
     ('0.112', '0.0004', 'less than 0.0001', '0', '12')
     """
@@ -110,8 +97,6 @@ def decimal(number: float) -> str:
 def moment(seconds: float) -> str:
     """Return seconds since the epoch as a time in UTC.
 
-    Examples
-    --------
     >>> moment(0.0)
     '1970-01-01 00:00:00 UTC'
     """
@@ -123,8 +108,6 @@ def moment(seconds: float) -> str:
 def span(start: float | None, end: float | None) -> str | None:
     """Return from when to when, if anything is known of it.
 
-    Examples
-    --------
     >>> span(0.0, 60.0)
     'from 1970-01-01 00:00:00 to 00:01:00 UTC'
     """

@@ -49,14 +49,9 @@ def read_bif(text: str) -> BayesianNetwork:
     states of the child change slowest, those of the last parent fastest. Nodes keep the order of
     their ``variable`` blocks.
 
-    Raises
-    ------
-    FormatError
-        If the text is not BIF or the network not sound; the message begins with the
-        line, except for a cycle, which has none.
+    Raises FormatError if the text is not BIF or the network not sound; the message begins with the
+    line, except for a cycle, which has none.
 
-    Examples
-    --------
     >>> network = read_bif('''
     ... variable rain { type discrete [ 2 ] { no, yes }; }
     ... variable wet  { type discrete [ 2 ] { no, yes }; }
@@ -79,8 +74,6 @@ def read_bif(text: str) -> BayesianNetwork:
 def write_bif(network: BayesianNetwork) -> str:
     """Write a network in BIF; `read_bif` gives back an equal network.
 
-    Examples
-    --------
     >>> coin = BayesianNetwork(["coin"], [["heads", "tails up"]], [[]], [[[0.5, 0.5]]])
     >>> print(write_bif(coin), end="")
     network unknown {
@@ -119,8 +112,6 @@ def _probability_lines(network: BayesianNetwork, i: int) -> list[str]:
 def _written(name: str) -> str:
     r"""Write a name so that it reads back as itself.
 
-    Examples
-    --------
     >>> print(_written("LOW"), _written('5" disk\n'), _written("table"))
     LOW "5\" disk\n" "table"
     """
@@ -168,8 +159,6 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Entry(NamedTuple):
-    """The numbers of a table, of one of its rows, or of those that are left out."""
-
     numbers: list[float]
     start: _Token
 
@@ -192,7 +181,6 @@ class _Reader:
         self.tables: dict[str, tuple[list[str], FloatArray]] = {}
 
     def read(self) -> None:
-        """Read all blocks up to the end."""
         blocks = {
             "network": self._read_network,
             "variable": self._read_variable,
@@ -344,7 +332,6 @@ class _Reader:
     def _filled(
         self, node: _Token, parents: Sequence[str], rows: _Rows, default: _Entry | None
     ) -> FloatArray:
-        """Put the entries at their rows and the default at the rest."""
         choices = [self.states[parent] for parent in parents]
         n_rows, card = math.prod(map(len, choices)), len(self.states[node.text])
         table = np.full((n_rows, card), math.nan if default is None else default.checked(card))
@@ -390,13 +377,8 @@ def write_dot(graph: Dag | Pdag) -> str:
     Names are quoted; a backslash, a quote and a line break in a name are escaped, and such a node
     gets a label of its own, because Graphviz would interpret the name.
 
-    Parameters
-    ----------
-    graph
-        What to write. Undirected edges have ``dir=none``.
+    Undirected edges have ``dir=none``.
 
-    Examples
-    --------
     >>> print(write_dot(Pdag("abc", [("a", "b")], [("c", "b")])), end="")
     digraph {
       "a";
@@ -432,8 +414,6 @@ VERSION = 1
 def graph_to_dict(graph: Dag | Pdag) -> dict[str, object]:
     """Return a graph as plain lists and strings, ready for JSON.
 
-    Examples
-    --------
     >>> graph_to_dict(Pdag("ab", [], [("b", "a")]))["undirected"]
     [['a', 'b']]
     """
@@ -451,23 +431,12 @@ def graph_to_dict(graph: Dag | Pdag) -> dict[str, object]:
 def graph_from_dict(data: object) -> Pdag:
     """Read what `graph_to_dict` returned; keys it does not know are ignored.
 
-    Parameters
-    ----------
-    data
-        The decoded JSON.
+    It is a `Pdag` also if a `Dag` was written: ``Dag(graph.nodes, graph.directed_edges)`` gives it
+    back.
 
-    Returns
-    -------
-    Pdag
-        Also if a `Dag` was written: ``Dag(graph.nodes, graph.directed_edges)`` gives it back.
+    Raises FormatError if format, version or a field are not as expected, or the graph breaks a
+    rule.
 
-    Raises
-    ------
-    FormatError
-        If format, version or a field are not as expected, or the graph breaks a rule.
-
-    Examples
-    --------
     >>> graph = Pdag("abc", [("a", "b")], [("b", "c")])
     >>> graph_from_dict(graph_to_dict(graph)) == graph
     True
@@ -488,8 +457,6 @@ def graph_from_dict(data: object) -> Pdag:
 def write_json(graph: Dag | Pdag) -> str:
     """Write a graph as one line of JSON; equal graphs give equal text.
 
-    Examples
-    --------
     >>> write_json(Dag("a"))
     '{"format":"driftbn-graph","version":1,"nodes":["a"],"directed":[],"undirected":[]}'
     """
@@ -499,13 +466,8 @@ def write_json(graph: Dag | Pdag) -> str:
 def read_json(text: str) -> Pdag:
     """Read what `write_json` wrote; see `graph_from_dict`.
 
-    Raises
-    ------
-    FormatError
-        If the text is not JSON or not a graph.
+    Raises FormatError if the text is not JSON or not a graph.
 
-    Examples
-    --------
     >>> read_json(write_json(Dag("ab", [("a", "b")]))).directed_edges
     (('a', 'b'),)
     """

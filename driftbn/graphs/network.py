@@ -44,29 +44,16 @@ class BayesianNetwork:
 
     Two networks are equal if nodes, states, parents and tables are, all in the same order.
 
-    Parameters
-    ----------
-    nodes
-        Names of the variables; their order is kept.
-    states
-        For each node the names of its states.
-    parents
-        For each node the names of its parents; their order sets the order of the table's rows.
-    cpts
-        For each node the probabilities, ``[parent configurations, states]``. Configurations are
-        counted in mixed radix with the first parent as the most significant digit. Rows must sum
-        to 1 within 1e-6 per state and are normalised; the arrays are copied and made read-only.
+    ``nodes``: names of the variables; their order is kept. ``parents``: for each node the names of
+    its parents; their order sets the order of the table's rows. ``cpts``: for each node the
+    probabilities, ``[parent configurations, states]``. Configurations are counted in mixed radix
+    with the first parent as the most significant digit. Rows must sum to 1 within 1e-6 per state
+    and are normalised; the arrays are copied and made read-only.
 
-    Raises
-    ------
-    GraphError
-        If names stand twice, the fields differ in length, the parents form a cycle, or a table
-        has the wrong shape, negative or non-finite entries or rows that do not sum to 1.
-    UnknownVariableError
-        If a parent is not a node.
+    Raises GraphError if names stand twice, the fields differ in length, the parents form a cycle,
+    or a table has the wrong shape, negative or non-finite entries or rows that do not sum to 1.
+    Raises UnknownVariableError if a parent is not a node.
 
-    Examples
-    --------
     >>> network = BayesianNetwork(
     ...     nodes=["rain", "wet"],
     ...     states=[["no", "yes"], ["no", "yes"]],
@@ -125,7 +112,6 @@ class BayesianNetwork:
 
     @cached_property
     def cards(self) -> tuple[int, ...]:
-        """Number of states of each node."""
         return tuple(len(names) for names in self.states)
 
     @cached_property
@@ -133,7 +119,6 @@ class BayesianNetwork:
         return {node: i for i, node in enumerate(self.nodes)}
 
     def index(self, node: str) -> int:
-        """Return the position of ``node`` in ``nodes``."""
         if node not in self._position:
             raise UnknownVariableError(node, self.nodes)
         return self._position[node]
@@ -143,7 +128,6 @@ class BayesianNetwork:
         return self.cpts[self.index(node)]
 
     def n_configurations(self, node: str) -> int:
-        """Return how many combinations of states the parents of ``node`` have."""
         return math.prod(self.cards[self.index(p)] for p in self.parents[self.index(node)])
 
     def cpdag(self) -> Pdag:
@@ -162,10 +146,7 @@ class BayesianNetwork:
     def to_pgmpy(self) -> Any:
         """Return a pgmpy ``DiscreteBayesianNetwork``, ready for its inference classes.
 
-        Raises
-        ------
-        MissingExtraError
-            If pgmpy is not installed.
+        Raises MissingExtraError if pgmpy is not installed.
         """
         models = _imported("pgmpy.models", "BayesianNetwork.to_pgmpy", "pgmpy")
         factors = _imported("pgmpy.factors.discrete", "BayesianNetwork.to_pgmpy", "pgmpy")
@@ -191,10 +172,7 @@ class BayesianNetwork:
     def to_pyagrum(self) -> Any:
         """Return a pyAgrum ``BayesNet``, ready for its inference engines.
 
-        Raises
-        ------
-        MissingExtraError
-            If pyAgrum is not installed.
+        Raises MissingExtraError if pyAgrum is not installed.
         """
         gum = _imported("pyagrum", "BayesianNetwork.to_pyagrum", "pyagrum")
         model = gum.BayesNet()
@@ -230,13 +208,8 @@ class BayesianNetwork:
 def checked_cpt(node: str, table: npt.ArrayLike, shape: tuple[int, int]) -> FloatArray:
     """Return a read-only, normalised copy of a probability table.
 
-    Raises
-    ------
-    GraphError
-        If the table has not this shape, or a row is not a distribution.
+    Raises GraphError if the table has not this shape, or a row is not a distribution.
 
-    Examples
-    --------
     >>> checked_cpt("a", [[0.5000001, 0.5]], (1, 2)).sum()
     np.float64(1.0)
     """
@@ -271,7 +244,6 @@ def _check_states(node: str, names: Sequence[str]) -> None:
 
 
 def _shown(row: FloatArray) -> str:
-    """Write a row for a message, shortened if it is long."""
     shown = ", ".join(f"{value:g}" for value in row[:8])
     return f"[{shown}{', ...' if len(row) > 8 else ''}] (sum {row.sum():g})"
 
@@ -288,8 +260,6 @@ def _imported(module: str, feature: str, extra: str) -> Any:
 
 
 class ParameterMethod(Enum):
-    """How counts become probabilities."""
-
     MAXIMUM_LIKELIHOOD = "maximum_likelihood"
     """Relative frequencies; a parent configuration without rows gets the uniform distribution."""
 
@@ -309,38 +279,18 @@ def fit_parameters(  # noqa: PLR0913 - the table alone takes three
 ) -> BayesianNetwork:
     """Fit probability tables to a structure.
 
-    Parameters
-    ----------
-    dag
-        The structure.
-    codes
-        State numbers, ``[variables, rows]``; they are only read.
-    names
-        The variable of each row of ``codes``; the same set as ``dag.nodes``, in any order.
-    states
-        The states of each variable, in the order of ``names``; those without rows too.
-    method
-        How counts become probabilities.
-    equivalent_sample_size
-        Weight of the prior in rows; used by ``ParameterMethod.BDEU`` only.
+    Nodes come in the order of ``names``, parents sorted by name.
 
-    Returns
-    -------
-    BayesianNetwork
-        Nodes in the order of ``names``, parents sorted by name.
+    ``codes``: state numbers, ``[variables, rows]``; they are only read. ``names``: the variable of
+    each row of ``codes``; the same set as ``dag.nodes``, in any order. ``states``: the states of
+    each variable, in the order of ``names``; those without rows too. ``equivalent_sample_size``:
+    weight of the prior in rows; used by ``ParameterMethod.BDEU`` only.
 
-    Raises
-    ------
-    VariableMismatchError
-        If ``names`` and ``dag.nodes`` differ.
-    DataError
-        If ``codes`` is not an integer matrix of that many variables, a code is not a state's
-        number, or a table would have more than ten million cells.
-    ConfigError
-        If ``equivalent_sample_size`` is not positive.
+    Raises VariableMismatchError if ``names`` and ``dag.nodes`` differ. Raises DataError if
+    ``codes`` is not an integer matrix of that many variables, a code is not a state's number, or a
+    table would have more than ten million cells. Raises ConfigError if ``equivalent_sample_size``
+    is not positive.
 
-    Examples
-    --------
     >>> codes = np.array([[0, 0, 1, 1], [0, 1, 1, 1]], dtype=np.uint8)
     >>> dag = Dag(["rain", "wet"], [("rain", "wet")])
     >>> network = fit_parameters(dag, codes, ["rain", "wet"], [["no", "yes"]] * 2)
@@ -365,7 +315,6 @@ def fit_parameters(  # noqa: PLR0913 - the table alone takes three
 
 
 def check_sample_size(equivalent_sample_size: float) -> None:
-    """Refuse a prior weight that is not a positive number."""
     if not (equivalent_sample_size > 0 and math.isfinite(equivalent_sample_size)):
         raise ConfigError("equivalent_sample_size", equivalent_sample_size, "a positive number")
 
@@ -375,15 +324,9 @@ def check_codes(
 ) -> None:
     """Refuse codes that do not fit the variables of a graph.
 
-    Raises
-    ------
-    VariableMismatchError
-        If ``names`` and ``dag.nodes`` differ.
-    DataError
-        If ``codes`` is not an integer matrix ``[variables, rows]`` or a code is out of range.
+    Raises VariableMismatchError if ``names`` and ``dag.nodes`` differ. Raises DataError if
+    ``codes`` is not an integer matrix ``[variables, rows]`` or a code is out of range.
 
-    Examples
-    --------
     >>> check_codes(Dag("a"), np.array([[0, 2]]), [2], ["a"])
     Traceback (most recent call last):
         ...
@@ -448,27 +391,12 @@ def joint(network: BayesianNetwork, variables: Sequence[str]) -> FloatArray:
     Everything that is no ancestor of them is left out; the other variables are summed out one by
     one, each time the one that leaves the smallest table (min-weight order), ties by name.
 
-    Parameters
-    ----------
-    network
-        Where the variables are.
-    variables
-        Their names, each once; none gives an array without axes that holds 1.
+    There is one axis per variable, in the order given; no variables give an array without axes that
+    holds 1.
 
-    Returns
-    -------
-    numpy.ndarray
-        One axis per variable, in the order given.
+    Raises UnknownVariableError if a name is not a node. Raises GraphError if a name stands twice,
+    or a table on the way would have more than ten million cells.
 
-    Raises
-    ------
-    UnknownVariableError
-        If a name is not a node.
-    GraphError
-        If a name stands twice, or a table on the way would have more than ten million cells.
-
-    Examples
-    --------
     >>> from driftbn.datasets import asia
     >>> joint(asia(), ["lung", "smoke"]).round(3).tolist()
     [[0.05, 0.005], [0.45, 0.495]]
@@ -494,8 +422,6 @@ def joint(network: BayesianNetwork, variables: Sequence[str]) -> FloatArray:
 def ancestors(dag: Dag, nodes: Iterable[str]) -> set[str]:
     """Return the nodes and all their ancestors.
 
-    Examples
-    --------
     >>> sorted(ancestors(Dag("abcd", [("a", "b"), ("b", "c")]), "b"))
     ['a', 'b']
     """
@@ -512,8 +438,6 @@ def ancestors(dag: Dag, nodes: Iterable[str]) -> set[str]:
 def descendants(dag: Dag, node: str) -> set[str]:
     """Return all descendants of a node, without itself.
 
-    Examples
-    --------
     >>> sorted(descendants(Dag("abcd", [("a", "b"), ("b", "c")]), "a"))
     ['b', 'c']
     """
@@ -532,8 +456,6 @@ def separated(dag: Dag, node: str, others: Iterable[str], given: Collection[str]
 
     Others that are among ``given`` are separated from everything; ``node`` must not be.
 
-    Examples
-    --------
     >>> collider = Dag("abc", [("a", "c"), ("b", "c")])
     >>> separated(collider, "a", ["b"], []), separated(collider, "a", ["b"], ["c"])
     (True, False)

@@ -179,17 +179,10 @@ _NO_VALUES.setflags(write=False)
 class PackedTable:
     """A table of codes as bit sets, with the counts of every two levels.
 
-    Parameters
-    ----------
-    codes
-        Small integers, shape [variables, rows].
-    names
-        Names of the variables, in the order of ``codes``; the table is in the order of names.
+    ``codes``: small integers, shape [variables, rows]. ``names``: names of the variables, in the
+    order of ``codes``; the table is in the order of names.
 
-    Raises
-    ------
-    DataError
-        If codes and names do not fit together or there are no rows.
+    Raises DataError if codes and names do not fit together or there are no rows.
     """
 
     def __init__(self, codes: Codes, names: Sequence[str]) -> None:
@@ -205,7 +198,6 @@ class PackedTable:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows in the table."""
         return int(self.evidence.codes.shape[1])
 
     @property
@@ -218,29 +210,14 @@ class PackedTable:
 class ChiSquareTest(IndependenceTest):
     """Independence tests on a table, by compiled kernels over bit sets.
 
-    Parameters
-    ----------
-    codes
-        Small integers, shape [variables, rows].
-    names
-        Names of the variables, in the order of ``codes``; the test works in the order of names.
-    alpha
-        Level of the tests.
-    statistic
-        Chi-square or G.
-    design_effects
-        By name, how much more the counts of a variable vary than those of independent rows (1 or
-        more). A pair's statistic is divided by ``1 + sqrt((a - 1) * (b - 1))``.
+    ``codes``: small integers, shape [variables, rows]. ``names``: names of the variables, in the
+    order of ``codes``; the test works in the order of names. ``design_effects``: by name, how much
+    more the counts of a variable vary than those of independent rows (1 or more). A pair's
+    statistic is divided by ``1 + sqrt((a - 1) * (b - 1))``.
 
-    Raises
-    ------
-    DataError
-        If codes and names do not fit together or there are no rows.
-    ConfigError
-        If a design effect is less than 1.
+    Raises DataError if codes and names do not fit together or there are no rows. Raises ConfigError
+    if a design effect is less than 1.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> x = np.tile([0, 1], 200).astype(np.uint8)
     >>> z = np.repeat([0, 1], 200).astype(np.uint8)
@@ -267,7 +244,6 @@ class ChiSquareTest(IndependenceTest):
     def of_table(
         cls, table: PackedTable, config: LearnerConfig, design_effects: Mapping[str, float]
     ) -> ChiSquareTest:
-        """Return the test on a table that is packed already."""
         test = cls.__new__(cls)
         test._open(table, config.alpha, config.statistic, design_effects)
         return test
@@ -297,16 +273,13 @@ class ChiSquareTest(IndependenceTest):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows in the table."""
         return int(self._evidence.codes.shape[1])
 
     def begin(self, max_size: int) -> None:
-        """Start counting tests with new buffers for sets of at most ``max_size``."""
         self._work = _make_workspace(self._evidence, max(max_size, 1))
         self.tests = self._work.tests
 
     def first_separator(self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints) -> int | None:
-        """Return the index of the first set given which x and y are independent, if any."""
         pair = np.array([x, y], np.int64)
         for index, members in enumerate(sets):
             given = np.array(sorted(members), np.int64)
@@ -335,15 +308,12 @@ class ChiSquareTest(IndependenceTest):
         return float(chdtrc(dof, value))
 
     def remove_independent(self, adjacent: Mask) -> None:
-        """Take from ``adjacent`` all pairs that are independent without condition."""
         remove_independent(self._evidence, self._work, adjacent)
 
     def pursue_search(self, search: Search, n_tests: int) -> int:
-        """Answer the questions of a search for about ``n_tests`` tests; return its state."""
         return int(pursue_search(search, self._evidence, self._work, n_tests))
 
     def pursue_census(self, census: Census, n_tests: int) -> int:
-        """Answer the questions of a census for about ``n_tests`` tests; return its state."""
         return int(pursue_census(census, self._evidence, self._work, n_tests))
 
 
@@ -479,7 +449,6 @@ def _without_gaps(codes: Codes, totals: Ints, first: Ints) -> Codes:
 
 
 def n_log_n_table(n_rows: int) -> Floats:
-    """Return n ln n for all counts of this many rows."""
     n = np.arange(n_rows + 1, dtype=np.float64)
     return n * np.log(np.maximum(n, 1.0))
 

@@ -17,12 +17,7 @@ from driftbn.learning.independence import Mask
 class KnownEdges:
     """Knowledge about the variables at hand.
 
-    Parameters
-    ----------
-    required
-        ``required[x, y]``: there is an edge from x to y.
-    closed
-        ``closed[x, y]``: no edge may point from x to y.
+    ``required[x, y]``: there is an edge from x to y. ``closed[x, y]``: none may point that way.
     """
 
     required: Mask
@@ -42,11 +37,8 @@ def apply_knowledge(
 
     Statements about an excluded variable are ignored: there is no node to apply them to.
 
-    Raises
-    ------
-    KnowledgeError
-        If a name is unknown, an edge is a loop, a name stands in two tiers, or required edges form
-        a cycle or are forbidden.
+    Raises KnowledgeError if a name is unknown, an edge is a loop, a name stands in two tiers, or
+    required edges form a cycle or are forbidden.
     """
     place = {name: i for i, name in enumerate(names)}
     _check_names(knowledge, {*names, *excluded})
@@ -68,7 +60,6 @@ def apply_knowledge(
 
 
 def knowledge_about(knowledge: Knowledge, names: Collection[str]) -> Knowledge:
-    """Return what is known of some variables alone."""
     required, forbidden = (
         [edge for edge in edges if edge[0] in names and edge[1] in names]
         for edges in (knowledge.required, knowledge.forbidden)

@@ -105,18 +105,8 @@ as they are known.
 class LearnedWindow:
     """Rows and what was learned of them.
 
-    Parameters
-    ----------
-    codes
-        Rows, ``[variables, rows]``, variables sorted by name.
-    table
-        The same, packed.
-    learned
-        The graph.
-    effects
-        Design effect of each variable.
-    twins
-        For each variable that says the same as an earlier one, that one.
+    ``codes``: rows, ``[variables, rows]``, variables sorted by name. ``twins``: for each variable
+    that says the same as an earlier one, that one.
     """
 
     codes: Codes
@@ -127,27 +117,16 @@ class LearnedWindow:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Variables, sorted."""
         return self.table.names
 
 
 class StructureLearner:
     """Learns structures with one configuration.
 
-    Parameters
-    ----------
-    config
-        How to search and direct.
-    knowledge
-        What is known of the edges beforehand.
-    clock
-        Returns seconds, for the deadline and the reported time.
-    independence_test
-        Makes the test that is asked; by default chi-square or G, as ``config`` says.
-    max_sets
-        Sets tried for a pair and size at most, in their order; ``None`` lifts the cap.
-    census_size
-        Largest set of the census that finds colliders, 1 to 10.
+    ``clock``: returns seconds, for the deadline and the reported time. ``independence_test``: makes
+    the test that is asked; by default chi-square or G, as ``config`` says. ``max_sets``: sets tried
+    for a pair and size at most, in their order; ``None`` lifts the cap. ``census_size``: largest
+    set of the census that finds colliders, 1 to 10.
     """
 
     def __init__(  # noqa: PLR0913 - what tests with an oracle vary stands behind the star
@@ -167,7 +146,6 @@ class StructureLearner:
         self.max_sets, self.census_size = max_sets, census_size
 
     def with_config(self, config: LearnerConfig) -> StructureLearner:
-        """Return a learner that differs from this one in its configuration only."""
         return StructureLearner(
             config,
             self.knowledge,
@@ -297,7 +275,6 @@ class StructureLearner:
 
 
 def _with_twins(graph: Pdag, names: Sequence[str], twins: Mapping[int, int]) -> Pdag:
-    """Return the graph with each twin joined to the variable that it repeats."""
     joined = ((names[first], names[copy]) for copy, first in twins.items())
     return Pdag(names, graph.directed_edges, (*graph.undirected_edges, *joined))
 

@@ -33,15 +33,9 @@ CLEAR = 0.5  # least p-value of a separator if no set of the census separates
 class Orientation:
     """A directed skeleton.
 
-    Parameters
-    ----------
-    graph
-        What is known of the directions.
-    conflicts
-        Pairs for which equally strong colliders demand both directions, or that would close a
-        cycle; they stay undirected.
-    finished
-        Whether all tests that the collider rule asks for were made.
+    ``conflicts``: pairs for which equally strong colliders demand both directions, or that would
+    close a cycle; they stay undirected. ``finished``: whether all tests that the collider rule asks
+    for were made.
     """
 
     graph: Pdag
@@ -98,7 +92,6 @@ def _find_colliders(
     plan: OrientationPlan,
     limits: Limits,
 ) -> Colliders | None:
-    """Return the colliders that the rule tells, or nothing if a limit was met."""
     if plan.rule is ColliderRule.STANDARD:
         equal = np.zeros(len(triples.pair))
         return _strongest_first(triples, _outside_separator(skeleton, triples), equal)
@@ -242,7 +235,6 @@ def _make_arrows(edge: Mask, arrow: Mask, closed: Mask) -> Arrows:
 
 
 def undirected(skeleton: Skeleton) -> Pdag:
-    """Return the skeleton as a graph without directions."""
     names = skeleton.names
     edges = _pairs(np.triu(skeleton.adjacent))
     return Pdag(names, (), ((names[x], names[y]) for x, y in edges))

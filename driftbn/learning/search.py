@@ -16,8 +16,6 @@ TESTS_PER_LOOK = 4096  # tests between two looks at the clock: milliseconds on 5
 
 
 class Overrun(enum.Enum):
-    """Which limit has stopped a search."""
-
     DEADLINE = "deadline"
     """The time was over."""
     TESTS = "tests"
@@ -28,14 +26,8 @@ class Overrun(enum.Enum):
 class Limits:
     """How long a search may go on.
 
-    Parameters
-    ----------
-    clock
-        Returns seconds; only differences count.
-    stop_at
-        Time of the clock at which to stop, or ``None``.
-    max_tests
-        Tests after which to stop, or ``None``.
+    ``clock``: returns seconds; only differences count. ``max_tests``: tests after which to stop, or
+    ``None``.
     """
 
     clock: Callable[[], float]
@@ -43,7 +35,6 @@ class Limits:
     max_tests: int | None = None
 
     def overrun(self, test: IndependenceTest) -> Overrun | None:
-        """Return the limit that is reached, if any."""
         if self.max_tests is not None and int(test.tests[:, 0].sum()) >= self.max_tests:
             return Overrun.TESTS
         if self.stop_at is not None and self.clock() >= self.stop_at:
@@ -51,7 +42,6 @@ class Limits:
         return None
 
     def go_on(self, test: IndependenceTest) -> bool:
-        """Whether no limit is reached."""
         return self.overrun(test) is None
 
     def allotment(self, test: IndependenceTest) -> int:
@@ -70,15 +60,8 @@ UNITS = 2520  # of one: 1 to 10 divide it, so 1/size is exact and sums do not de
 class RdsaTally:
     """Relative d-separating abilities, by target and node (paper, section III).
 
-    Parameters
-    ----------
-    names
-        Variables, sorted.
-    units
-        Tallies in units of 1/2520, shape [target, node].
+    ``units``: tallies in units of 1/2520, shape [target, node].
 
-    Examples
-    --------
     >>> tally = RdsaTally.zero(("a", "b"))
     >>> tally.value("a", "b")
     0.0
@@ -89,11 +72,9 @@ class RdsaTally:
 
     @classmethod
     def zero(cls, names: Sequence[str]) -> RdsaTally:
-        """Return a tally in which nothing has happened."""
         return cls(tuple(names), np.zeros((len(names), len(names)), np.int64))
 
     def value(self, target: str, node: str) -> float:
-        """Return RDSA of ``node`` for ``target``."""
         row, column = self.names.index(target), self.names.index(node)
         return float(self.units[row, column]) / UNITS
 
@@ -136,8 +117,6 @@ BLOCK = 16  # sets of one question: few enough to list in vain, many enough to s
 class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
     """For each pair found independent, the set that separates it; pairs in any order.
 
-    Examples
-    --------
     >>> separators = SeparatorMap(("a", "b", "c"), {("c", "a"): ("b",)})
     >>> separators["a", "c"]
     ('b',)
@@ -196,7 +175,6 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
 
     @property
     def arrays(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
-        """Members and sizes, as ``from_arrays`` takes them."""
         return self._members, self._sizes
 
     def sizes(self, low: Ints, high: Ints) -> npt.NDArray[np.int8]:
@@ -244,14 +222,9 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
 class SearchPlan:
     """How a search walks through targets and sizes, and how it credits separators.
 
-    Parameters
-    ----------
-    by_node
-        All sizes of one target before the next target (LSPC), else all targets of one size (PC).
-    stable
-        Sets come from the neighbours as they were when the size began.
-    credit
-        Units that each member of a separator gains, by the separator's size.
+    ``by_node``: all sizes of one target before the next target (LSPC), else all targets of one size
+    (PC). ``stable``: sets come from the neighbours as they were when the size began. ``credit``:
+    units that each member of a separator gains, by the separator's size.
     """
 
     by_node: bool
@@ -263,16 +236,9 @@ class SearchPlan:
 class Skeleton:
     """What a search has found.
 
-    Parameters
-    ----------
-    names
-        Variables, sorted.
-    adjacent
-        Edges, a symmetric matrix.
-    separators, tallies
-        What separates the other pairs, and the RDSA tallies at the end.
-    finished
-        Whether the search came to its end; if not, ``adjacent`` has edges not yet ruled out.
+    ``adjacent``: edges, a symmetric matrix. ``separators``, ``tallies``: what separates the other
+    pairs, and the RDSA tallies at the end. ``finished``: whether the search came to its end; if
+    not, ``adjacent`` has edges not yet ruled out.
     """
 
     names: tuple[str, ...]
@@ -371,7 +337,6 @@ def _make_search(plan: SearchPlan, start: SearchStart, max_sets: int | None) -> 
 
 
 def make_question(max_size: int) -> Question:
-    """Make room for a question."""
     return Question(
         pair=np.zeros(2, np.int64),
         sets=np.zeros((BLOCK, max_size), np.int64),
@@ -387,7 +352,6 @@ def _separate_by_nothing(search: Search, independent: Mask) -> None:
 
 
 def pair_index(low: Ints, high: Ints) -> Ints:
-    """Return the places of pairs in a list of all pairs."""
     index: Ints = high * (high - 1) // 2 + low
     return index
 

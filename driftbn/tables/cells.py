@@ -34,8 +34,6 @@ _NO_KIND: Final = 255
 
 
 class Kind(IntEnum):
-    """What a cell of a mixed column is."""
-
     BOOLEAN = 0
     WHOLE = 1
     FLOAT = 2
@@ -51,13 +49,8 @@ surrogates; of numbers and booleans the canonical text, and of times the seconds
 def canonical_text(value: object) -> str:
     """Return the text that stands for a value; equal texts are one category.
 
-    Raises
-    ------
-    TypeError
-        If the value is no text, number, boolean or missing value.
+    Raises TypeError if the value is no text, number, boolean or missing value.
 
-    Examples
-    --------
     >>> [canonical_text(v) for v in (3, 3.0, "3", "3.0", True, 0.5, " x", None)]
     ['3', '3', '3', '3', 'true', '0.5', ' x', '__missing__']
     """
@@ -137,8 +130,6 @@ def mixed_cells(values: Iterable[Any], *, exact: bool = False) -> tuple[Any, dic
 
     It is of the plain type that holds all of them, if there is one, unless each must stay exact.
 
-    Examples
-    --------
     >>> array, wrong = mixed_cells([3, True, "3", [4]])
     >>> array.field("text").to_pylist(), wrong
     ([b'3', b'true', b'3', None], {3: 'list is not allowed: a cell must be text, ...'})
@@ -178,7 +169,6 @@ def _read_cell(value: Any) -> tuple[Kind | None, str | None]:
 
 
 def is_mixed(array: Any) -> bool:
-    """Whether a column holds mixed cells."""
     kind = array.type
     return bool(kind.id == MIXED.id and kind == MIXED)  # numbers are compared faster than types
 
@@ -190,7 +180,6 @@ _TEXTS: Final = _STRINGS | {
 
 
 def is_text(kind: Any) -> bool:
-    """Whether an Arrow type is text or bytes of any layout."""
     return kind.id in _TEXTS
 
 
@@ -206,7 +195,6 @@ def kinds_of(array: Any) -> NDArray[np.uint8]:
 
 
 def time_cells(array: Any) -> NDArray[np.bool_]:
-    """Return which cells of a column are times."""
     if is_mixed(array):
         return np.asarray(kinds_of(array) == Kind.TIME)
     if pa.types.is_temporal(array.type):
@@ -215,7 +203,6 @@ def time_cells(array: Any) -> NDArray[np.bool_]:
 
 
 def without_times(array: Any) -> Any:
-    """Return a column with missing values in place of times."""
     times = time_cells(array)
     if not times.any():
         return array
@@ -266,8 +253,6 @@ def unified(arrays: Sequence[Any]) -> Any:
     Whole numbers among floats become floats where none loses digits; other cells of several kinds
     become a mixed column, in which each keeps its own.
 
-    Examples
-    --------
     >>> unified([pa.array([1, None]), pa.array([0.5])]).to_pylist()
     [1.0, None, 0.5]
     >>> unified([pa.array([1]), pa.array(["a"])]).field("text").to_pylist()
@@ -317,7 +302,6 @@ def _mixed(kinds: Any, texts: Any) -> Any:
 
 
 def _as_mixed(array: Any) -> Any:
-    """Return any column as one of mixed cells."""
     kind, types = array.type, pa.types
     if is_mixed(array):
         return array

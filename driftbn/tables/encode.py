@@ -44,14 +44,11 @@ class Factor(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A column of numbers."""
-
     values: NDArray[Any]  # [rows]: float64, or integers
     missing: NDArray[np.bool_] | None = None  # [rows]; None when nothing is missing
 
     @property
     def present(self) -> NDArray[Any]:
-        """The values that are not missing."""
         return self.values if self.missing is None else self.values[~self.missing]
 
 
@@ -127,7 +124,6 @@ def make_numbers(values: NDArray[Any]) -> Numbers:
 
 
 def missing_factor(n_rows: int, kind: VariableKind) -> Factor:
-    """Return a factor without any value."""
     return Factor(bytes([MISSING_BYTE]) * n_rows, [], kind)
 
 
@@ -142,7 +138,6 @@ def used(factor: Factor) -> list[int]:
 
 
 def counts_of(factor: Factor) -> list[int]:
-    """Count the rows of each value."""
     codes, n_values = factor.codes, len(factor.values)
     if isinstance(codes, bytes):
         counts = np.bincount(np.frombuffer(codes, np.uint8), minlength=n_values)[:n_values]
@@ -153,7 +148,6 @@ def counts_of(factor: Factor) -> list[int]:
 
 
 def n_missing(factor: Factor) -> int:
-    """Count the rows without a value."""
     codes = factor.codes
     return codes.count(MISSING_BYTE) if isinstance(codes, bytes) else int((codes < 0).sum())
 
@@ -249,7 +243,6 @@ def encode_factor(
 
 
 def encode_numbers(variable: Variable, column: Numbers) -> bytes:
-    """Return the row of numbers, each in its bin."""
     values = column.values.astype(np.float64, copy=False)
     if len(variable.edges) <= _N_COMPARED_EDGES:
         codes = np.zeros(len(values), np.uint8)
@@ -265,10 +258,7 @@ def encode_numbers(variable: Variable, column: Numbers) -> bytes:
 def check_missing(variable: Variable, row: bytes, policy: MissingPolicy) -> None:
     """Refuse a row with a missing value if the policy does.
 
-    Raises
-    ------
-    DataError
-        If there is one; it names the first.
+    Raises DataError if there is one; it names the first.
     """
     if policy is MissingPolicy.REJECT and variable.missing_code in row:
         problem = "the value is missing, and missing values are rejected"
@@ -287,8 +277,6 @@ MAX_NAMED_LEVELS: Final = 8
 
 
 class SchemaEventKind(StrEnum):
-    """How a table differs from the schema it was encoded with."""
-
     NEW_LEVEL = "new_level"
     """Values that are none of the levels; they were encoded as ``__other__``."""
     NEW_COLUMN = "new_column"
@@ -301,18 +289,8 @@ class SchemaEventKind(StrEnum):
 class SchemaEvent:
     """One difference between a table and its schema.
 
-    Parameters
-    ----------
-    kind
-        What differs.
-    column
-        The column or variable.
-    levels
-        For new levels their texts in canonical order, the first eight.
-    n_levels
-        How many new levels there are.
-    n_rows
-        How many rows are concerned.
+    ``levels``: for new levels their texts in canonical order, the first eight. ``n_rows``: how many
+    rows are concerned.
     """
 
     kind: SchemaEventKind
@@ -326,14 +304,9 @@ class SchemaEvent:
 class EncodedTable:
     """A table as codes.
 
-    Parameters
-    ----------
-    schema
-        What the codes mean.
-    codes
-        ``uint8 [variables, rows]``, C-contiguous; row ``i`` belongs to ``schema.variables[i]``.
-    events
-        Differences from a fixed schema, by column name; empty when the schema was inferred.
+    ``codes``: ``uint8 [variables, rows]``, C-contiguous; row ``i`` belongs to
+    ``schema.variables[i]``. ``events``: differences from a fixed schema, by column name; empty when
+    the schema was inferred.
     """
 
     schema: Schema
@@ -342,16 +315,12 @@ class EncodedTable:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows of the table."""
         return int(self.codes.shape[1])
 
     def column(self, name: str) -> NDArray[np.uint8]:
         """Return the codes of one variable.
 
-        Raises
-        ------
-        UnknownVariableError
-            If no variable has this name.
+        Raises UnknownVariableError if no variable has this name.
         """
         row: NDArray[np.uint8] = self.codes[self.schema.index(name)]
         return row
@@ -359,10 +328,7 @@ class EncodedTable:
     def check(self) -> None:
         """Look whether the codes are such as the schema has; kernels trust them.
 
-        Raises
-        ------
-        DataError
-            If their type or shape is another, or a code stands for no level.
+        Raises DataError if their type or shape is another, or a code stands for no level.
         """
         codes, schema = self.codes, self.schema
         if codes.dtype != np.uint8 or codes.ndim != 2 or len(codes) != len(schema):
@@ -383,22 +349,10 @@ def encode(data: object, schema: Schema, *, names: Sequence[str] | None = None) 
     column that the schema does not know is left out; each is an event and none an error. So is text
     that is no number in a numeric variable.
 
-    Parameters
-    ----------
-    data
-        Any table that ``infer_and_encode`` takes.
-    schema
-        The variables to encode.
-    names
-        Column names of a 2-D array.
+    ``names``: column names of a 2-D array.
 
-    Raises
-    ------
-    DataError
-        As for ``infer_and_encode``; also if a variable's column holds times.
+    Raises DataError as for ``infer_and_encode``; also if a variable's column holds times.
 
-    Examples
-    --------
     >>> schema = Schema([Variable("x", VariableKind.CATEGORICAL, ("a", "b"))])
     >>> table = encode({"x": ["b", "c", None], "y": [1, 2, 3]}, schema)
     >>> schema["x"].labels, table.codes.tolist()
@@ -429,7 +383,6 @@ def encode_table(table: Table, schema: Schema) -> EncodedTable:
 
 
 def refused_rows(table: Table, schema: Schema) -> NDArray[np.bool_]:
-    """Return which rows of a table cannot be encoded."""
     refused = np.zeros(table.n_rows, np.bool_)
     for name in schema.names:
         array = table.columns.get(name)
@@ -442,7 +395,6 @@ def refused_rows(table: Table, schema: Schema) -> NDArray[np.bool_]:
 
 
 def _check_cells(variable: Variable, table: Table) -> None:
-    """Refuse a column with cells that are no values, or times."""
     name, array = variable.name, table.columns[variable.name]
     if name in table.unread:
         raise table.unread[name].error(name, min(table.unread[name].problems))

@@ -54,8 +54,6 @@ _LARGEST: Final = sys.float_info.max
 
 
 class Inferred(NamedTuple):
-    """A variable and the row of codes that goes with it."""
-
     variable: Variable
     row: bytes
 
@@ -63,10 +61,7 @@ class Inferred(NamedTuple):
 def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np.uint8]]:
     """Infer a schema and return it with the codes of the table.
 
-    Raises
-    ------
-    DataError
-        If a cell cannot be read, or is missing where that is rejected.
+    Raises DataError if a cell cannot be read, or is missing where that is rejected.
     """
     kept: list[Inferred] = []
     found: Inferred | Exclusion
@@ -115,8 +110,6 @@ def quantile_edges(values: NDArray[np.float64], n_bins: int) -> tuple[float, ...
     these ranks, or is the largest, gets a bin of its own: its predecessor becomes an edge as well.
     Infinite edges are drawn in to the largest finite float.
 
-    Examples
-    --------
     >>> quantile_edges(np.arange(8.0), 4)
     (1.0, 3.0, 5.0)
     >>> quantile_edges(np.array([0.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 9.0]), 4)
@@ -255,24 +248,13 @@ def infer_and_encode(
     of columns matters. A constant, duplicate, id-like, temporal, rare or empty column is left out
     and listed in ``schema.excluded``. With a single row every column is constant, and none is left.
 
-    Parameters
-    ----------
-    data
-        Any table that ``read_table`` takes; an absent key of a dict is a missing value.
-    config
-        How to infer; the defaults of ``SchemaConfig`` if not given.
-    names
-        Column names of a 2-D array.
+    ``data``: any table that ``read_table`` takes; an absent key of a dict is a missing value.
+    ``names``: column names of a 2-D array.
 
-    Raises
-    ------
-    DataError
-        If the table is empty or ragged, a name is not allowed or taken twice, a cell holds
-        something other than text, a number, a boolean or a missing value, or a value is missing
-        under ``MissingPolicy.REJECT``.
+    Raises DataError if the table is empty or ragged, a name is not allowed or taken twice, a cell
+    holds something other than text, a number, a boolean or a missing value, or a value is missing
+    under ``MissingPolicy.REJECT``.
 
-    Examples
-    --------
     >>> table = infer_and_encode({"size": [3, "3", 3.0, 10], "ok": [True, False, None, True]})
     >>> [variable.levels for variable in table.schema.variables]
     [('false', 'true'), ('3', '10')]
@@ -298,8 +280,6 @@ def find_duplicates(codes: NDArray[np.uint8]) -> dict[int, int]:
     Rows are the same if they part the table alike, whatever the codes of the parts. A row whose
     second most frequent code stands in fewer than ``MIN_SECOND_ROWS`` places is never a duplicate.
 
-    Examples
-    --------
     >>> flags = np.tile(np.array([[0, 0, 1], [1, 1, 0], [0, 1, 1]], np.uint8), 5)
     >>> find_duplicates(flags)
     {1: 0}

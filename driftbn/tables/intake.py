@@ -24,8 +24,6 @@ _VERSION: Final = 2
 
 
 class Encoded(NamedTuple):
-    """Rows of the stream as codes."""
-
     codes: NDArray[np.uint8]  # [variables, rows]
     times: NDArray[np.float64] | None = None  # [rows], in seconds since the epoch
     events: tuple[SchemaEvent, ...] = ()  # by column name
@@ -71,13 +69,6 @@ class Intake:
     nor the codes depend on how the stream is cut into batches. Constant and duplicate columns are
     kept as variables, because they may not stay so.
 
-    Parameters
-    ----------
-    config
-        The settings of the monitor.
-
-    Examples
-    --------
     >>> intake = Intake(MonitorConfig(window=3))
     >>> intake.take([{"x": "a"}, {"x": "b"}]), intake.n_pending
     (None, 2)
@@ -115,23 +106,15 @@ class Intake:
     def take(self, batch: object) -> Encoded | None:
         """Take in a batch and return its rows as codes, after those that were held.
 
-        Parameters
-        ----------
-        batch
-            Any table that ``read_batch`` takes, with any number of rows, also none; or an
-            ``EncodedTable`` in the schema of this intake, once there is one and if there is no
-            column with event times.
+        Returns ``None`` if no rows are left, or if they are held because the schema is not known
+        yet.
 
-        Returns
-        -------
-        Encoded or None
-            ``None`` if no rows are left, or if they are held because the schema is not known yet.
+        ``batch``: any table that ``read_batch`` takes, with any number of rows, also none; or an
+        ``EncodedTable`` in the schema of this intake, once there is one and if there is no column
+        with event times.
 
-        Raises
-        ------
-        DataError
-            If a row cannot be read and rows are not to be left out, or if the batch as a whole is
-            no table. Nothing of it is taken in.
+        Raises DataError if a row cannot be read and rows are not to be left out, or if the batch as
+        a whole is no table. Nothing of it is taken in.
         """
         if isinstance(batch, EncodedTable):
             return self._take_codes(batch)
@@ -266,17 +249,8 @@ class Intake:
     def from_state(cls, config: MonitorConfig, state: Mapping[str, Any]) -> Intake:
         """Return an intake that goes on where the one that gave ``state`` stood.
 
-        Parameters
-        ----------
-        config
-            The settings of that intake.
-        state
-            What its ``state`` returned.
-
-        Raises
-        ------
-        FormatError
-            If it is something else, of another version, or does not fit the settings.
+        Raises FormatError if it is something else, of another version, or does not fit the
+        settings.
         """
         if state.get("version") != _VERSION:
             found = state.get("version")

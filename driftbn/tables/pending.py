@@ -47,23 +47,12 @@ class PendingRows:
     are; others that come later are left out. Each row may bring other columns: when there are too
     many, those with the fewest values are forgotten.
 
-    Parameters
-    ----------
-    missing
-        What to do with missing values.
-    values_win
-        Whether another value among times is taken all the same, unless missing values are rejected:
-        the column is one of values then, and the times before it are missing. Where bad rows are
-        left out, a time that came first would otherwise have all rows after it left out.
-    n_rows, parts
-        The rows, as the tables that they came in.
-    n_values, since
-        By column, in the order of their coming: how many values it has, and its first row.
-    temporal
-        Of each column that has held a value, whether these are times.
+    ``values_win``: whether another value among times is taken all the same, unless missing values
+    are rejected: the column is one of values then, and the times before it are missing. Where bad
+    rows are left out, a time that came first would otherwise have all rows after it left out.
+    ``n_values``, ``since``: by column, in the order of their coming: how many values it has, and
+    its first row. ``temporal``: of each column that has held a value, whether these are times.
 
-    Examples
-    --------
     >>> rows = PendingRows(MissingPolicy.LEVEL).add(read_batch({"x": [1, 2]}))
     >>> list(rows.problems(read_batch({"x": [3, {}]})))
     [1]
@@ -235,10 +224,7 @@ class PendingRows:
     def from_json(self, text: Any) -> PendingRows:
         """Return the rows that ``to_json`` wrote, under the same settings.
 
-        Raises
-        ------
-        FormatError
-            If it is something else.
+        Raises FormatError if it is something else.
         """
         try:
             data = json.loads(text)
@@ -265,7 +251,6 @@ def _thin_out(n_values: Counter[str], since: dict[str, int]) -> None:
 
 
 def _holds(array: Any) -> tuple[bool, bool]:
-    """Return whether some cells are times, and whether some are other values."""
     if array.null_count == len(array):
         return False, False
     if pa.types.is_temporal(array.type):
@@ -277,7 +262,6 @@ def _holds(array: Any) -> tuple[bool, bool]:
 
 
 def _times_and_values(array: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which cells are times, and which are other values."""
     times = time_cells(array)
     present = as_numpy(array.is_valid())
     if pa.types.is_floating(array.type):

@@ -44,13 +44,11 @@ class Unread(NamedTuple):
     values: Any  # the raw column, or these cells by row
 
     def picked(self, rows: Sequence[int]) -> Unread:
-        """Return the cells of some rows."""
         places = {new: old for new, old in enumerate(rows) if old in self.problems}
         values = {new: value_at(self.values, old) for new, old in places.items()}
         return Unread({new: self.problems[old] for new, old in places.items()}, values)
 
     def error(self, name: str, row: int) -> DataError:
-        """Return what is wrong with one of the cells."""
         value = value_at(self.values, row)
         return DataError(self.problems[row], column=name, row=row, value=value)
 
@@ -59,17 +57,9 @@ class Unread(NamedTuple):
 class Table:
     """Columns by name, in the order given.
 
-    Parameters
-    ----------
-    n_rows
-        Rows of each column.
-    columns
-        Arrow arrays of a plain type or ``MIXED``.
-    unread
-        By column, the cells that are no values.
-    given
-        Where the rows are records: which of them have a field, for fields that not all have.
-        ``None`` where it is a table of columns.
+    ``columns``: Arrow arrays of a plain type or ``MIXED``. ``given``: where the rows are records:
+    which of them have a field, for fields that not all have. ``None`` where it is a table of
+    columns.
     """
 
     n_rows: int
@@ -79,7 +69,6 @@ class Table:
 
     @property
     def of_records(self) -> bool:
-        """Whether a row need not have all fields."""
         return self.given is not None
 
     def n_values(self, name: str) -> int:
@@ -94,7 +83,6 @@ class Table:
         return [name for name, mask in (self.given or {}).items() if not mask.any()]
 
     def without(self, *names: str) -> Table:
-        """Return the table without some of its columns."""
         if not names:
             return self
         columns = {name: array for name, array in self.columns.items() if name not in names}
@@ -105,13 +93,11 @@ class Table:
         return Table(self.n_rows, columns, unread, given)
 
     def slice(self, start: int, stop: int) -> Table:
-        """Return the rows from one up to another, not copied."""
         if (start, stop) == (0, self.n_rows):
             return self
         return self._picked(range(start, stop), lambda array: array[start:stop])
 
     def take(self, rows: NDArray[np.intp]) -> Table:
-        """Return some of the rows, in the order given."""
         picked = pa.array(rows)
         return self._picked(
             rows.tolist(), lambda a: a[rows] if isinstance(a, np.ndarray) else a.take(picked)
@@ -132,13 +118,6 @@ def as_records(table: Any) -> Any:
     together in one table: a field without a value is an absent one, an absent field is a missing
     value, and neither is an event. The mark stays when the table is cut or filtered.
 
-    Parameters
-    ----------
-    table
-        A ``pyarrow.Table``.
-
-    Examples
-    --------
     >>> from driftbn import MonitorConfig
     >>> from driftbn.tables.intake import Intake
     >>> intake = Intake(MonitorConfig(window=2))
@@ -177,23 +156,12 @@ def read_table(
 ) -> Table:
     """Read a table of any kind.
 
-    Parameters
-    ----------
-    data
-        A pandas DataFrame, an Arrow table or record batch, anything with ``__arrow_c_stream__``
-        (polars, DuckDB, cuDF), a list of dicts, a dict of columns, or a 2-D array.
-    names
-        Column names of a 2-D array.
-    skip
-        Columns that are not read.
+    ``data``: a pandas DataFrame, an Arrow table or record batch, anything with
+    ``__arrow_c_stream__`` (polars, DuckDB, cuDF), a list of dicts, a dict of columns, or a 2-D
+    array. ``names``: column names of a 2-D array.
 
-    Raises
-    ------
-    DataError
-        If it is no table, empty or ragged, or a name is empty, no text or taken twice.
+    Raises DataError if it is no table, empty or ragged, or a name is empty, no text or taken twice.
 
-    Examples
-    --------
     >>> table = read_table([{"a": 1, "b": "x"}, {"b": "y"}])
     >>> {name: array.to_pylist() for name, array in table.columns.items()}
     {'a': [1, None], 'b': ['x', 'y']}
@@ -216,21 +184,11 @@ def read_batch(
 ) -> Table:
     """Read a table of a stream, which may have no rows, or records without any field.
 
-    Parameters
-    ----------
-    data, skip
-        As for ``read_table``, but for arrays.
-    exact
-        Whether a whole number among floats stays whole, so that it does not matter which rows the
-        table is cut into. Not where the column has a type.
-    lenient
-        Whether what is no record is left out of a list, and a table without columns is one of
-        records without any field.
+    ``exact``: whether a whole number among floats stays whole, so that it does not matter which
+    rows the table is cut into. Not where the column has a type. ``lenient``: whether what is no
+    record is left out of a list, and a table without columns is one of records without any field.
 
-    Raises
-    ------
-    DataError
-        As for ``read_table``.
+    Raises DataError as for ``read_table``.
     """
     if isinstance(data, np.ndarray):
         raise DataError(_NO_NAMES)
@@ -380,8 +338,6 @@ _Reader: TypeAlias = Callable[[Any, bool], _Read]
 def read_column(raw: Any, *, exact: bool = False) -> _Read:
     """Return a raw column as an Arrow array, and by row what is wrong with what is no value.
 
-    Examples
-    --------
     >>> array, problems = read_column(["b", None, {}])
     >>> array.to_pylist(), list(problems)
     (['b', None, None], [2])
@@ -499,10 +455,7 @@ def _read_arrow(raw: Any) -> _Read:
 def _values(array: Any) -> Any:
     """Return a plain array with text as codes into the distinct ones.
 
-    Raises
-    ------
-    TypeError
-        If its type is none of text, number, boolean, time or null.
+    Raises TypeError if its type is none of text, number, boolean, time or null.
     """
     if is_text(array.type):
         array = array.dictionary_encode()
@@ -562,8 +515,6 @@ def plain_column(raw: Any) -> Any:
     no value is null, as dictionaries can only then be made one. What has no such form, as lists
     have none, stays as it is.
 
-    Examples
-    --------
     >>> plain_column(pa.array(["a", None], pa.string_view())).type
     DataType(large_string)
     """

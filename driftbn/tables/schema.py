@@ -24,8 +24,6 @@ _NUMBER_START: Final = frozenset("+-.0123456789")
 
 
 class VariableKind(StrEnum):
-    """What the values of a variable are."""
-
     CATEGORICAL = "categorical"
     """Text, or a mix of types told apart by their canonical text."""
     BOOLEAN = "boolean"
@@ -43,29 +41,15 @@ class Variable:
     Codes run through ``levels`` and then two reserved levels, ``__other__`` for a value that is
     none of them and ``__missing__``. Both are always there, so codes stay valid whatever comes.
 
-    Parameters
-    ----------
-    name
-        Any text but the empty one.
-    kind
-        What the values are.
-    levels
-        Canonical texts of the levels, without the reserved ones, at most 250. For a numeric
-        variable the intervals; they follow from the edges and may be left empty.
-    edges
-        Inner bin edges of a numeric variable, finite and rising; a value belongs to the first bin
-        whose edge is not below it. Infinity belongs to the first or the last bin.
-    pooled
-        Whether rare levels were dropped into ``__other__`` when the variable was inferred. An
-        unknown level is then nothing new.
+    ``levels``: canonical texts of the levels, without the reserved ones, at most 250. For a numeric
+    variable the intervals; they follow from the edges and may be left empty. ``edges``: inner bin
+    edges of a numeric variable, finite and rising; a value belongs to the first bin whose edge is
+    not below it. Infinity belongs to the first or the last bin. ``pooled``: whether rare levels
+    were dropped into ``__other__`` when the variable was inferred. An unknown level is then nothing
+    new.
 
-    Raises
-    ------
-    DataError
-        If the name is empty, or levels or edges break a rule above.
+    Raises DataError if the name is empty, or levels or edges break a rule above.
 
-    Examples
-    --------
     >>> colour = Variable("colour", VariableKind.CATEGORICAL, ("blue", "red"))
     >>> colour.labels
     ('blue', 'red', '__other__', '__missing__')
@@ -110,22 +94,18 @@ class Variable:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The text of every code, the reserved ones last."""
         return (*self.levels, OTHER, MISSING)
 
     @property
     def cardinality(self) -> int:
-        """The number of codes, the two reserved ones included."""
         return len(self.levels) + 2
 
     @property
     def other_code(self) -> int:
-        """The code of ``__other__``."""
         return len(self.levels)
 
     @property
     def missing_code(self) -> int:
-        """The code of ``__missing__``."""
         return len(self.levels) + 1
 
     @cached_property
@@ -148,8 +128,6 @@ class Variable:
 def level_key(text: str) -> tuple[int, float, str]:
     """Return the sort key of a level: numbers by value, then all else as text.
 
-    Examples
-    --------
     >>> sorted(["b", "10", "9", "-1.5", "a"], key=level_key)
     ['-1.5', '9', '10', 'a', 'b']
     """
@@ -187,8 +165,6 @@ _VERSION: Final = 1
 
 
 class ExclusionReason(StrEnum):
-    """Why a column is not a variable."""
-
     CONSTANT = "constant"
     """One level only; it depends on nothing."""
     DUPLICATE = "duplicate"
@@ -206,8 +182,6 @@ class ExclusionReason(StrEnum):
 def is_rare(n_present: int, n_rows: int) -> bool:
     """Return whether values in so many rows are too few for any test.
 
-    Examples
-    --------
     >>> is_rare(9, 5000), is_rare(10, 5000), is_rare(5, 100)
     (True, False, False)
     """
@@ -216,18 +190,6 @@ def is_rare(n_present: int, n_rows: int) -> bool:
 
 @dataclass(frozen=True, order=True)
 class Exclusion:
-    """A column that was left out, and why.
-
-    Parameters
-    ----------
-    name
-        The column.
-    reason
-        The rule that left it out.
-    detail
-        What was seen, for people.
-    """
-
     name: str
     reason: ExclusionReason
     detail: str

@@ -21,8 +21,6 @@ _MAX_SHOWN: Final = 100
 def read_times(raw: Any) -> NDArray[np.float64]:
     """Return event times in seconds since the epoch; NaN where a cell is missing or no time.
 
-    Examples
-    --------
     >>> read_times([1.5, "1970-01-01T00:00:02Z", "1970-01-02", "noon"]).tolist()
     [1.5, 2.0, 86400.0, nan]
     """
@@ -68,7 +66,6 @@ def _seconds(cell: Any) -> float:
 
 
 def bad_time(name: str, table: Table, row: int) -> DataError:
-    """Return the error for a cell that is no event time."""
     unread = table.unread.get(name)
     cells = table.columns[name] if unread is None or row not in unread.problems else unread.values
     value = value_at(cells, row)

@@ -31,15 +31,8 @@ class Rows(NamedTuple):
 class HeldRows:
     """Takes rows at its end and drops them at its start.
 
-    Parameters
-    ----------
-    n_variables
-        Rows of the code matrix.
-    capacity
-        The most rows that can be held.
+    ``capacity``: the most rows that can be held.
 
-    Examples
-    --------
     >>> held = HeldRows(n_variables=1, capacity=3)
     >>> codes = np.array([[4, 5]], dtype=np.uint8)
     >>> held.take(Rows(codes, np.zeros(2), np.zeros(2), np.arange(2)))
@@ -65,7 +58,6 @@ class HeldRows:
 
     @property
     def slots(self) -> NDArray[np.float64]:
-        """Those of the rows held; not copied."""
         return self._memory.slots[: self.n_rows]
 
     def take(self, rows: Rows) -> None:
@@ -79,14 +71,12 @@ class HeldRows:
         self.n_rows = end
 
     def drop(self, n_rows: int) -> None:
-        """Forget the first rows."""
         n_left = self.n_rows - n_rows
         for kept in self._memory:
             kept[..., :n_left] = kept[..., n_rows : self.n_rows]
         self.n_rows = n_left
 
     def clear(self) -> None:
-        """Forget all rows."""
         self.n_rows = 0
 
     def sort(self) -> None:
@@ -99,16 +89,12 @@ class HeldRows:
             kept[:] = kept[..., order]
 
     def state(self) -> dict[str, Any]:
-        """Return the rows as arrays (copies)."""
         return {name: kept.copy() for name, kept in self.rows._asdict().items()}
 
     def take_state(self, state: Mapping[str, Any], n_least: int) -> None:
         """Hold the rows of a state, at least so many.
 
-        Raises
-        ------
-        FormatError
-            If they are something else, or do not fit.
+        Raises FormatError if they are something else, or do not fit.
         """
         times = state.get("times")
         n_rows = times.size if isinstance(times, np.ndarray) else 0
@@ -131,20 +117,13 @@ _TIMES: Final = ("largest_time", "open_slot")
 class Window:
     """The rows of one window, as codes.
 
-    Parameters
-    ----------
-    index
-        Running number of the window in the stream, from 0.
-    codes
-        ``uint8 [variables, rows]``, C-contiguous and read-only. By arrival in row windows; by time
-        and then arrival in time windows, where late rows count to the part that they joined.
-    first_record, last_record
-        Smallest and largest running number of its records in the stream, from 0, both inclusive.
-        Late and early rows leave gaps between them in time windows.
-    start, end
-        Smallest and largest event time of its rows, both inclusive; ``None`` if a row has no time.
-    closed_by
-        Running number of the record whose arrival closed it; it need not be one of its own.
+    ``index``: running number of the window in the stream, from 0. ``codes``: ``uint8 [variables,
+    rows]``, C-contiguous and read-only. By arrival in row windows; by time and then arrival in time
+    windows, where late rows count to the part that they joined. ``first_record``, ``last_record``:
+    smallest and largest running number of its records in the stream, from 0, both inclusive. Late
+    and early rows leave gaps between them in time windows. ``start``, ``end``: smallest and largest
+    event time of its rows, both inclusive; ``None`` if a row has no time. ``closed_by``: running
+    number of the record whose arrival closed it; it need not be one of its own.
     """
 
     index: int
@@ -157,7 +136,6 @@ class Window:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows of the window."""
         return int(self.codes.shape[1])
 
 
@@ -180,20 +158,8 @@ class WindowBuffer:
     A row is late if its slot is no longer open when it comes, even if rows of that slot are still
     held to be merged: what is late depends on times alone, not on the traffic.
 
-    Parameters
-    ----------
-    config
-        How to cut.
-    n_variables
-        Rows of the code matrix.
+    Raises ConfigError if ``n_variables`` is not an integer from 0.
 
-    Raises
-    ------
-    ConfigError
-        If ``n_variables`` is not an integer from 0.
-
-    Examples
-    --------
     >>> buffer = WindowBuffer(WindowConfig(size=2), n_variables=1)
     >>> batch = np.array([[0, 1, 1, 0, 1]], dtype=np.uint8)
     >>> [window.codes.tolist() for window in buffer.append(batch)]
@@ -220,12 +186,10 @@ class WindowBuffer:
 
     @property
     def n_records(self) -> int:
-        """The number of records taken in, late ones too."""
         return self._n_records
 
     @property
     def n_windows(self) -> int:
-        """The number of windows handed out."""
         return self._n_windows
 
     @property
@@ -235,7 +199,6 @@ class WindowBuffer:
 
     @property
     def n_buffered(self) -> int:
-        """The number of rows held for windows to come."""
         return self._held.n_rows
 
     @property
@@ -248,19 +211,13 @@ class WindowBuffer:
     ) -> tuple[Window, ...]:
         """Take in a batch and return the windows that it completes, in order.
 
-        Parameters
-        ----------
-        codes
-            ``uint8 [variables, rows]`` with any number of rows, also none; it is copied.
-        times
-            Event time of each row in seconds since the epoch. Time windows need it; row windows
-            only pass it on.
+        ``codes``: ``uint8 [variables, rows]`` with any number of rows, also none; it is copied.
+        ``times``: event time of each row in seconds since the epoch. Time windows need it; row
+        windows only pass it on.
 
-        Raises
-        ------
-        DataError
-            If the codes have another type or shape, times are absent where they are needed, or a
-            time is not finite or too far from the origin. Nothing of the batch is taken in.
+        Raises DataError if the codes have another type or shape, times are absent where they are
+        needed, or a time is not finite or too far from the origin. Nothing of the batch is taken
+        in.
         """
         batch = self._read(codes, times)
         self._n_records += batch.times.size
@@ -292,7 +249,6 @@ class WindowBuffer:
         return tuple(windows)
 
     def reset(self) -> None:
-        """Forget all rows and start the numbers of records and windows at 0."""
         self._reset()
 
     def state(self) -> dict[str, Any]:
@@ -309,17 +265,8 @@ class WindowBuffer:
     def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> WindowBuffer:
         """Return a buffer that goes on where the one that gave ``state`` stood.
 
-        Parameters
-        ----------
-        config
-            The settings of that buffer.
-        state
-            What its ``state`` returned.
-
-        Raises
-        ------
-        FormatError
-            If it is something else, of another version or mode, or does not fit the settings.
+        Raises FormatError if it is something else, of another version or mode, or does not fit the
+        settings.
         """
         for name, expected in (("version", _VERSION), ("mode", config.mode.value)):
             if state.get(name) != expected:

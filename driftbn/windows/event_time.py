@@ -18,10 +18,7 @@ _MAX_SLOT: Final = 2.0**53
 def read_clock(times: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     """Return the times of rows as numbers.
 
-    Raises
-    ------
-    DataError
-        If they are no numbers, not one a row, or not finite.
+    Raises DataError if they are no numbers, not one a row, or not finite.
     """
     given = np.asarray(times)
     if given.shape != (n_rows,) or (n_rows and given.dtype.kind not in "fiu"):
@@ -35,10 +32,7 @@ def read_clock(times: ArrayLike, n_rows: int) -> NDArray[np.float64]:
 def read_slots(clock: NDArray[np.float64], config: WindowConfig) -> NDArray[np.float64]:
     """Return the slots of rows.
 
-    Raises
-    ------
-    DataError
-        If a time is so far from the origin that slots have no number there.
+    Raises DataError if a time is so far from the origin that slots have no number there.
     """
     far = np.flatnonzero(~have_slots(clock, config))
     _refuse(far, clock, f"is too far from the origin {config.origin}")
@@ -62,14 +56,7 @@ def slots_of(times: ArrayLike, config: WindowConfig) -> NDArray[np.float64]:
 def settled_cuts(slots: NDArray[np.float64], open_slot: float, config: WindowConfig) -> list[int]:
     """Return where windows end by the rules 1 to 3 of ``WindowBuffer``.
 
-    Parameters
-    ----------
-    slots
-        Those of all rows that are held, sorted.
-    open_slot
-        The oldest one that is open.
-    config
-        How to cut.
+    ``slots``: those of all rows that are held, sorted. ``open_slot``: the oldest one that is open.
     """
     n_rows, limit = slots.size, config.row_limit
     cuts = [*cuts_between(slots, 0, int(np.searchsorted(slots, open_slot)), config)]
