@@ -18,8 +18,15 @@ from driftbn.datasets.changes import (
     rewire,
     table_difference,
 )
-from driftbn.datasets.networks import alarm, asia, load, random_dag, random_network
-from driftbn.datasets.sampling import sample, sample_codes
+from driftbn.datasets.networks import (
+    alarm,
+    asia,
+    load,
+    random_dag,
+    random_network,
+    sample,
+    sample_codes,
+)
 
 __all__ = [
     "MEDIUM",

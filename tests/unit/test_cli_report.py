@@ -21,7 +21,7 @@ from driftbn_service.state import Store, StoreError
 
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, random_dag, remove_edge
-from driftbn.datasets.sampling import labelled
+from driftbn.datasets.networks import labelled
 from driftbn.drift.outcome import (
     Association,
     ChangeType,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from driftbn.codec import Codec
 from driftbn.config import check_integer
 from driftbn.errors import DriftbnError
-from driftbn.explain.explanation import filled
+from driftbn.explain.explanation import begun, episode_headline, filled, lasted, monitor_name
 from driftbn.explain.html import (
     bullets,
     edge_table,
@@ -30,7 +30,6 @@ from driftbn.explain.html import (
     timeline_panel,
     undecided_table,
 )
-from driftbn.explain.messages import begun, episode_headline, lasted, monitor_name
 from driftbn.explain.picture import picture_of, scene_of
 from driftbn.explain.sentences import change_sentences, target_sentences
 from driftbn.explain.svg import Drawing

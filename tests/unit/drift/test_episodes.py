@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from driftbn.drift.episodes import QUIET_WINDOWS, Episodes
+from driftbn.drift.decider import QUIET_WINDOWS, Episodes
 from driftbn.drift.outcome import (
     Association,
     ChangeType,

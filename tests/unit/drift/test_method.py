@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driftbn import drift
-from driftbn.drift import comparison, decider, dispersion, edits, episodes, naming, plan, trust
+from driftbn.drift import comparison, decider, dispersion, edits, naming, plan, trust
 from driftbn.kernels import deviance
 from driftbn.learning import independence
 
@@ -19,7 +19,6 @@ MODULES = (
     decider,
     edits,
     naming,
-    episodes,
     trust,
     deviance,
     independence,

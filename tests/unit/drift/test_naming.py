@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from driftbn.config import DecisionConfig
 from driftbn.datasets import add_edge, asia, change_root_marginal, change_table, remove_edge
-from driftbn.datasets.sampling import sample_codes
+from driftbn.datasets.networks import sample_codes
 from driftbn.drift.comparison import Comparison
 from driftbn.drift.edits import Edit, information_given
 from driftbn.drift.naming import (

@@ -17,7 +17,7 @@ from driftbn_service.state import history as state_history
 
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, remove_edge
-from driftbn.datasets.sampling import labelled
+from driftbn.datasets.networks import labelled
 from driftbn.monitor import DriftMonitor
 from tests.drift_streams import Abrupt, DriftStream
 

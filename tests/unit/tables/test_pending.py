@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import MissingPolicy, SchemaConfig
 from driftbn.errors import DataError, FormatError
-from driftbn.tables import pending
+from driftbn.tables import intake
 from driftbn.tables.cells import cells_of
 from driftbn.tables.infer import infer_schema
-from driftbn.tables.pending import PendingRows
+from driftbn.tables.intake import PendingRows
 from driftbn.tables.read import read_batch, read_table
 from tests.encoded import INF, NAN
 
@@ -169,7 +169,7 @@ class TestHolding:
         self, monkeypatch, n_at_a_time
     ):
         rows = level()
-        monkeypatch.setattr(pending, "MAX_COLUMNS", 10)
+        monkeypatch.setattr(intake, "MAX_COLUMNS", 10)
         records = [{"a": i, f"x{i}": i} for i in range(40)]
         for start in range(0, len(records), n_at_a_time):
             rows = add(rows, records[start : start + n_at_a_time])
@@ -179,7 +179,7 @@ class TestHolding:
         assert columns["x2"] == [2 if i == 2 else None for i in range(40)]
 
     def test_a_field_that_was_forgotten_starts_anew(self, monkeypatch):
-        monkeypatch.setattr(pending, "MAX_COLUMNS", 2)
+        monkeypatch.setattr(intake, "MAX_COLUMNS", 2)
         rows = level()
         for name in ("a", "a", "b", "c", "b"):
             rows = add(rows, [{name: DAY if rows.n_rows < 3 else 1}])
@@ -187,7 +187,7 @@ class TestHolding:
         assert held(rows)["b"] == [None] * 4 + [1]
 
     def test_row_with_more_columns_than_may_be_held_is_refused(self, monkeypatch):
-        monkeypatch.setattr(pending, "MAX_COLUMNS", 10)
+        monkeypatch.setattr(intake, "MAX_COLUMNS", 10)
         wide = [{"a": 1}, {f"x{i}": i for i in range(11)}]
         with pytest.raises(DataError, match="11 columns; at most 10"):
             add(level(), wide)
