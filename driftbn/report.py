@@ -115,7 +115,7 @@ class WindowReport:
     audit
         The comparison with a search from nothing, if there was one.
     shadow
-        The look at rows dealt out anew, if there was one.
+        The decision on permuted rows, if there was one.
     missing
         Share of missing values of each field that has any.
     target

@@ -126,8 +126,7 @@ VERSION: Final = 2
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:
     variables = config.variables
-    plain = _plain(asdict(replace(config, variables=None)))
-    assert isinstance(plain, dict)
+    plain: dict[str, Any] = _plain(asdict(replace(config, variables=None)))
     return plain | {"variables": None if variables is None else variables.to_dict()}
 
 
@@ -179,8 +178,7 @@ def read_dag(values: Mapping[str, Any]) -> Dag:
 
 
 def event_values(event: SchemaEvent) -> dict[str, Any]:
-    plain = _plain(asdict(event))
-    assert isinstance(plain, dict)
+    plain: dict[str, Any] = _plain(asdict(event))
     return plain
 
 

@@ -193,21 +193,14 @@ def _scale_sentences(decision: DriftDecision) -> list[str]:
 def _certainty(decision: DriftDecision) -> list[str]:
     if not decision.families and decision.p_value >= 1.0:
         return []
+    between = max(1, round(1 / decision.alpha)) if decision.alpha > 0 else 0
     return [
         f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after correction"
         " for all tests made"
         " (the smaller, the harder to explain by chance). At the chosen level of"
-        f" {_level(decision)}, a false alarm like this is expected once in"
-        f" {counted(_windows_between(decision), 'window')}."
+        f" {decision.alpha:g}, a false alarm like this is expected once in"
+        f" {counted(between, 'window')}."
     ]
-
-
-def _level(decision: DriftDecision) -> str:
-    return f"{decision.alpha:g}"
-
-
-def _windows_between(decision: DriftDecision) -> int:
-    return max(1, round(1 / decision.alpha)) if decision.alpha > 0 else 0
 
 
 def _settling(decision: DriftDecision) -> list[str]:
@@ -235,7 +228,7 @@ def _strongest_sign(decision: DriftDecision) -> list[str]:
     where = f"{'at' if len(best.fields) == 1 else 'between'} {listed(best.fields)}"
     return [
         f"The strongest sign of a change was {where}, with a p-value of {decimal(best.p_value)}"
-        f" after correction for all tests made; an alarm needs {_level(decision)} or less."
+        f" after correction for all tests made; an alarm needs {decision.alpha:g} or less."
     ]
 
 

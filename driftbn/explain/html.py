@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from driftbn.drift.outcome import Association, EdgeChange
+from driftbn.drift.outcome import Association
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of
 from driftbn.explain.sentences import event_sentence
@@ -226,7 +226,7 @@ def edge_table(report: WindowReport) -> str:
             edge.target,
             _strength(edge.before),
             _strength(edge.after),
-            _given(edge),
+            ", ".join(edge.given) or _NO_NUMBER,
             decimal(edge.p_value),
         )
         for edge in report.decision.edges
@@ -237,10 +237,6 @@ def edge_table(report: WindowReport) -> str:
 def _strength(association: Association) -> str:
     low, high = decimal(association.low), decimal(association.high)
     return f"{strength(association.nats)}: {decimal(association.nats)} nats ({low} to {high})"
-
-
-def _given(edge: EdgeChange) -> str:
-    return ", ".join(edge.given) or _NO_NUMBER
 
 
 def node_table(report: WindowReport) -> str:

@@ -193,11 +193,6 @@ def _node_sentence(change: NodeChange, kind: DriftKind | None) -> str:
     )
 
 
-def _representative(report: WindowReport, name: str) -> str:
-    """Return the field that stands for another one that always says the same."""
-    return dict(report.twins).get(name, name)
-
-
 def target_touch(report: WindowReport) -> str | None:
     """Return how near a named change is to the target.
 
@@ -207,7 +202,7 @@ def target_touch(report: WindowReport) -> str | None:
     touched = touched_fields(report.decision)
     if report.target is None or not touched:
         return None
-    if {report.target, _representative(report, report.target)} & set(touched):
+    if {report.target, dict(report.twins).get(report.target)} & set(touched):
         return "itself"
     return "nearby" if set(report.blanket) & set(touched) else "elsewhere"
 

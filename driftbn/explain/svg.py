@@ -167,15 +167,11 @@ def sheet(
     for block, tall in blocks:
         body.append(f'<g transform="translate({_MARGIN} {y:.1f})">{block}</g>')
         y += tall + _PAD
-    style = f"<style>{_in_light(STYLE + _SHEET_STYLE)}</style>"
+    # The colours are put in: not everything that draws SVG knows variables.
+    style = re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], STYLE + _SHEET_STYLE)
     paper = '<rect class="paper" width="100%" height="100%"/>'
-    whole = "".join([style, paper, *body])
+    whole = "".join([f"<style>{style}</style>", paper, *body])
     return Drawing("sheet", heading, width + 2 * _MARGIN, y - _PAD + _MARGIN, whole)
-
-
-def _in_light(style: str) -> str:
-    """Put the colours in: not everything that draws SVG knows variables."""
-    return re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], style)
 
 
 def _written(heading: str, texts: Iterable[str], width: float) -> tuple[str, float]:

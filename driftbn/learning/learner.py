@@ -230,8 +230,9 @@ class StructureLearner:
             limits,
         )
         asked = test.tests.copy()
+        plan = OrientationPlan(config.collider_rule, self.census_size, self.max_sets)
         oriented = (
-            orient(skeleton, test, self._orientation_plan(), known, limits)
+            orient(skeleton, test, plan, known, limits)
             if skeleton.finished
             else Orientation(undirected(skeleton), (), finished=False)
         )
@@ -255,9 +256,6 @@ class StructureLearner:
         seconds = self.config.deadline_seconds
         stop_at = None if seconds is None else started + seconds
         return Limits(self._clock, stop_at, self.config.max_tests)
-
-    def _orientation_plan(self) -> OrientationPlan:
-        return OrientationPlan(self.config.collider_rule, self.census_size, self.max_sets)
 
     def _start(
         self, names: tuple[str, ...], known: KnownEdges, previous: LearnedStructure | None

@@ -180,18 +180,14 @@ def _infer_numbers(
 ) -> Inferred | Exclusion:
     edges = quantile_edges(present.astype(np.float64, copy=False), config.numeric_bins)
     if not edges and config.keep_constant:
-        edges = _edges_around(float(present[0]))
+        value = float(present[0])  # has a bin of its own
+        edges = _finite((math.nextafter(value, -math.inf), value))
     elif not edges and column.missing is None:
         return Exclusion(name, ExclusionReason.CONSTANT, f"always {canonical_text(present[0])}")
     variable = Variable(name, VariableKind.NUMERIC, edges=edges)
     row = encode_numbers(variable, column)
     check_missing(variable, row, config.missing)
     return Inferred(variable, row)
-
-
-def _edges_around(value: float) -> tuple[float, ...]:
-    """Return edges that give one number a bin of its own."""
-    return _finite((math.nextafter(value, -math.inf), value))
 
 
 def _finite(edges: Iterable[float]) -> tuple[float, ...]:

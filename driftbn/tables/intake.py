@@ -129,18 +129,16 @@ class PendingRows:
             _thin_out(n_values, since)
 
     def _note_times(self, columns: dict[str, Any]) -> None:
+        n_before = self.n_rows - self.parts[-1].n_rows
         for name, array in columns.items():
             if name not in self.since:
                 continue
-            first = self.since[name] - self._n_before()
+            first = self.since[name] - n_before
             times, values = _holds(array if first <= 0 else array[first:])
             if values:
                 self.temporal[name] = False
             elif times or pa.types.is_temporal(array.type):
                 self.temporal.setdefault(name, True)
-
-    def _n_before(self) -> int:
-        return self.n_rows - self.parts[-1].n_rows
 
     def problems(self, table: Table) -> dict[int, DataError]:
         """Return what is wrong with rows of a table that cannot be held after these, by row."""
