@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from driftbn.drift.edits import (
+from driftbn.drift.naming import (
     Ambiguity,
     Edit,
     EditRows,

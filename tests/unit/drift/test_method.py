@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driftbn import drift
-from driftbn.drift import comparison, decider, dispersion, edits, naming, plan, trust
+from driftbn.drift import comparison, decider, dispersion, naming, plan, trust
 from driftbn.kernels import deviance
 from driftbn.learning import independence
 
@@ -17,7 +17,6 @@ MODULES = (
     comparison,
     dispersion,
     decider,
-    edits,
     naming,
     trust,
     deviance,

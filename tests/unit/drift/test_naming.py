@@ -11,14 +11,15 @@ from driftbn.config import DecisionConfig
 from driftbn.datasets import add_edge, asia, change_root_marginal, change_table, remove_edge
 from driftbn.datasets.networks import sample_codes
 from driftbn.drift.comparison import Comparison
-from driftbn.drift.edits import Edit, information_given
 from driftbn.drift.naming import (
     NAMING_LEVEL,
+    Edit,
     Naming,
     associations,
     changed_root,
     edge_change,
     holm,
+    information_given,
     name_changes,
 )
 from driftbn.drift.outcome import ChangeType, DriftKind
