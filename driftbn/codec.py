@@ -168,7 +168,6 @@ class Codec:
 
 
 def _fields(type_: Any) -> dict[str, dataclasses.Field[Any]]:
-    """Return what is known of the fields of a dataclass or named tuple."""
     if dataclasses.is_dataclass(type_):
         return {field.name: field for field in dataclasses.fields(type_)}
     defaults = type_._field_defaults

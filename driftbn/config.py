@@ -116,7 +116,6 @@ class FieldType:
 
 @cache
 def field_types(config: Any) -> Mapping[str, FieldType]:
-    """Return the types of the fields of a class of settings, by their names."""
     # Schema is built on this module, so that it cannot be imported here.
     hints = get_type_hints(config, globals(), {"Schema": Any}, include_extras=True)
     return {item.name: _field_type(hints[item.name]) for item in fields(config)}

@@ -310,7 +310,6 @@ class Comparison:
 
 
 def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
-    """Return the probability that chi-square exceeds a value."""
     from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
 
     return np.asarray(chdtrc(dof, np.maximum(value, 0.0)), np.float64)

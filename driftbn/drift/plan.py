@@ -42,7 +42,6 @@ class TestPlan:
 
     @property
     def n_nodes(self) -> int:
-        """Number of variables, and of tables of nodes."""
         return len(self.names)
 
     @property
@@ -54,7 +53,6 @@ class TestPlan:
         return int(self.tables.first[-1])
 
     def conditioning_set(self, table: int) -> tuple[int, ...]:
-        """Return the variables given which a table is tested."""
         return tuple(self.tables.members[table, : self.tables.size[table]].tolist())
 
     def pair_of(self, index: int) -> tuple[int, int]:

@@ -36,8 +36,6 @@ def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
 
 @dataclass(frozen=True, eq=False)
 class _Recent:
-    """One of the newest windows, in the reference or after it."""
-
     codes: Codes
     counts: Counts
     in_reference: bool

@@ -260,7 +260,6 @@ def _raw_sentences(report: WindowReport) -> list[str]:
 
 
 def _mentioned(decision: DriftDecision) -> tuple[str, ...]:
-    """Return every field that the sentences name."""
     found = [*touched_fields(decision)]
     found += [name for edge in decision.edges for name in edge.given]
     found += [name for change in decision.node_changes for name in change.parents]

@@ -240,7 +240,6 @@ def _strength(association: Association) -> str:
 
 
 def node_table(report: WindowReport) -> str:
-    """Return the fields that follow another rule."""
     rows = [
         (
             change.name,
@@ -254,7 +253,6 @@ def node_table(report: WindowReport) -> str:
 
 
 def numbers(report: WindowReport) -> str:
-    """Return the numbers of a window and of its decision."""
     decision, cost = report.decision, report.cost
     pairs = [
         ("Window", f"{report.index:,}"),
@@ -282,7 +280,6 @@ def numbers(report: WindowReport) -> str:
 
 
 def family_table(report: WindowReport) -> str:
-    """Return the strongest sign in each family of tests."""
     rows = [
         (
             result.family.value,
@@ -299,7 +296,6 @@ def family_table(report: WindowReport) -> str:
 
 
 def undecided_table(report: WindowReport) -> str:
-    """Return the pairs of fields that the rows could not decide on."""
     decision = report.decision
     rows = [
         (
@@ -317,7 +313,6 @@ def undecided_table(report: WindowReport) -> str:
 
 
 def excluded_table(report: WindowReport) -> str:
-    """Return the columns without part in the graph, with the reason."""
     same = [(name, f"always says the same as {other}") for name, other in report.twins]
     twins = {name for name, _ in report.twins}
     rest = [(name, str(reason)) for name, reason in report.excluded if name not in twins]

@@ -189,7 +189,6 @@ def _why_none(report: WindowReport, nodes: list[str]) -> str:
 
 
 def legend_of(scene: Scene) -> list[Key]:
-    """Return what the lines and marks of a scene mean."""
     lines = {line.classes: line for line in scene.lines}
     order = list(LineKind)
     keys = [
@@ -312,7 +311,6 @@ class _Placed:
         return _Box(x + _MARGIN, y + _MARGIN, self._widths[node], _HEIGHT)
 
     def route(self, line: Line) -> list[Point]:
-        """Return the points of a line from its source to its target."""
         down = line.edge in self._layout.routes
         route = self._layout.routes[line.edge if down else line.edge[::-1]]
         return [(x + _MARGIN, y + _MARGIN) for x, y in (route if down else route[::-1])]

@@ -78,7 +78,6 @@ def touched_fields(decision: DriftDecision) -> tuple[str, ...]:
 
 
 def change_sentences(decision: DriftDecision) -> list[str]:
-    """Return sentences on each change: what, between which fields, how strong."""
     found = [_kind_sentence(decision)] if decision.kind is not None else []
     found += [_edge_sentence(edge) for edge in decision.edges[:MAX_CHANGES]]
     if len(decision.edges) > MAX_CHANGES:
@@ -208,7 +207,6 @@ def target_touch(report: WindowReport) -> str | None:
 
 
 def target_sentences(report: WindowReport) -> list[str]:
-    """Return whether the change touches the field that the user cares for."""
     if report.target is None:
         return []
     touch, target = target_touch(report), quoted(report.target)

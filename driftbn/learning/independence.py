@@ -268,7 +268,6 @@ class ChiSquareTest(IndependenceTest):
 
     @property
     def evidence(self) -> Evidence:
-        """The packed table: bit sets, totals and counts of pairs."""
         return self._evidence
 
     @property

@@ -260,7 +260,6 @@ class SearchStart:
 
     @classmethod
     def cold(cls, n_nodes: int, max_size: int) -> SearchStart:
-        """Start with every edge possible and nothing known."""
         n_pairs = n_nodes * (n_nodes - 1) // 2
         return cls(
             adjacent=~np.eye(n_nodes, dtype=np.bool_),

@@ -153,7 +153,6 @@ def n_missing(factor: Factor) -> int:
 
 
 def texts_of(factor: Factor, positions: Sequence[int]) -> list[str]:
-    """Return the canonical texts of the values at ``positions``."""
     values = factor.values
     if isinstance(values, range):
         return [str(values[position]) for position in positions]

@@ -383,12 +383,10 @@ class Intake:
 
     @property
     def n_rejected(self) -> int:
-        """The number of rows left out because they could not be read."""
         return self._n_rejected
 
     @property
     def n_pending(self) -> int:
-        """The number of rows held until the schema is known."""
         return self._held.n_rows
 
     def take(self, batch: object) -> Encoded | None:

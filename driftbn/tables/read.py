@@ -131,8 +131,6 @@ def as_records(table: Any) -> Any:
 
 
 class _Split(NamedTuple):
-    """A table in raw columns."""
-
     n_rows: int
     labels: Sequence[Any]
     columns: Iterable[Any]
@@ -141,7 +139,6 @@ class _Split(NamedTuple):
     sparse: bool = False  # whether it is an Arrow table made of records
 
     def have(self, label: Any, array: Any, problems: Collection[int]) -> NDArray[np.bool_]:
-        """Return which records have a field."""
         if self.records is not None:
             return np.array([label in record for record in self.records], np.bool_)
         if not self.sparse:
