@@ -17,9 +17,9 @@ from driftbn_service.http.service import (
     NotAnHttpStreamError,
     Readiness,
     StreamInfo,
+    Submission,
     UnknownStreamError,
 )
-from driftbn_service.http.submission import Submission
 from driftbn_service.state import FILE, Accepted, Store
 
 from driftbn import DriftMonitor, MonitorConfig

@@ -24,20 +24,20 @@ from driftbn_service.http.service import (
     ServiceView,
     StoppingError,
     StreamInfo,
+    Submission,
     UnknownStreamError,
 )
-from driftbn_service.http.submission import Submission
 from driftbn_service.lane import Committer
 from driftbn_service.logs import configure_logging
 from driftbn_service.metrics import Metrics
 from driftbn_service.outlets.delivery import Deliverer
 from driftbn_service.outlets.factory import make_outlet
-from driftbn_service.page.routes import page_routes
+from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals
 from driftbn_service.quarantine import Quarantine
 from driftbn_service.records import warm_up as warm_up_decoding
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
-from driftbn_service.sources.factory import make_source
+from driftbn_service.sources import make_source
 from driftbn_service.state import FILE, Accepted, Journal, Store, StoreError
 from driftbn_service.stream import StreamParts, StreamPipeline, StreamState
 from driftbn_service.warmup import warm_up_monitor

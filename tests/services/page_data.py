@@ -22,7 +22,7 @@ from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.http.service import StreamInfo
-from driftbn_service.page.routes import page_routes
+from driftbn_service.page import page_routes
 from driftbn_service.settings import EndpointSettings
 
 from driftbn import DriftMonitor, MonitorConfig, datasets

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from driftbn_service.settings import StreamSettings
-from driftbn_service.sources.factory import make_source
+from driftbn_service.sources import make_source
 
 from tests.services.keeper import Keeper
 from tests.services.process import ServiceError

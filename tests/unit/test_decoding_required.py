@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rejection import MAX_KEPT
+from driftbn_service.records.routing import MAX_KEPT
 
 from tests.decoding import chunk, rows_of
 

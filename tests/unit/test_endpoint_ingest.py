@@ -13,11 +13,15 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from driftbn_service.http import submission
 from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
 from driftbn_service.http.limits import Limits
-from driftbn_service.http.service import NotAnHttpStreamError, StoppingError, UnknownStreamError
+from driftbn_service.http.service import (
+    NotAnHttpStreamError,
+    StoppingError,
+    Submission,
+    UnknownStreamError,
+)
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.tables import for_inference, one_table, tables_of, unmixed
@@ -303,7 +307,7 @@ def test_too_many_at_once_are_refused(
     entered, go_on = threading.Event(), threading.Event()
     take = service.ingest
 
-    def wait(sent: submission.Submission) -> object:
+    def wait(sent: Submission) -> object:
         entered.set()
         go_on.wait(20)
         return take(sent)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from driftbn_service.http.app import make_app
-from driftbn_service.page.routes import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
+from driftbn_service.page import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
 from driftbn_service.settings import EndpointSettings
 
 from tests.endpoint_service import FakeService

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from driftbn_service.settings import FilesSourceSettings
-from driftbn_service.sources import catalog, files
+from driftbn_service.sources import files
 from driftbn_service.sources.base import Chunk, SourceError
 from driftbn_service.sources.files import FilesSource
 from hypothesis import HealthCheck, given, settings
@@ -219,7 +219,7 @@ def test_files_that_are_gone_are_forgotten_in_time(tmp_path: Path) -> None:
         append(path, LINES[n])
         assert reader.numbers() == [n]
         path.unlink()
-        reader.now += catalog.FORGET_SECONDS
+        reader.now += files.FORGET_SECONDS
     assert len((reader.end() or {})["files"]) < 5
 
 
@@ -250,7 +250,7 @@ def test_a_directory_that_cannot_be_listed_is_waited_for(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", refuse)
-        reader.now += 2 * catalog.FORGET_SECONDS
+        reader.now += 2 * files.FORGET_SECONDS
         assert reader.numbers() == reader.numbers() == []
         assert not reader.source.ready
         with pytest.raises(SourceError, match="let this user list the directory"):
@@ -292,7 +292,7 @@ def test_a_busy_file_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
 def test_more_files_are_followed_than_are_kept_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "MAX_OPEN", 5)
+    monkeypatch.setattr(files, "MAX_OPEN", 5)
     n_open = len(os.listdir("/proc/self/fd"))
     reader = Reader(tmp_path, follow=True)
     for turn in range(3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from driftbn_service.sources.messages import Lines, on_lines
+from driftbn_service.sources.base import Lines, on_lines
 from hypothesis import given
 from hypothesis import strategies as st
 

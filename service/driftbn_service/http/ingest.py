@@ -26,9 +26,9 @@ from driftbn_service.http.service import (
     ServiceView,
     StoppingError,
     StreamInfo,
+    Submission,
     UnknownStreamError,
 )
-from driftbn_service.http.submission import Submission
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.rows import Problem

@@ -6,12 +6,35 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+import pyarrow as pa
+
 from driftbn.errors import DriftbnError
-from driftbn_service.http.submission import Submission
 from driftbn_service.state import Accepted, Store
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The records of one request; all of them can be read.
+
+    Parameters
+    ----------
+    stream
+        Whose records they are.
+    table
+        The records.
+    digest
+        Of the body as it was sent, decompressed: tells whether two are the same.
+    idempotency_key
+        What the sender calls this body, if anything; the same key is taken once.
+    """
+
+    stream: str
+    table: pa.Table = field(repr=False)
+    digest: bytes = field(repr=False)
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)

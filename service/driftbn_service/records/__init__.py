@@ -21,7 +21,7 @@ harmed. Where a column holds numbers and text, its cells stay what they are (``t
 From the outside in: ``formats`` names what there is, ``files`` reads a file and ``inputs`` what a
 command is given, ``cutting`` finds whole records however a text arrives, ``decoder`` makes rows of
 them by ``json_text``, ``csv_text``, ``columns`` or, as the fast path of JSON lines in a schema that
-is known, the compiled ``scanner``. ``rows``, ``tables`` and ``rejection`` are what comes out;
+is known, the compiled ``scanner``. ``rows``, ``tables`` and ``routing`` are what comes out;
 ``sizes`` tells what a file becomes in memory before anything is allocated.
 """
 

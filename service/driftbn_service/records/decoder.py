@@ -20,7 +20,7 @@ from driftbn_service.records.columns import (
 from driftbn_service.records.csv_text import decode_csv
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.json_text import array_as_lines, decode_lines, is_unicode, read_lines
-from driftbn_service.records.rejection import RequiredFields
+from driftbn_service.records.routing import RequiredFields
 from driftbn_service.records.rows import (
     MAX_CELLS,
     MAX_FIELDS,

@@ -1,32 +1,559 @@
-"""Records from files: one, those of a directory, or those that match a glob."""
+"""Records from files: one, those of a directory, or those that match a glob.
+
+First the files that a path means: found, known again under another name, followed, and gone.
+"""
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import logging
+import os
+import stat
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from driftbn.errors import FormatError
-from driftbn_service.records.cutting import START
-from driftbn_service.records.files import MAX_RECORD_BYTES, IncompleteError, Part, TableReader
+from driftbn.errors import DriftbnError, FormatError
+from driftbn_service.records.cutting import START, Mark
+from driftbn_service.records.files import (
+    MAX_RECORD_BYTES,
+    FileReader,
+    IncompleteError,
+    Part,
+    TableReader,
+    open_reader,
+)
+from driftbn_service.records.formats import (
+    PROBED_BYTES,
+    SUFFIXES,
+    TableFormat,
+    form_of,
+    suffix_and_codec,
+)
 from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.catalog import (
-    Catalog,
-    PathError,
-    PathKind,
-    TrackedFile,
-    Trouble,
-    find_files,
-    kind_of,
-)
 
 if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings
     from driftbn_service.state import Journal
+
+
+PRINT_BYTES: Final = 256
+"""Bytes at each end by which a file is told from another with the same inode."""
+
+
+class Trouble(Enum):
+    """Why a path cannot be read."""
+
+    ABSENT = auto()
+    """Nothing is there, as yet or any more."""
+    DENIED = auto()
+    """The operating system does not let us see what is there."""
+    WRONG = auto()
+    """What is there is no file to read."""
+
+
+class PathError(DriftbnError):
+    """A path means nothing that can be read.
+
+    Attributes
+    ----------
+    path, problem
+        The path, and what is wrong with it.
+    trouble
+        The same for a program.
+    """
+
+    def __init__(self, path: str, problem: str, trouble: Trouble) -> None:
+        self.path = path
+        self.problem = problem
+        self.trouble = trouble
+        super().__init__(f"{path}: {problem}")
+
+
+class PathKind(Enum):
+    """What a path means."""
+
+    FILE = auto()
+    """One file."""
+    DIRECTORY = auto()
+    """All files in it whose extension tells a format; neither hidden ones nor directories."""
+    GLOB = auto()
+    """All files that match; ``**`` stands for any directories."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that is there.
+
+    Parameters
+    ----------
+    path
+        Where.
+    device, inode
+        What it is known by.
+    size, changed_ns
+        Its bytes, and when it was last written.
+    """
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> Found:
+        """Return what the operating system says of a file."""
+        return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def kind_of(path: str) -> PathKind:
+    """Return what a path means; a file that is there is meant even if its name is a pattern."""
+    if os.path.isdir(path):
+        return PathKind.DIRECTORY
+    if glob.has_magic(path) and not os.path.lexists(path):
+        return PathKind.GLOB
+    return PathKind.FILE
+
+
+def find_files(path: str) -> tuple[Found, ...]:
+    """Return the files that a path means, sorted by name.
+
+    Raises
+    ------
+    PathError
+        If there are none, or the file cannot be one.
+    """
+    kind = kind_of(path)
+    if kind is PathKind.FILE:
+        return (_one_file(path),)
+    try:
+        names = _names(path) if kind is PathKind.DIRECTORY else glob.glob(path, recursive=True)
+    except OSError as error:
+        problem = f"{_why(error)}; let this user list the directory"
+        raise PathError(path, problem, Trouble.DENIED) from error
+    found = [file for name in sorted(names) if (file := _regular(name)) is not None]
+    if not found:
+        known = ", ".join(sorted(SUFFIXES))
+        problem = (
+            f"there is no file in the directory with one of the extensions {known}; for others "
+            "give a glob and source.format"
+            if kind is PathKind.DIRECTORY
+            else "no file matches"
+        )
+        raise PathError(path, problem, Trouble.ABSENT)
+    return tuple(found)
+
+
+def find_inode(directory: str, device: int, inode: int) -> str | None:
+    """Return the name under which a file is in a directory; ``None`` if it is not."""
+    try:
+        with os.scandir(directory or ".") as entries:
+            names = sorted(entry.path for entry in entries if entry.inode() == inode)
+    except OSError:  # then it is not to be found there
+        return None
+    for name in names:
+        found = _regular(name)
+        if found is not None and found.device == device:
+            return name
+    return None
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What the part of a file that was read begins and ends with.
+
+    It tells whether a file is still the one that was read, though it has grown: an inode is soon
+    used again for another file, and a file may be emptied and written anew.
+
+    Parameters
+    ----------
+    n_bytes
+        The length of that part.
+    digest
+        A checksum of its first and last ``PRINT_BYTES`` bytes.
+    """
+
+    n_bytes: int = 0
+    digest: str = ""
+
+    @classmethod
+    def of(cls, descriptor: int, n_bytes: int) -> Fingerprint:
+        """Return that of the first bytes of an open file."""
+        n_end = min(n_bytes, PRINT_BYTES)
+        ends = os.pread(descriptor, n_end, 0) + os.pread(descriptor, n_end, n_bytes - n_end)
+        return cls(n_bytes, hashlib.blake2b(ends, digest_size=16).hexdigest())
+
+    def is_of(self, descriptor: int) -> bool:
+        """Say whether an open file begins with this."""
+        return self.n_bytes == 0 or Fingerprint.of(descriptor, self.n_bytes) == self
+
+
+NOTHING_READ: Final = Fingerprint()
+
+
+def _one_file(path: str) -> Found:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        problem = "there is no such file; give a file, a directory or a glob"
+        raise PathError(path, problem, Trouble.ABSENT) from error
+    except OSError as error:
+        raise PathError(path, f"{_why(error)}; let this user read it", Trouble.DENIED) from error
+    if not stat.S_ISREG(status.st_mode):
+        problem = 'it is no regular file; pipe it into the command with source.kind = "stdin"'
+        raise PathError(path, problem, Trouble.WRONG)
+    return Found.of(path, status)
+
+
+def _names(directory: str) -> list[str]:
+    with os.scandir(directory) as entries:
+        names = [entry.path for entry in entries if not entry.name.startswith(".")]
+    return [name for name in names if suffix_and_codec(name, b"")[0] in SUFFIXES]
+
+
+def _regular(path: str) -> Found | None:
+    try:
+        status = os.stat(path)
+    except OSError:  # gone since it was listed, or a link to nowhere
+        return None
+    return Found.of(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+# A file known by what it is, not by its name, and how far it was read.
+
+
+@dataclass(eq=False)
+class TrackedFile:
+    """A file and how far it was read.
+
+    Parameters
+    ----------
+    path
+        The name it was first found under; files are read in the order of these.
+    device, inode, fingerprint
+        What it is known by.
+    mark
+        Up to where it was read.
+    done_size
+        How large it was when it was read to its end, if it is done: if it has another size, it
+        is not.
+    """
+
+    path: str
+    device: int
+    inode: int
+    fingerprint: Fingerprint = NOTHING_READ
+    mark: Mark = START
+    done_size: int | None = None
+
+    at: str | None = None
+    """Where it is now; ``None`` if it has no name that is known."""
+    is_left: bool = False
+    """Whether it is not among the files to read any more: renamed, replaced or deleted."""
+    size: int = 0
+    changed_ns: int = 0
+    settled: tuple[int, int] | None = None
+    """Size and time of change when it was last read to its end."""
+    left_at: float = 0.0
+    """When it was left, or had grown since."""
+    told: str | None = None
+    """The problem that was last told of it."""
+    descriptor: int = -1
+    reader: FileReader | None = field(default=None, repr=False)
+    _stored: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def done(self) -> bool:
+        """Whether it will not be read any more."""
+        return self.done_size is not None
+
+    @property
+    def n_raw(self) -> int:
+        """How many bytes of the file were read."""
+        return self.fingerprint.n_bytes
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether there is something to open, and it is not done."""
+        return not self.done and (self.at is not None or self.descriptor >= 0)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Size and time of change as last seen."""
+        return self.size, self.changed_ns
+
+    @property
+    def n_left(self) -> int:
+        """How many bytes of it are not read yet."""
+        return 0 if self.done else max(0, self.size - self.n_raw)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether it is known without another read that nothing is left of what was seen."""
+        is_exact = self.reader is not None and self.reader.is_exact
+        return is_exact and self.n_left == 0
+
+    def stored(self) -> Mapping[str, Any]:
+        """Return what a position has of it, as plain values."""
+        if self._stored is None:
+            self._stored = {
+                "path": self.path,
+                "device": self.device,
+                "inode": self.inode,
+                "raw": self.fingerprint.n_bytes,
+                "fingerprint": self.fingerprint.digest,
+                "offset": self.mark.n_bytes,
+                "lines": self.mark.n_lines,
+                "done_size": self.done_size,
+            }
+        return self._stored
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> TrackedFile:
+        """Return the file that ``stored`` was made of."""
+        return cls(
+            stored["path"],
+            stored["device"],
+            stored["inode"],
+            Fingerprint(stored["raw"], stored["fingerprint"]),
+            Mark(stored["offset"], stored["lines"]),
+            stored["done_size"],
+        )
+
+    def see(self, found: Found) -> None:
+        """Take note of where it is and how large."""
+        self.at, self.is_left = found.path, False
+        self.size, self.changed_ns = found.size, found.changed_ns
+        if self.done and self.done_size != found.size:
+            self.done_size, self._stored = None, None
+
+    def move(self, device: int) -> None:
+        """Take note that its device has another number now."""
+        self.device, self._stored = device, None
+
+    def look(self) -> bool:
+        """Take note of how large it is, of one that is open; say whether it has grown."""
+        status = os.fstat(self.descriptor)
+        has_grown = status.st_size > self.size
+        self.size, self.changed_ns = status.st_size, status.st_mtime_ns
+        return has_grown
+
+    def read(self, kind: TableFormat | None, max_record_bytes: int, *, ended: bool) -> Part | None:
+        """Return what comes next; ``None`` if no more is there.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened or read.
+        FormatError
+            If it is damaged, breaks off or is something else.
+        """
+        self.open()
+        if self.reader is None:
+            form = self._form(kind)
+            self.reader = open_reader(self.descriptor, form, max_record_bytes, self.mark)
+        part = self.reader.read(ended=ended)
+        if part is not None:
+            self.mark = part.mark
+            self.fingerprint = Fingerprint.of(self.descriptor, self.reader.n_raw)
+            self._stored = None
+        return part
+
+    def finish(self) -> None:
+        """Read it no more."""
+        self.done_size, self._stored = self.size, None
+        self.close()
+
+    def rewind(self) -> None:
+        """Let go of what reads it, and keep it open; the next read begins at its mark."""
+        self.reader = None
+
+    def open(self) -> None:
+        """Open it if it is not.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened, or is not there any more.
+        """
+        if self.descriptor >= 0:
+            return
+        if self.at is None:
+            raise FileNotFoundError(f"{self.path} is not there any more")
+        descriptor = os.open(self.at, os.O_RDONLY | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != (self.device, self.inode):
+            os.close(descriptor)
+            raise FileNotFoundError(f"{self.at} is another file now")
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Close it; it can be opened again."""
+        self.reader = None
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _form(self, kind: TableFormat | None) -> tuple[TableFormat, str | None]:
+        start = os.pread(self.descriptor, PROBED_BYTES, 0)
+        return form_of(self.path, start, kind, "source.format")
+
+
+# All files of a source: found, found again under other names, and gone.
+
+_catalog_logger = logging.getLogger("driftbn.service.sources.catalog")
+
+MAX_OPEN: Final = 100
+"""Files that are kept open; more are opened again when there is something to read."""
+FORGET_SECONDS: Final = 3600.0
+"""How long a file that is gone is remembered: a file system may be away for a while."""
+
+
+class Catalog:
+    """The files of a source, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        self._files: list[TrackedFile] = []
+        self._by_identity: dict[tuple[int, int], TrackedFile] = {}
+        self._restored: dict[tuple[str, int], TrackedFile] = {}
+        self._open: OrderedDict[int, TrackedFile] = OrderedDict()
+
+    def __iter__(self) -> Iterator[TrackedFile]:
+        return iter(self._files)
+
+    def restore(self, position: Mapping[str, Any]) -> None:
+        """Take over the files of a position."""
+        for stored in position.get("files", ()):
+            file = self._add(TrackedFile.restored(stored))
+            self._restored[file.path, file.inode] = file
+
+    def position(self) -> dict[str, Any]:
+        """Return all that is needed to go on, as plain values."""
+        return {"files": [file.stored() for file in self._files]}
+
+    def in_order(self) -> list[TrackedFile]:
+        """Return the files by name; of those with the same name the one found first."""
+        return sorted(self._files, key=lambda file: file.path)
+
+    def update(self, found: tuple[Found, ...], now: float) -> None:
+        """Take note of the files that are there, and of those that are not any more."""
+        seen: set[int] = set()
+        for item in found:
+            file = self._known(item)
+            if file is None:
+                file = self._add(TrackedFile(item.path, item.device, item.inode))
+            if id(file) not in seen:  # else it is a second name of the same file
+                seen.add(id(file))
+                file.see(item)
+        for file in [file for file in self._files if id(file) not in seen]:
+            self._leave(file, now)
+
+    def forget(self, file: TrackedFile) -> None:
+        """Know a file no more."""
+        file.close()
+        self._files.remove(file)
+        if self._by_identity.get((file.device, file.inode)) is file:
+            del self._by_identity[file.device, file.inode]
+
+    def keep_open(self, file: TrackedFile) -> None:
+        """Let a file stay open, and close the one that was not read for the longest time."""
+        self._open[id(file)] = file
+        self._open.move_to_end(id(file))
+        if len(self._open) > MAX_OPEN:
+            _, oldest = self._open.popitem(last=False)
+            if not oldest.is_left:  # that one may have no name to be opened by
+                oldest.close()
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files:
+            file.close()
+
+    def _add(self, file: TrackedFile) -> TrackedFile:
+        self._files.append(file)
+        self._by_identity[file.device, file.inode] = file
+        return file
+
+    def _known(self, found: Found) -> TrackedFile | None:
+        """Return the file if it is the one that was known, else ``None`` and forget that one."""
+        file = self._by_identity.get((found.device, found.inode)) or self._moved(found)
+        if file is None or file.state == (found.size, found.changed_ns):
+            return file
+        if found.size >= file.n_raw and _begins_alike(file, found):
+            return file
+        problem = "is shorter than what was read of it"
+        if found.size >= file.n_raw:
+            problem = "has other contents than those that were read"
+        _catalog_logger.warning("%s %s: reading it from its start", found.path, problem)
+        self.forget(file)
+        return None
+
+    def _moved(self, found: Found) -> TrackedFile | None:
+        """Return a file whose device has got another number, as it may after a reboot."""
+        file = self._restored.pop((found.path, found.inode), None)
+        if file is None or file.at is not None or not _begins_alike(file, found):
+            return None
+        del self._by_identity[file.device, file.inode]
+        file.move(found.device)
+        self._by_identity[file.device, file.inode] = file
+        return file
+
+    def _leave(self, file: TrackedFile, now: float) -> None:
+        """Take note that a file is not among those to read."""
+        if not file.is_left:
+            file.is_left, file.left_at = True, now
+            file.at = None
+            if not file.done and file.descriptor < 0:
+                self._find_again(file)
+        if file.descriptor >= 0 and file.look():
+            file.left_at = now
+        if not file.can_be_read and now - file.left_at >= FORGET_SECONDS:
+            self.forget(file)
+
+    def _find_again(self, file: TrackedFile) -> None:
+        """Open a file under the name it has now, if it is still in its directory."""
+        file.at = find_inode(os.path.dirname(file.path), file.device, file.inode)
+        try:
+            file.open()
+            if not file.fingerprint.is_of(file.descriptor):
+                raise FileNotFoundError("there is another file in its place")
+            file.look()
+        except OSError as error:
+            file.close()
+            file.at = None
+            if file.n_left or not file.size:  # of one never seen since the start nobody knows
+                _catalog_logger.warning(
+                    "%s is gone, read up to byte %d: what else was in it is lost (%s)",
+                    file.path, file.n_raw, error,
+                )  # fmt: skip
+
+
+def _begins_alike(file: TrackedFile, found: Found) -> bool:
+    """Say whether a file that was found begins with what was read of the known one."""
+    if file.descriptor >= 0:
+        return file.fingerprint.is_of(file.descriptor)
+    try:
+        descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # whoever reads it next is told why it cannot be
+        return True
+    try:
+        return file.fingerprint.is_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# The source.
 
 logger = logging.getLogger("driftbn.service.sources.files")
 

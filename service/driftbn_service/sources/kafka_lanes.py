@@ -10,8 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import KafkaSourceSettings, Start
-from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.messages import Lines
+from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
 
 _CRITICAL: Final = 2  # as syslog counts levels
 

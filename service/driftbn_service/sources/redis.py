@@ -20,8 +20,7 @@ from redis.retry import Retry
 
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import RedisSourceSettings, Start
-from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.sources.messages import Lines
+from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
 
 if TYPE_CHECKING:
     from driftbn_service.settings import StreamSettings
