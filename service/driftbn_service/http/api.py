@@ -342,7 +342,6 @@ OPERATIONS: Final = (
 
 
 def find_stream(service: ServiceView, name: str) -> StreamInfo | None:
-    """Return a stream of the settings; ``None`` if there is none of this name."""
     return next((stream for stream in service.streams() if stream.name == name), None)
 
 
@@ -351,10 +350,7 @@ def find_monitor(
 ) -> tuple[MonitorRow | None, StreamInfo | None]:
     """Return what is known of a monitor; not both are ``None``.
 
-    Raises
-    ------
-    ProblemError
-        If there is no such monitor.
+    Raises ``ProblemError`` if there is no such monitor.
     """
     stream, row = find_stream(service, name), service.store.monitor(name, key)
     if row is None and (stream is None or key):
@@ -365,10 +361,7 @@ def find_monitor(
 def find_window(service: ServiceView, name: str, key: str, index: int | None) -> WindowDetail:
     """Return a window of a monitor; the newest for ``None``.
 
-    Raises
-    ------
-    ProblemError
-        If there is no such monitor or window.
+    Raises ``ProblemError`` if there is no such monitor or window.
     """
     row, _ = find_monitor(service, name, key)
     if row is None:
@@ -386,7 +379,6 @@ def find_window(service: ServiceView, name: str, key: str, index: int | None) ->
 
 
 def unknown_monitor(name: str, key: str = "") -> ProblemError:
-    """Return the problem of a monitor that is not there."""
     which = f"{name!r} with key {key!r}" if key else f"{name!r}"
     detail = f"there is no monitor {which}; {MONITORS} lists those that there are"
     return not_found("monitor", name, detail)

@@ -51,14 +51,7 @@ CHALLENGE = 'Bearer realm="driftbn"'
 class Guard:
     """Lets only those in that may ask.
 
-    Parameters
-    ----------
-    app
-        What answers them.
-    token
-        The secret, or ``None`` to let in whoever names a loopback host.
-    public
-        Paths that anybody may ask for.
+    Without a token, whoever names a loopback host is let in. Anybody may ask for ``public`` paths.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, public: Collection[str]) -> None:
@@ -67,7 +60,6 @@ class Guard:
         self._public = frozenset(public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
         if scope["type"] == "http" and scope["path"] not in self._public:
             problem = self._problem(Headers(scope=scope))
             if problem is not None:
@@ -122,17 +114,10 @@ def make_app(
 ) -> Starlette:
     """Return the application.
 
-    Parameters
-    ----------
-    view
-        The service.
-    settings
-        Address, token and limits.
-    limits
-        What requests may cost, if it is not to follow from the settings.
-    page_routes
-        Routes of the page, one for each of its files; they set their own content security policy.
-        They are public, as nothing in them is secret: the page asks the user for the token.
+    ``limits`` is what requests may cost, if that is not to follow from the settings.
+    ``page_routes`` are those of the page, one for each of its files; they set their own content
+    security policy. They are public, as nothing in them is secret: the page asks the user for the
+    token.
     """
     token = None if settings.token is None else settings.token.get_secret_value()
     limits = limits or limits_of(settings)
@@ -181,8 +166,6 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and its answer back with more headers."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)

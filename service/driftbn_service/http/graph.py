@@ -45,28 +45,15 @@ class EdgeStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedEdge:
-    """An edge with what became of it.
+    """An edge with what became of it."""
 
-    Parameters
-    ----------
-    source, target
-        As it points now; a removed one as it pointed.
-    directed
-        Whether the data tell the direction.
-    status
-        Against the window before; neighbouring windows differ by chance.
-    confirmed
-        What a test has confirmed in the episode that the window belongs to, if anything.
-    p_value, before, after, given
-        Of that change.
-    """
-
-    source: str
+    source: str  # as it points now; a removed one as it pointed
     target: str
-    directed: bool
-    status: EdgeStatus
+    directed: bool  # whether the data tell the direction
+    status: EdgeStatus  # against the window before; neighbouring windows differ by chance
+    # What a test has confirmed in the episode that the window belongs to, if anything.
     confirmed: ChangeType | None = None
-    p_value: float | None = None
+    p_value: float | None = None  # of that change, like the next three
     before: Association | None = None
     after: Association | None = None
     given: tuple[str, ...] = ()
@@ -102,26 +89,14 @@ class ChangedEdge:
 
 @dataclass(frozen=True)
 class ChangedNode:
-    """A field with what became of it.
-
-    Parameters
-    ----------
-    name
-        The field.
-    changed
-        Whether a test has confirmed that it follows another rule.
-    p_value, effect
-        Of that test.
-    target, near_target
-        Whether the user cares for it, and whether that one depends on it directly.
-    """
+    """A field with what became of it."""
 
     name: str
-    changed: bool
-    p_value: float | None
-    effect: float | None
-    target: bool
-    near_target: bool
+    changed: bool  # whether a test has confirmed that it follows another rule
+    p_value: float | None  # of that test
+    effect: float | None  # of that test
+    target: bool  # whether the user cares for it
+    near_target: bool  # whether one that the user cares for depends on it directly
 
 
 @dataclass(frozen=True)
@@ -169,12 +144,8 @@ def _confirming(
 def changed_edges(report: WindowReport, decision: DriftDecision) -> tuple[ChangedEdge, ...]:
     """Return the edges of a report with their differences from the window before.
 
-    Parameters
-    ----------
-    report
-        The window.
-    decision
-        The decision whose changes are shown: its own, or that of an earlier window of its episode.
+    ``decision`` is the one whose changes are shown: the window's own, or that of an earlier window
+    of its episode.
     """
     diff, told = report.diff, set(report.graph.directed_edges)
     changes = {change.pair: change for change in decision.edges}
@@ -293,7 +264,6 @@ def node_row(node: ChangedNode, edges: Iterable[ChangedEdge]) -> NodeRow:
 
 
 def line_row(edge: ChangedEdge) -> LineRow:
-    """Return an edge."""
     status, nats = edge.shown_status, edge.nats
     return LineRow(
         f"{edge.source}->{edge.target}",

@@ -85,13 +85,7 @@ class BadRecords(Problem):
 
 
 class Ingest:
-    """Takes records: a bounded number of bodies at a time, counted from when they are there.
-
-    Parameters
-    ----------
-    limits
-        What a body may cost.
-    """
+    """Takes records: a bounded number of bodies at a time, counted from when they are there."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -151,10 +145,7 @@ def submission_of(
 ) -> Submission:
     """Return the records of a body.
 
-    Raises
-    ------
-    ProblemError
-        If there are none, or one of them cannot be read.
+    Raises ``ProblemError`` if there are none, or one of them cannot be read.
     """
     if not body.strip():
         raise _unusable("empty", "the body is empty: there must be at least one record")
@@ -185,7 +176,6 @@ def submission_of(
 
 
 def operations(limits: Limits) -> tuple[Operation, ...]:
-    """Return the route that takes records."""
     return (
         Operation(
             f"{MONITOR}/records",

@@ -27,38 +27,18 @@ _CODECS = {"": None, "identity": None, "gzip": "gzip", "x-gzip": "gzip", "zstd":
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost.
-
-    Parameters
-    ----------
-    max_body_bytes, max_decoded_bytes
-        Largest body as sent, and after decompression.
-    max_page
-        Most items of a page.
-    max_ingests
-        Bodies that are there and are taken in at a time; few of them are decoded at a time.
-    max_live_clients
-        Clients that follow events at a time.
-    body_seconds
-        A body that has not ended must bring ``body_seconds * min_rate`` bytes in this time, again
-        and again.
-    min_rate
-        Bytes a second.
-    heartbeat_seconds
-        Silence after which a follower of events gets a sign of life.
-    send_seconds
-        Time after which a follower of events that does not read is let go.
-    """
-
-    max_body_bytes: int = 32 << 20
-    max_decoded_bytes: int = 64 << 20
-    max_page: int = 1000
+    max_body_bytes: int = 32 << 20  # as sent
+    max_decoded_bytes: int = 64 << 20  # after decompression
+    max_page: int = 1000  # most items of a page
+    # Bodies that are there and are taken in at a time; few of them are decoded at a time.
     max_ingests: int = 16
-    max_live_clients: int = 64
+    max_live_clients: int = 64  # clients that follow events at a time
+    # A body that has not ended must bring ``body_seconds * min_rate`` bytes in this time, again and
+    # again.
     body_seconds: float = 20.0
-    min_rate: int = MIN_RATE
-    heartbeat_seconds: float = 15.0
-    send_seconds: float = 30.0
+    min_rate: int = MIN_RATE  # bytes a second
+    heartbeat_seconds: float = 15.0  # silence after which a follower of events gets a sign of life
+    send_seconds: float = 30.0  # time after which a follower of events that does not read is let go
 
     @property
     def max_held_bytes(self) -> int:
@@ -68,34 +48,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class SentBody:
-    """A body as it was sent.
-
-    Parameters
-    ----------
-    data
-        The bytes.
-    codec
-        How they are compressed; ``None`` if they are not.
-    """
-
     data: bytes = field(repr=False)
-    codec: str | None = None
+    codec: str | None = None  # how it is compressed; ``None`` if it is not
 
     def plain(self, max_bytes: int) -> bytes:
         """Return the bytes decompressed.
 
-        Raises
-        ------
-        ProblemError
-            If they are too large then, or not in this compression.
+        Raises ``ProblemError`` if they are too large then, or not in this compression.
         """
         return self.data if self.codec is None else decompressed(self.data, self.codec, max_bytes)
 
 
 @dataclass(eq=False)
 class _Incoming:
-    """A body on its way."""
-
     began: float
     data: bytearray = field(default_factory=bytearray)
     n_held: int = 0
@@ -109,19 +74,10 @@ class _Incoming:
 class Reception:
     """Receives bodies: each at a decent rate, and all of them in a bounded memory.
 
-    Not their number is bounded but what they hold, so that nobody keeps others out by sending
-    next to nothing. When the memory is full, the body goes that has cost the most bytes times
-    seconds: one that was sent quickly, small or large, outlives those that are held back.
-
-    Parameters
-    ----------
-    limits
-        What a body may cost.
-
-    Attributes
-    ----------
-    n_held
-        Bytes of bodies now; only the event loop counts.
+    Not their number is bounded but what they hold, so that nobody keeps others out by sending next
+    to nothing. When the memory is full, the body goes that has cost the most bytes times seconds:
+    one that was sent quickly, small or large, outlives those that are held back. ``n_held`` counts
+    the bytes of bodies now; only the event loop changes it.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -133,11 +89,8 @@ class Reception:
     async def body(self, request: Request) -> AsyncIterator[SentBody]:
         """Give the body of a request, which counts as held until the context ends.
 
-        Raises
-        ------
-        ProblemError
-            If it is too large, in an unknown compression, too slow, or cut off, or if others need
-            the memory more.
+        Raises ``ProblemError`` if it is too large, in an unknown compression, too slow, or cut off,
+        or if others need the memory more.
         """
         codec = _codec(request)
         _check_declared_length(request, self._limits.max_body_bytes)
@@ -198,13 +151,8 @@ class Reception:
 def decompressed(body: bytes, codec: str, max_bytes: int) -> bytes:
     """Return a body decompressed, and stop at once when it grows too large.
 
-    Raises
-    ------
-    ProblemError
-        If it is too large, or not in this compression.
+    Raises ``ProblemError`` if it is too large, or not in this compression.
 
-    Examples
-    --------
     >>> import gzip
     >>> decompressed(gzip.compress(b"abc"), "gzip", 10)
     b'abc'

@@ -37,32 +37,15 @@ _AFTER = (
 
 @dataclass(frozen=True)
 class Interest:
-    """Whose events a client wants.
-
-    Parameters
-    ----------
-    monitor
-        The name; ``None`` for all.
-    key
-        The key; ``None`` for all.
-    """
-
-    monitor: str | None = None
-    key: str | None = None
+    monitor: str | None = None  # the name; ``None`` for all
+    key: str | None = None  # ``None`` for all
 
     def wants(self, event: Event) -> bool:
-        """Whether an event is among them."""
         return self.monitor in (None, event.monitor) and self.key in (None, event.key)
 
 
 class Following:
-    """Serves those who follow events, a bounded number at a time.
-
-    Parameters
-    ----------
-    limits
-        How many, and how patient it is.
-    """
+    """Serves those who follow events, a bounded number at a time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -146,7 +129,6 @@ def start_after(store: Store, known: int | None) -> int:
 
 
 def newest_number(store: Store) -> int:
-    """Return the number of the newest event; 0 if there is none."""
     found, step = 0, 1
     while step:
         later = store.events(found + step - 1, 1)
@@ -169,7 +151,6 @@ def newest_window(store: Store, interest: Interest) -> dict[str, Any] | None:
 
 
 def operations(limits: Limits) -> tuple[Operation, ...]:
-    """Return the route of events."""
     replies = {
         200: Reply("Events, until one side ends it.", EventStream.media_type, None),
         503: Reply("Too many follow already."),
@@ -180,8 +161,6 @@ def operations(limits: Limits) -> tuple[Operation, ...]:
 def message(data: Mapping[str, Any], *, event: str, id_: str | None = None) -> bytes:
     r"""Return one message; without an id it leaves the place to go on from as it is.
 
-    Examples
-    --------
     >>> message({"window": 3}, event="window")
     b'event: window\ndata: {"window":3}\n\n'
     """
@@ -192,14 +171,8 @@ def message(data: Mapping[str, Any], *, event: str, id_: str | None = None) -> b
 class EventStream(Response):
     """Sends blocks as they come, until they end, the client goes away or does not read.
 
-    Parameters
-    ----------
-    blocks
-        What to send; closed at the end in any case.
-    send_seconds
-        How long a client may take to make room for a block.
-    on_end
-        Called once it is over.
+    A client may take ``send_seconds`` to make room for a block. The blocks are closed at the end in
+    any case, and ``on_end`` is called.
     """
 
     media_type = "text/event-stream"
@@ -253,6 +226,5 @@ async def _send_block(send: Send, block: bytes) -> None:
 
 
 async def _gone(receive: Receive) -> None:
-    """Return when the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -29,21 +29,10 @@ class Problem:
 class ProblemError(DriftbnError):
     """A request cannot be answered.
 
-    Parameters
-    ----------
-    status
-        The HTTP status.
-    kind
-        Short name of what went wrong, which never changes; it makes the ``type`` of the document.
-    detail
-        What is wrong, with the value, and what is allowed or what to do.
-    members
-        Further members of the document.
-    headers
-        Headers of the answer.
+    ``kind`` is a short name of what went wrong, which never changes; it makes the ``type`` of the
+    document. ``detail`` is what is wrong, with the value, and what is allowed or what to do. The
+    document also has ``members``.
 
-    Examples
-    --------
     >>> ProblemError(404, "unknown-monitor", "there is no monitor 'x'").document()["type"]
     'urn:driftbn:problem:unknown-monitor'
     """
@@ -65,13 +54,11 @@ class ProblemError(DriftbnError):
         super().__init__(detail)
 
     def document(self) -> dict[str, Any]:
-        """Return the problem document."""
         phrase = HTTPStatus(self.status).phrase
         problem = Problem(f"urn:driftbn:problem:{self.kind}", phrase, self.status, self.detail)
         return asdict(problem) | self.members
 
     def response(self) -> Response:
-        """Return the answer."""
         return Response(
             orjson.dumps(self.document()), self.status, self.headers, media_type=PROBLEM_TYPE
         )
@@ -80,8 +67,6 @@ class ProblemError(DriftbnError):
 def bad_value(field: str, value: str, allowed: str) -> ProblemError:
     """Return the problem of a parameter or header whose value is not allowed.
 
-    Examples
-    --------
     >>> bad_value("limit", "-1", "a whole number from 1 to 1000").detail
     "limit = '-1' is not allowed: it must be a whole number from 1 to 1000"
     """
@@ -95,7 +80,6 @@ def bad_value(field: str, value: str, allowed: str) -> ProblemError:
 
 
 def not_found(field: str, value: object, detail: str) -> ProblemError:
-    """Return the problem of something that is not there."""
     shown = shortened(value) if isinstance(value, str) else value
     return ProblemError(
         HTTPStatus.NOT_FOUND,

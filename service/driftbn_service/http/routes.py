@@ -48,75 +48,37 @@ ANSWERS: Final = Codec(
 
 @dataclass(frozen=True)
 class Parameter:
-    """What the type of a parameter does not say.
-
-    Parameters
-    ----------
-    description
-        For people.
-    minimum, maximum
-        Limits of a number; ``None`` for the longest page.
-    header
-        Whether it is a header.
-    """
+    """What the type of a parameter does not say."""
 
     description: str
-    minimum: int = 0
-    maximum: int | None = 2**53  # what every reader of JSON holds exactly
-    header: bool = False
+    minimum: int = 0  # of a number
+    maximum: int | None = 2**53  # what JSON holds exactly; ``None`` for the longest page
+    header: bool = False  # whether it is one
 
 
 class Reply(NamedTuple):
-    """An answer that the signature does not tell of.
-
-    Parameters
-    ----------
-    description
-        For people.
-    media_type
-        Its content type.
-    type_
-        The shape of its body; ``None`` for text.
-    """
+    """An answer that the signature does not tell of."""
 
     description: str
     media_type: str = PROBLEM_TYPE
-    type_: Any = Problem
+    type_: Any = Problem  # the shape of its body; ``None`` for text
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A route.
-
-    Parameters
-    ----------
-    path
-        With parameters in braces.
-    handler
-        What answers: a coroutine, or a function that may block, as it runs in a thread of its own.
-        It may ask for the ``ServiceView`` and the ``Request`` by their types.
-    replies
-        Further answers by status, without those that any route can give.
-    method
-        ``GET`` or ``POST``.
-    status
-        Of an answer that went well.
-    bodies
-        Content types of the body with a description.
-    headers
-        Headers that are read elsewhere, with their meaning.
-    public
-        Whether it is answered without a token.
-    """
-
-    path: str
+    path: str  # with parameters in braces
+    # What answers: a coroutine, or a function that may block, as it runs in a thread of its own. It
+    # may ask for the ``ServiceView`` and the ``Request`` by their types.
     handler: Callable[..., Any] = field(repr=False)
+    # Further answers by status, without those that any route can give.
     replies: Mapping[int, Reply] = field(default_factory=dict, repr=False)
     method: str = "GET"
-    status: int = HTTPStatus.OK
+    status: int = HTTPStatus.OK  # of an answer that went well
+    # Content types of the body with a description.
     bodies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Headers that are read elsewhere, with their meaning.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    public: bool = False
+    public: bool = False  # whether it is answered without a token
 
     @property
     def signature(self) -> inspect.Signature:
@@ -124,15 +86,12 @@ class Operation:
         return inspect.signature(self.handler, eval_str=True)
 
     def arguments(self, limits: Limits) -> list[_Argument]:
-        """Return what is read from a request."""
         taken = [item for item in self.signature.parameters.values() if get_args(item.annotation)]
         return [_Argument.of(item, self.path, limits) for item in taken]
 
 
 @dataclass(frozen=True)
 class _Argument:
-    """A parameter of a route."""
-
     name: str
     key: str
     place: str
@@ -158,13 +117,7 @@ class _Argument:
         )
 
     def parsed(self, text: str) -> Any:
-        """Return the value of a text.
-
-        Raises
-        ------
-        ProblemError
-            If it is not allowed.
-        """
+        """Return the value of a text. Raises ``ProblemError`` if it is not allowed."""
         if self.kind is bool:
             if text not in _TRUTH:
                 raise bad_value(self.key, text, "true or false")
@@ -177,7 +130,6 @@ class _Argument:
         return text
 
     def document(self) -> Schema:
-        """Return it as OpenAPI has it."""
         schema: Schema = {"type": _TYPES[self.kind]}
         if self.kind is int:
             schema |= {"minimum": self.minimum, "maximum": self.maximum}
@@ -341,5 +293,4 @@ def _parameter(name: str, place: str, description: str, schema: Schema) -> Schem
 
 
 def _paragraphs(described: Any) -> list[str]:
-    """Return the paragraphs of a docstring."""
     return [" ".join(text.split()) for text in (inspect.getdoc(described) or "").split("\n\n")]

@@ -70,13 +70,7 @@ _PROBLEMS = {
 
 
 class EndpointError(DriftbnError):
-    """The endpoint cannot listen, or does not stop.
-
-    Attributes
-    ----------
-    address, problem
-        Where, and what is wrong or what to do.
-    """
+    """The endpoint cannot listen, or does not stop. ``problem`` is what is wrong or what to do."""
 
     def __init__(self, address: str, problem: str) -> None:
         self.address = address
@@ -87,22 +81,9 @@ class EndpointError(DriftbnError):
 class EndpointServer:
     """Serves an application until it is stopped; signals are left to others.
 
-    Parameters
-    ----------
-    app
-        From ``make_app``.
-    settings
-        Where to listen; port 0 takes a free one.
-    head_seconds
-        Time for sending the headers of a request.
-    max_connections
-        Connections at a time; by default ``MAX_CONNECTIONS``, or fewer if the process may have few
-        files open.
-
-    Attributes
-    ----------
-    address
-        Where it listens, as a browser takes it: ``http://127.0.0.1:9464``.
+    Port 0 takes a free one. A client has ``head_seconds`` for sending the headers of a request.
+    ``max_connections`` is ``MAX_CONNECTIONS`` unless given, or fewer if the process may have few
+    files open. ``address`` is where it listens, as a browser takes it: ``http://127.0.0.1:9464``.
     """
 
     def __init__(
@@ -122,10 +103,7 @@ class EndpointServer:
     def start(self) -> None:
         """Bind the address and return when requests are answered.
 
-        Raises
-        ------
-        EndpointError
-            If that is not possible.
+        Raises ``EndpointError`` if that is not possible.
         """
         listener = _listener(*self._place)
         self.address = _url(self._place[0], listener.getsockname()[1])
@@ -141,15 +119,8 @@ class EndpointServer:
     def stop(self, deadline: float) -> None:
         """Let running requests end and stop; live streams are ended at once.
 
-        Parameters
-        ----------
-        deadline
-            Seconds after which running requests are cut off.
-
-        Raises
-        ------
-        EndpointError
-            If the thread is still there long after.
+        Running requests are cut off after ``deadline`` seconds. Raises ``EndpointError`` if the
+        thread is still there long after.
         """
         if self._thread is None:
             return
@@ -209,13 +180,7 @@ class _Requests(h11.Connection):
         return self.unanswered and self.their_state is not h11.SEND_BODY
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return what came next.
-
-        Raises
-        ------
-        h11.RemoteProtocolError
-            If it is not allowed.
-        """
+        """Return what came next. Raises ``h11.RemoteProtocolError`` if it is not allowed."""
         awaits_head = self.their_state is h11.IDLE
         try:
             event = super().next_event()
@@ -256,11 +221,6 @@ class _Connections:
 
     A limit at which newcomers are refused would let anybody shut out everybody, the supervisor's
     probe too, by holding connections open. Limits for each address are of no use behind a proxy.
-
-    Parameters
-    ----------
-    limit
-        Most connections.
     """
 
     def __init__(self, limit: int) -> None:
@@ -278,7 +238,6 @@ class _Connections:
             self._warn()
 
     def forget(self, connection: _Connection) -> None:
-        """Take out a connection that is lost."""
         self._open.pop(connection, None)
 
     def bound_unread(self, newest: _Connection) -> None:
@@ -306,17 +265,7 @@ class _Connections:
 
 
 class _Connection(H11Protocol):
-    """A connection whose client has to move on.
-
-    Parameters
-    ----------
-    connections
-        All that are open.
-    look_seconds
-        Time between two looks at it.
-    uvicorns
-        What uvicorn gives to a protocol.
-    """
+    """A connection whose client has to move on. It is looked at every ``look_seconds``."""
 
     def __init__(self, connections: _Connections, look_seconds: float, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
@@ -400,13 +349,6 @@ class _Answers:
     """Runs an application for a bounded number of requests at a time, health apart.
 
     Those are not counted that wait for their client: for its body, or until it goes away.
-
-    Parameters
-    ----------
-    app
-        The application.
-    limit
-        Most requests.
     """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
@@ -415,7 +357,6 @@ class _Answers:
         self._n_running = 0  # only the event loop counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
         if self._n_running >= self._limit and scope["path"] not in ALWAYS_ANSWERED:
             await _busy(self._limit).response()(scope, receive, send)
             return

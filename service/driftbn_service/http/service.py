@@ -17,104 +17,51 @@ from driftbn_service.state import Accepted, Store
 
 @dataclass(frozen=True)
 class Submission:
-    """The records of one request; all of them can be read.
-
-    Parameters
-    ----------
-    stream
-        Whose records they are.
-    table
-        The records.
-    digest
-        Of the body as it was sent, decompressed: tells whether two are the same.
-    idempotency_key
-        What the sender calls this body, if anything; the same key is taken once.
-    """
+    """The records of one request; all of them can be read."""
 
     stream: str
     table: pa.Table = field(repr=False)
+    # Of the body as it was sent, decompressed: tells whether two are the same.
     digest: bytes = field(repr=False)
+    # What the sender calls this body, if anything; the same key is taken once.
     idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
 class Health:
-    """Whether the service works at all; a supervisor restarts one that does not.
-
-    Parameters
-    ----------
-    healthy
-        Whether it does.
-    reasons
-        What is wrong, in words.
-    """
+    """Whether the service works at all; a supervisor restarts one that does not."""
 
     healthy: bool
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()  # what is wrong, in words
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """Whether all sources are connected and checkpoints are written.
-
-    Parameters
-    ----------
-    ready
-        Whether that is so.
-    reasons
-        What is missing, in words.
-    """
+    """Whether all sources are connected and checkpoints are written."""
 
     ready: bool
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()  # what is missing, in words
 
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A stream as it is set up.
-
-    Parameters
-    ----------
-    name
-        Of the stream, which is that of its monitors.
-    source
-        The kind of its source: ``http``, ``kafka`` and so on.
-    state
-        What it is doing, in a word.
-    key
-        The field that tells its monitors apart; ``None`` if there is one monitor only.
-    trouble
-        Why it is not as it should be; ``None`` if it is.
-    max_record_bytes, max_fields
-        Largest record that is taken, and the most fields of one or of a table.
-    """
-
-    name: str
-    source: str
-    state: str
+    name: str  # of the stream, which is that of its monitors
+    source: str  # the kind of its source: ``http``, ``kafka`` and so on
+    state: str  # what it is doing, in a word
+    # The field that tells its monitors apart; ``None`` if there is one monitor only.
     key: str | None = None
-    trouble: str | None = None
-    max_record_bytes: int = 1 << 20
-    max_fields: int = 2000
+    trouble: str | None = None  # why it is not as it should be; ``None`` if it is
+    max_record_bytes: int = 1 << 20  # the largest record that is taken
+    max_fields: int = 2000  # of a record or a table
 
 
 class IngestError(DriftbnError):
-    """Records cannot be taken.
-
-    Attributes
-    ----------
-    stream
-        Where they were sent.
-    """
-
     def __init__(self, stream: str, problem: str) -> None:
         self.stream = stream
         super().__init__(problem)
 
 
 class UnknownStreamError(IngestError):
-    """There is no such stream."""
-
     def __init__(self, stream: str) -> None:
         super().__init__(stream, f"there is no monitor {stream!r} in the settings")
 
@@ -132,15 +79,11 @@ class NotAnHttpStreamError(IngestError):
 
 
 class StoppingError(IngestError):
-    """The service is being stopped."""
-
     def __init__(self, stream: str) -> None:
         super().__init__(stream, "the service is being stopped: send again when it is back")
 
 
 class NotReadyError(IngestError):
-    """The stream has not been started yet."""
-
     def __init__(self, stream: str) -> None:
         super().__init__(stream, f"monitor {stream!r} is being started: send again in a moment")
 
@@ -173,8 +116,6 @@ class LiveSignal:
 
     The service makes one and calls ``wake`` after each publication; a wake too many does no harm.
 
-    Examples
-    --------
     >>> signal = LiveSignal()
     >>> signal.wake()
     >>> signal.close()
@@ -189,12 +130,10 @@ class LiveSignal:
 
     @property
     def closed(self) -> bool:
-        """Whether followers are to end."""
         return self._closed
 
     @property
     def n_listeners(self) -> int:
-        """How many follow."""
         return len(self._listeners)
 
     def wake(self) -> None:
@@ -248,12 +187,7 @@ class ServiceView(Protocol):
         """Append records to the journal of a stream and return when they are on disk.
 
         ``journal.append(submission.table, submission.idempotency_key, digest=submission.digest)``
-        is all there is to do.
-
-        Raises
-        ------
-        UnknownStreamError, NotAnHttpStreamError, NotReadyError, StoppingError
-            If there is no journal to append to.
-        JournalFullError, KeyConflictError, JournalError
-            As the journal says.
+        is all there is to do. Raises ``UnknownStreamError``, ``NotAnHttpStreamError``,
+        ``NotReadyError`` or ``StoppingError`` if there is no journal to append to. Raises
+        ``JournalFullError``, ``KeyConflictError`` or ``JournalError`` as the journal says.
         """

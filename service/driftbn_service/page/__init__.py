@@ -49,21 +49,9 @@ _START: Final = "index.html"
 
 @dataclass(frozen=True)
 class PageFile:
-    """A file of the page, ready to be sent.
-
-    Parameters
-    ----------
-    path
-        Where it is served.
-    body, packed
-        Its bytes, and the same compressed with gzip.
-    content_type
-        What it is.
-    """
-
-    path: str
+    path: str  # where it is served
     body: bytes
-    packed: bytes
+    packed: bytes  # with gzip
     content_type: str
 
     @property
@@ -75,8 +63,6 @@ class PageFile:
 def page_routes() -> list[Route]:
     """Return one route for each file; ``/`` is the page itself.
 
-    Examples
-    --------
     >>> [route.path for route in page_routes()][:2]
     ['/', '/static/css/controls.css']
     """

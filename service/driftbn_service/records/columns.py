@@ -48,10 +48,7 @@ _LENGTHS_KNOWN: Final = (pa.string(), pa.binary(), pa.large_string(), pa.large_b
 def read_parquet(data: bytes, limits: Limits) -> pa.Table:
     """Read a Parquet file, text as codes into its distinct values.
 
-    Raises
-    ------
-    Problem
-        If nothing of it can be read, or it is too large.
+    Raises ``Problem`` if nothing of it can be read, or it is too large.
     """
     try:
         footer = read_footer(lambda at, size: data[at : at + size], len(data), _FOOTER_BYTES)
@@ -96,8 +93,6 @@ def open_parquet(source: Any, footer: Footer) -> Any:
 
 
 class GroupSizes(NamedTuple):
-    """What a row group of Parquet becomes."""
-
     n_cells: int
     n_bytes: int  # of all of it
     page_bytes: int  # of a page of each column, and of what is kept of the column beside it
@@ -106,13 +101,7 @@ class GroupSizes(NamedTuple):
 
 
 def group_sizes(file: Any, footer: Footer, group: RowGroup, pages: Pages) -> GroupSizes:
-    """Return what a row group becomes.
-
-    Raises
-    ------
-    ValueError
-        If its pages cannot be read.
-    """
+    """Return what a row group becomes. Raises ``ValueError`` if its pages cannot be read."""
     plain = {field.name for field in file.schema_arrow if _holds_plain_text(field.type)}
     n_cells = n_bytes = page_bytes = row_bytes = delta_bytes = 0
     for leaf, column in zip(footer.leaves, group.columns, strict=True):
@@ -130,10 +119,7 @@ def group_sizes(file: Any, footer: Footer, group: RowGroup, pages: Pages) -> Gro
 def read_arrow(data: bytes, limits: Limits) -> pa.Table:
     """Read Arrow IPC, a file or a stream.
 
-    Raises
-    ------
-    Problem
-        If nothing of it can be read, or it is too large.
+    Raises ``Problem`` if nothing of it can be read, or it is too large.
     """
     try:
         stream = _stream_of(data)
@@ -163,10 +149,7 @@ def _stream_of(data: bytes) -> pa.Buffer:
 def check_schema(schema: pa.Schema, limits: Limits) -> None:
     """Look at what fields there are, before their names are joined.
 
-    Raises
-    ------
-    Problem
-        If there are too many, a name gets too long, or objects are nested too deep.
+    Raises ``Problem`` if there are too many, a name gets too long, or objects are nested too deep.
     """
     limits.check_fields(sum(_n_fields(field, 0, 1) for field in schema))
 
@@ -187,16 +170,9 @@ def flat_table(table: pa.Table) -> pa.Table:
 
     Nothing behind this sees a type that Arrow or the library cannot handle: ``plain_column`` says
     what becomes of each. Cells of a type that none of them can be made of, such as lists, maps and
-    unions, are no value, as they are in JSON.
+    unions, are no value, as they are in JSON. Raises ``Problem`` if objects are nested too deep,
+    there are too many rows to unpack, or two columns get the same name.
 
-    Raises
-    ------
-    Problem
-        If objects are nested too deep, there are too many rows to unpack, or two columns get the
-        same name.
-
-    Examples
-    --------
     >>> flat_table(pa.table({"a": [{"b": 1}], "": [2], "c": [[3]]})).column_names
     ['a.b']
     """
@@ -259,7 +235,6 @@ def _with_wide_codes(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def _named(table: pa.Table) -> pa.Table:
-    """Return a table without columns that have no name."""
     kept = [i for i, name in enumerate(table.column_names) if name]
     if len(kept) < table.num_columns:
         table = table.select(kept)
@@ -280,10 +255,7 @@ def _is_list(kind: pa.DataType) -> bool:
 def checked_table(table: pa.Table, limits: Limits) -> pa.Table:
     """Return a flat table of one whose bytes may point anywhere or be no UTF-8.
 
-    Raises
-    ------
-    Problem
-        If that is so, it is too large, or it cannot be made flat.
+    Raises ``Problem`` if that is so, it is too large, or it cannot be made flat.
     """
     try:
         table.validate()

@@ -71,17 +71,8 @@ def decode_csv(
 ) -> Iterator[tuple[list[Rows], list[Rejected]]]:
     """Yield the rows of CSV with a header and its bad records, some thousand records at a time.
 
-    Parameters
-    ----------
-    data, place
-        As a decoder has them; bytes are counted after the header.
-    limits
-        What a record may hold.
-
-    Raises
-    ------
-    Problem
-        If the header cannot be read.
+    In ``place`` bytes are counted after the header. Raises ``Problem`` if the header cannot be
+    read.
     """
     data = data.removeprefix(_MARK)
     header = next(_records(data, 0, len(data)), None)
@@ -138,7 +129,6 @@ def _pieces(
 
 
 def _names(header: bytes, limits: Limits) -> list[str]:
-    """Return the names of the columns."""
     limits.check_record(len(header))
     try:
         (names,) = csv.reader([header.decode()], strict=True)

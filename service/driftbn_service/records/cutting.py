@@ -28,22 +28,13 @@ _CSV_RECORDS: Final = re.compile(
 
 @dataclass(frozen=True)
 class Mark:
-    """A place between two records of a text.
+    """A place between two records of a text."""
 
-    Parameters
-    ----------
-    n_bytes, n_lines
-        What is before it.
-    crc
-        CRC-32 of the bytes before it; 0 where nobody asked for it.
-    """
-
-    n_bytes: int = 0
-    n_lines: int = 0
-    crc: int = 0
+    n_bytes: int = 0  # before it
+    n_lines: int = 0  # before it
+    crc: int = 0  # CRC-32 of the bytes before it; 0 where nobody asked for it
 
     def after(self, data: bytes, *, with_crc: bool) -> Mark:
-        """Return the mark behind more bytes."""
         n_lines = data.count(b"\n")
         crc = zlib.crc32(data, self.crc) if with_crc else 0
         return Mark(self.n_bytes + len(data), self.n_lines + n_lines, crc)
@@ -54,28 +45,15 @@ START: Final = Mark()
 
 @dataclass(frozen=True)
 class Piece:
-    """Records that follow each other in a text.
+    """Records that follow each other in a text."""
 
-    Parameters
-    ----------
-    body
-        The records, for an array one a line.
-    header
-        What must stand before them: the first line of CSV with its line end, else nothing.
-    kind
-        The format of header and body.
-    start, end
-        Where the records stand in the text.
-    by_line
-        Whether the lines of the body are those of the text.
-    """
-
-    body: bytes = field(repr=False)
+    body: bytes = field(repr=False)  # the records, for an array one a line
+    # What must stand before them: the first line of CSV with its line end, else nothing.
     header: bytes = field(repr=False)
-    kind: TableFormat
-    start: Mark
+    kind: TableFormat  # the format of header and body
+    start: Mark  # where the records stand in the text
     end: Mark
-    by_line: bool = True
+    by_line: bool = True  # whether the lines of the body are those of the text
 
     @property
     def data(self) -> bytes:
@@ -100,10 +78,7 @@ class Grammar(Protocol):
     def prefix(self, text: bytes, *, ended: bool) -> int | None:
         """Return the bytes before the first record; ``None`` if that shows only later.
 
-        Raises
-        ------
-        FormatError
-            If the text cannot be of this kind.
+        Raises ``FormatError`` if the text cannot be of this kind.
         """
 
     def whole(self, text: bytes, start: int, stop: int) -> int:
@@ -123,8 +98,6 @@ class Grammar(Protocol):
 
 
 class Lines:
-    """One record a line."""
-
     kind = TableFormat.NDJSON
     header = b""
     by_line = True
@@ -136,7 +109,6 @@ class Lines:
         return len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
 
     def whole(self, text: bytes, start: int, stop: int) -> int:
-        """Look for the last line end."""
         return max(start, text.rfind(b"\n", start, stop) + 1)
 
     def last(self, text: bytes) -> int:
@@ -144,11 +116,9 @@ class Lines:
         return len(text)
 
     def skip(self, text: bytes, *, first: bool) -> int:
-        """Go on after the line."""
         return text.find(b"\n") + 1
 
     def lines(self, text: bytes) -> bytes:
-        """Return the text itself."""
         return text
 
 
@@ -156,14 +126,9 @@ class CsvRecords(Lines):
     """Rows of CSV, in which a quoted field may contain line ends.
 
     A row that is longer than allowed is most likely one with a quote that never closes: reading
-    goes on after its first line, so that it does not take all rows behind it with it.
-
-    Parameters
-    ----------
-    max_record_bytes
-        The longest header.
-    header
-        The header if it is known; a text that begins with it anew has it once more.
+    goes on after its first line, so that it does not take all rows behind it with it. No header may
+    be longer than ``max_record_bytes``. A text that begins anew with a known ``header`` has it once
+    more.
     """
 
     kind = TableFormat.CSV
@@ -217,24 +182,10 @@ class RecordCutter:
     r"""Cuts a text that arrives in parts of any size into pieces of whole records.
 
     Where it is cut does not depend on the parts: the same text gives the same records. A record
-    longer than ``max_record_bytes`` is given by itself and only its first
-    ``max_record_bytes + 1`` bytes: enough to be refused, and no more is kept of it.
+    longer than ``max_record_bytes`` is given by itself and only its first ``max_record_bytes + 1``
+    bytes: enough to be refused, and no more is kept of it. The text begins at ``mark``, which is
+    behind the header if it has ``begun``. ``with_crc`` gives marks a checksum.
 
-    Parameters
-    ----------
-    grammar
-        Where records begin and end.
-    max_record_bytes
-        The longest record that is given whole.
-    mark
-        Where the text begins.
-    begun
-        Whether that is behind the header.
-    with_crc
-        Whether marks have a checksum.
-
-    Examples
-    --------
     >>> cutter = RecordCutter(Lines(), 100)
     >>> cutter.push(b'{"a": 1}\n{"a"')
     >>> cutter.take().body
@@ -267,7 +218,6 @@ class RecordCutter:
         return len(self._text) + len(self._rest)
 
     def push(self, data: bytes) -> None:
-        """Add what came next."""
         end = data.rfind(b"\n") + 1
         if end:
             self._text = b"".join((self._text, self._rest, memoryview(data)[:end]))
@@ -277,15 +227,8 @@ class RecordCutter:
     def take(self, *, ended: bool = False) -> Piece | None:
         """Return the next records, or ``None`` until more is pushed.
 
-        Parameters
-        ----------
-        ended
-            Whether nothing more will come.
-
-        Raises
-        ------
-        FormatError
-            If the text cannot be what it should be.
+        ``ended`` says that nothing more will come. Raises ``FormatError`` if the text cannot be
+        what it should be.
         """
         if not self.begun and not self._begin(ended=ended):
             return None
@@ -354,12 +297,7 @@ class JsonItems(Lines):
     """Items of an array, each handed on as a line; a text that begins otherwise has lines.
 
     What follows the end of the array is read as one more item, and refused as such unless it is
-    blank.
-
-    Parameters
-    ----------
-    max_record_bytes
-        How much white space may stand before the array.
+    blank. At most ``max_record_bytes`` of white space may stand before the array.
     """
 
     kind = TableFormat.NDJSON
@@ -389,7 +327,6 @@ class JsonItems(Lines):
         return start + last
 
     def skip(self, text: bytes, *, first: bool) -> int:
-        """Go on after the item."""
         if self.by_line:
             return super().skip(text, first=first)
         array = np.frombuffer(text, np.uint8)

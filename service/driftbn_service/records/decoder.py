@@ -63,35 +63,16 @@ class Decoder:
 
     All but ``use_schema`` belong to one thread.
 
-    Parameters
-    ----------
-    kind
-        The format of chunks that do not name their own.
-    max_record_bytes
-        Bytes of a record, from 1; a longer one is set aside. Not for Parquet and Arrow.
-    max_fields
-        Fields of a record and columns of a table; what has more is set aside.
-    max_decoded_bytes
-        Bytes that the buffers of Parquet and Arrow may become.
-    max_rejected
-        Bad records after which the rest of a chunk is not looked at; all of it unless given.
-    state
-        What ``state`` returned for the last chunk that was worked through.
-    time_column
-        The column with event times, if there is one. There is no straight way to codes then.
-    key
-        The field whose value says to which monitor a record goes, if there is one.
-    scan
-        Whether lines of JSON may go straight to codes; by default unless the environment variable
-        ``DRIFTBN_SCANNER`` is ``off``.
+    ``kind`` is the format of chunks that do not name their own. A record of more than
+    ``max_record_bytes`` (from 1; not for Parquet and Arrow) is set aside, and so is a record or a
+    table of more than ``max_fields`` fields; ``max_decoded_bytes`` bounds what the buffers of
+    Parquet and Arrow become. After ``max_rejected`` bad records, if it is given, the rest of a
+    chunk is not looked at. ``state`` is what ``state`` returned for the last chunk that was worked
+    through. With a ``time_column`` there is no straight way to codes. The value of the field
+    ``key`` says to which monitor a record goes. ``scan`` is whether lines of JSON may go straight
+    to codes: they may, unless the environment variable ``DRIFTBN_SCANNER`` is ``off``. Raises
+    ``FormatError`` if the state is of another version.
 
-    Raises
-    ------
-    FormatError
-        If the state is of another version.
-
-    Examples
-    --------
     >>> from driftbn_service.sources.base import Chunk
     >>> decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100)
     >>> lines = b'{"x": 1, "y": {"z": "a"}}\n{"x": 1, "x": 2}\n'

@@ -62,24 +62,14 @@ class ByteReader(Protocol):
     def read(self) -> bytes:
         """Return what comes next, at most about ``CHUNK_BYTES``; nothing if no more is there.
 
-        Raises
-        ------
-        FormatError
-            If the file is damaged or breaks off.
+        Raises ``FormatError`` if the file is damaged or breaks off.
         """
 
 
 class PlainBytes:
     """A file as it is, which may become more while it is read.
 
-    Parameters
-    ----------
-    descriptor
-        The open file. Its own place is neither used nor moved.
-    start
-        Where to begin.
-    stop
-        Where to end, if it is not the end of the file.
+    The place of the open file itself is neither used nor moved.
     """
 
     def __init__(self, descriptor: int, start: int = 0, stop: int = sys.maxsize) -> None:
@@ -88,7 +78,6 @@ class PlainBytes:
         self._stop = stop
 
     def read(self) -> bytes:
-        """Return what comes next."""
         size = min(CHUNK_BYTES, self._stop - self.n_raw)
         data = os.pread(self._descriptor, size, self.n_raw)
         self.n_raw += len(data)
@@ -96,15 +85,7 @@ class PlainBytes:
 
 
 class InflatedBytes:
-    """A compressed file, which must be whole.
-
-    Parameters
-    ----------
-    descriptor
-        The open file. Its place is moved.
-    codec
-        How it is compressed.
-    """
+    """A compressed file, which must be whole. The place of the open file is moved."""
 
     def __init__(self, descriptor: int, codec: str) -> None:
         self.n_raw = 0
@@ -137,20 +118,11 @@ def _broken_off(codec: str, error: OSError) -> FormatError:
 
 
 class StreamBytes:
-    """What comes through a pipe.
-
-    Parameters
-    ----------
-    stream
-        Its end that is read.
-    """
-
     def __init__(self, stream: io.BufferedReader) -> None:
         self.n_raw = 0
         self._stream = stream
 
     def read(self) -> bytes:
-        """Return what comes next."""
         data = self._stream.read1(CHUNK_BYTES)
         self.n_raw += len(data)
         return data
@@ -163,19 +135,11 @@ def _open_bytes(descriptor: int, codec: str | None, start: int = 0) -> ByteReade
 
 @dataclass(frozen=True)
 class Part:
-    """Records of a file that follow each other.
+    """Records of a file that follow each other."""
 
-    Parameters
-    ----------
-    data, kind, place
-        As in a chunk.
-    mark
-        Where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``.
-    """
-
-    data: bytes | pa.Table = field(repr=False)
+    data: bytes | pa.Table = field(repr=False)  # as in a chunk, like kind and place
     kind: TableFormat | None
-    mark: Mark
+    mark: Mark  # where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``
     place: Place = field(repr=False)
     checked: bool = False
 
@@ -198,37 +162,17 @@ class FileReader(Protocol):
     def read(self, *, ended: bool) -> Part | None:
         """Return what comes next; ``None`` if no more is there.
 
-        Parameters
-        ----------
-        ended
-            Whether the file will not grow: what is left at its end is then a record.
-
-        Raises
-        ------
-        IncompleteError
-            If the file breaks off; once it has grown, one may go on.
-        FormatError
-            If it is damaged or something else.
+        ``ended`` says that the file will not grow: what is left at its end is then a record. Raises
+        ``IncompleteError`` if the file breaks off; once it has grown, one may go on. Raises
+        ``FormatError`` if it is damaged or something else.
         """
 
 
 class TextReader:
     """Lines, rows of CSV or items of an array.
 
-    Parameters
-    ----------
-    source
-        The text, from its start or from ``mark`` on.
-    grammar
-        Where its records begin and end.
-    max_record_bytes
-        Longer records are cut off.
-    mark
-        Where to go on.
-    n_to_skip
-        Bytes of the source that are before that.
-    grows
-        Whether more may come when all was read.
+    The source begins ``n_to_skip`` bytes before ``mark``. Records longer than ``max_record_bytes``
+    are cut off. ``grows`` says whether more may come when all was read.
     """
 
     def __init__(  # noqa: PLR0913
@@ -253,7 +197,6 @@ class TextReader:
         return n_raw - self._cutter.n_held if self.is_exact else n_raw
 
     def read(self, *, ended: bool) -> Part | None:
-        """Return what comes next."""
         piece = self._cutter.take()
         while piece is None and self._fill():
             piece = self._cutter.take()
@@ -275,16 +218,8 @@ class TextReader:
 class TableReader:
     """Rows of Parquet or Arrow IPC.
 
-    Parameters
-    ----------
-    descriptor
-        The open file. Its place is moved.
-    form
-        Its format and how it is compressed.
-    mark
-        Where to go on; ``n_bytes`` counts rows.
-    max_bytes
-        What is read as a whole may take so much memory; ``MAX_MEMORY_BYTES`` unless given.
+    The place of the open file is moved; ``n_bytes`` of the mark counts rows. What is read as a
+    whole may take ``max_bytes`` of memory, ``MAX_MEMORY_BYTES`` unless given.
     """
 
     is_exact = False
@@ -323,7 +258,6 @@ class TableReader:
         return int(self._share * self._size)
 
     def read(self, *, ended: bool) -> Part | None:
-        """Return what comes next."""
         table = next(self._tables, None)
         if table is None:
             return None
@@ -386,12 +320,8 @@ class TableReader:
 class _MessageStream(io.RawIOBase):
     """An Arrow stream as a file of Python, of which each message is looked at before it is given.
 
-    Parameters
-    ----------
-    read
-        Returns the next so many bytes of the stream, or fewer at its end.
-    max_bytes
-        What a message may become.
+    ``read`` returns the next so many bytes, or fewer at the end. A message may become
+    ``max_bytes``.
     """
 
     def __init__(self, read: Callable[[int], bytes], max_bytes: int) -> None:
@@ -447,24 +377,9 @@ def open_reader(
 ) -> FileReader:
     """Return a reader of an open file from a mark on.
 
-    Parameters
-    ----------
-    descriptor
-        The open file; the caller closes it.
-    form
-        The format, and the codec if the file is compressed.
-    max_record_bytes
-        Longer records of a text are cut off.
-    mark
-        Where to go on.
-    max_bytes
-        What must be read of a table as a whole may take so much memory; ``MAX_MEMORY_BYTES``
-        unless given.
-
-    Raises
-    ------
-    FormatError
-        If such a file cannot be read.
+    The caller closes the file. Records of a text longer than ``max_record_bytes`` are cut off. What
+    must be read of a table as a whole may take ``max_bytes`` of memory, ``MAX_MEMORY_BYTES`` unless
+    given. Raises ``FormatError`` if such a file cannot be read.
     """
     kind, codec = form
     if kind not in TEXTS:

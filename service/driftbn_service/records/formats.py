@@ -62,19 +62,8 @@ def suffix_and_codec(path: str, start: bytes) -> tuple[str, str | None]:
 def form_of(path: str, start: bytes, kind: TableFormat | None, option: str) -> Form:
     """Return the format of a file, by its extension unless it is given, and its codec.
 
-    Parameters
-    ----------
-    path, start
-        Its name and its first bytes.
-    kind
-        Its format if that is known.
-    option
-        How a user gives the format, for the error.
-
-    Raises
-    ------
-    FormatError
-        If nothing tells the format.
+    ``start`` is what the file begins with; ``option`` is how a user gives the format, for the
+    error. Raises ``FormatError`` if nothing tells the format.
     """
     suffix, codec = suffix_and_codec(path, start)
     kind = kind or SUFFIXES.get(suffix)
@@ -92,17 +81,8 @@ Form = tuple[TableFormat, str | None]
 def inflated(source: Any, codec: str) -> Iterator[bytes]:
     """Yield what compressed bytes become, some at a time.
 
-    Parameters
-    ----------
-    source
-        A file of Arrow or Python, or bytes.
-    codec
-        How they are compressed, such as ``zstd``.
-
-    Raises
-    ------
-    OSError
-        If they break off or are something else.
+    The source is a file of Arrow or Python, or bytes; a codec is, for example, ``zstd``. Raises
+    ``OSError`` if the bytes break off or are something else.
     """
     raw = pa.BufferReader(source) if isinstance(source, bytes) else pa.PythonFile(source, mode="r")
     with pa.CompressedInputStream(raw, codec) as stream:

@@ -40,45 +40,19 @@ _MAX_RECORD_BYTES, _MAX_FIELDS, _MAX_BYTES = 1 << 26, 1 << 16, 1 << 40
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of an input that follow each other.
-
-    Parameters
-    ----------
-    data
-        The rows.
-    first_row
-        Number of the first of them in the input, from 0.
-    share
-        How much of the input has been read, about, from 0 to 1; ``None`` if that is not known.
-    n_unread
-        Records before them that cannot be read, since the last batch.
-    """
-
     data: pa.Table = field(repr=False)
-    first_row: int
+    first_row: int  # number of the first of them in the input, from 0
+    # How much of the input has been read, about, from 0 to 1; ``None`` if that is not known.
     share: float | None = None
-    n_unread: int = 0
+    n_unread: int = 0  # records before them that cannot be read, since the last batch
 
 
 class Input:
     """A file or standard input; to be used as a context.
 
-    Parameters
-    ----------
-    path
-        The file, which may be compressed; ``-`` is standard input.
-    kind
-        Its format, or ``None`` to go by the extension.
-
-    Attributes
-    ----------
-    name
-        The path as given, or ``standard input``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be opened.
+    The file may be compressed; ``-`` is standard input. Without ``kind`` the extension tells the
+    format. ``name`` is the path as given, or ``standard input``. Raises ``InputError`` if it cannot
+    be opened.
     """
 
     def __init__(self, path: str, kind: TableFormat | None = None) -> None:
@@ -114,13 +88,7 @@ class Input:
         return start
 
     def read_all(self) -> bytes:
-        """Return all bytes, decompressed.
-
-        Raises
-        ------
-        InputError
-            If they cannot be read.
-        """
+        """Return all bytes, decompressed. Raises ``InputError`` if they cannot be read."""
         with blamed_on(self.name):
             codec = self._form(TableFormat.JSON)[1]
             return self._file.read() if codec is None else b"".join(inflated(self._file, codec))
@@ -135,21 +103,9 @@ class Input:
     ) -> Iterator[Batch]:
         """Yield the rows, so that a large file need not fit into memory.
 
-        Parameters
-        ----------
-        columns
-            Which columns to keep, or none for all.
-        n_rows
-            Rows of a batch at most.
-        time_column
-            The column with event times, if there is one.
-        lenient
-            Whether to leave out records that cannot be read.
-
-        Raises
-        ------
-        InputError
-            If it cannot be read, its format is unknown, or a column is not there.
+        Only ``columns`` are kept, if any are given. A batch has at most ``n_rows`` rows.
+        ``lenient`` leaves out records that cannot be read. Raises ``InputError`` if it cannot be
+        read, its format is unknown, or a column is not there.
         """
         first_row = n_unread = 0
         decoder = Decoder(

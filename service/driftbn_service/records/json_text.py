@@ -49,12 +49,8 @@ def read_record(text: bytes, data: Bytes, start: int, limits: Limits) -> Record:
     """Return the record that stands in ``data`` from ``start`` on, which is ``text``.
 
     An object within it is taken apart, ``{"a": {"b": 1}}`` to ``{"a.b": 1}``. What has no value is
-    left out: ``null``, a list, a field without a name.
-
-    Raises
-    ------
-    Problem
-        If it is none, or too large.
+    left out: ``null``, a list, a field without a name. Raises ``Problem`` if it is none, or too
+    large.
     """
     if len(text) > limits.record_bytes:
         raise limits.long_record(len(text))
@@ -75,14 +71,9 @@ def read_record(text: bytes, data: Bytes, start: int, limits: Limits) -> Record:
 def flat(record: Record, limits: Limits) -> Record:
     """Return a record without objects in it, and without what has no value.
 
-    Raises
-    ------
-    Problem
-        If objects are nested too deep, there are too many fields, a name gets too long, or two
-        fields get the same one.
+    Raises ``Problem`` if objects are nested too deep, there are too many fields, a name gets too
+    long, or two fields get the same one.
 
-    Examples
-    --------
     >>> flat({"a": {"b": 1, "c": None}, "d": "x", "e": [1, 2]}, Limits(100))
     {'d': 'x', 'a.b': 1}
     """
@@ -205,16 +196,13 @@ class Text(NamedTuple):
 
     @property
     def n_records(self) -> int:
-        """The number of lines that are not blank."""
         return len(self.lines.starts)
 
     def record(self, number: int) -> bytes:
-        """Return the bytes of one record."""
         return self.data[self.lines.starts[number] : self.lines.stops[number]]
 
 
 def read_lines(data: bytes, unicode: bool) -> Text:
-    """Find the lines of a text."""
     array = np.frombuffer(data, np.uint8)
     n_most = data.count(b"\n") + 1
     lines = Lines(
@@ -226,7 +214,6 @@ def read_lines(data: bytes, unicode: bool) -> Text:
 
 
 def is_unicode(data: bytes) -> bool:
-    """Whether bytes are UTF-8."""
     if data.isascii():
         return True
     try:

@@ -39,8 +39,6 @@ class KeyedRows(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """The keys of rows."""
-
     texts: list[str]  # the distinct ones
     codes: NDArray[np.int64]  # [rows]: which of them; -1 for a row without a key
 
@@ -48,16 +46,10 @@ class Keys(NamedTuple):
 def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     """Part rows by the value of ``field``, in the order in which the keys come first.
 
-    Parameters
-    ----------
-    rows
-        An Arrow table of plain columns.
-    field
-        The key field. Its values are read as the library reads categories: 3, 3.0 and "3" are one
-        key. It is left out of the rows, as it would say the same in all rows of a key.
+    The rows are an Arrow table of plain columns. Keys are read as the library reads categories: 3,
+    3.0 and "3" are one key. The field is left out of the rows, as it would say the same in all rows
+    of a key.
 
-    Examples
-    --------
     >>> rows = pa.table({"tenant": ["b", "a", "b", None], "x": [1, 2, 3, 4]})
     >>> [(part.key, part.rows["x"].to_pylist()) for part in part_by_key(rows, "tenant")]
     [('b', [1, 3]), ('a', [2]), (None, [4])]
@@ -115,19 +107,6 @@ MAX_KEPT: Final = 100
 def set_aside(
     rows: Rows, numbers: NDArray[np.intp], place: Place, reason: RejectReason, detail: str
 ) -> Iterator[Rejected]:
-    """Iterate over some of the rows as records set aside.
-
-    Parameters
-    ----------
-    rows
-        The rows, of plain types.
-    numbers
-        Which of them.
-    place
-        Says where a row stands, by its number.
-    reason, detail
-        Why, in a word and for people.
-    """
     texts = _texts(picked(rows, numbers[:MAX_KEPT]))
     for number, text in zip(numbers.tolist(), texts, strict=False):
         yield Rejected(place(number, 0), reason, detail, text)
@@ -138,7 +117,6 @@ def set_aside(
 
 
 def picked(rows: Rows, numbers: NDArray[np.intp]) -> Rows:
-    """Return some of the rows."""
     if isinstance(rows, EncodedTable):
         return EncodedTable(rows.schema, rows.codes[:, numbers])
     # Arrow takes no rows of a table without columns, which has no field at all.
@@ -180,8 +158,6 @@ def _shown(column: Any) -> list[Any]:
 
 
 class _Lack(NamedTuple):
-    """Rows that lack a field."""
-
     reason: RejectReason
     detail: str
     rows: NDArray[np.bool_]  # [rows]

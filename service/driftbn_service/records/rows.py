@@ -47,8 +47,6 @@ class Undecoded(Protocol):
 
 
 class RejectReason(StrEnum):
-    """Why a record was set aside."""
-
     NOT_JSON = "not_json"
     """A line or an item that is no JSON text."""
     NOT_AN_OBJECT = "not_an_object"
@@ -81,61 +79,33 @@ class RejectReason(StrEnum):
 
 @dataclass(frozen=True)
 class Rejected:
-    """A record that was set aside, or many alike.
+    """A record that was set aside, or many alike."""
 
-    Parameters
-    ----------
-    place
-        Where it stands in its source, for people.
-    reason
-        Why, as one of few words.
-    detail
-        Why, for people; never what the record holds.
-    record
-        Its first 4096 bytes; nothing where there are many.
-    n_records
-        How many there are; ``place`` is that of the first.
-    """
-
-    place: str
-    reason: RejectReason
-    detail: str
-    record: bytes = field(repr=False)
-    n_records: int = 1
+    place: str  # where it stands in its source, for people
+    reason: RejectReason  # why, as one of few words
+    detail: str  # why, for people; never what the record holds
+    record: bytes = field(repr=False)  # its first 4096 bytes; nothing where there are many
+    n_records: int = 1  # how many there are; ``place`` is that of the first
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The rows of a chunk.
-
-    Parameters
-    ----------
-    batches
-        The rows, in the order of their records.
-    n_rows
-        How many there are in all.
-    rejected
-        The records that are not among them: in their order those that cannot be read, and then
-        those that lack a field.
-    """
-
-    batches: tuple[Rows, ...] = field(repr=False)
-    n_rows: int
+    batches: tuple[Rows, ...] = field(repr=False)  # in the order of their records
+    n_rows: int  # in all
+    # The records that are not among them: in their order those that cannot be read, and then those
+    # that lack a field.
     rejected: tuple[Rejected, ...] = ()
 
     @property
     def n_rejected(self) -> int:
-        """How many records are not among the rows."""
         return sum(item.n_records for item in self.rejected)
 
 
 def n_rows_of(rows: Rows) -> int:
-    """Return how many rows there are."""
     return rows.n_rows if isinstance(rows, EncodedTable) else len(rows)
 
 
 def n_bytes_of(rows: Rows) -> int:
-    """Return about how much memory rows take."""
     return int(rows.codes.nbytes if isinstance(rows, EncodedTable) else rows.nbytes)
 
 
@@ -173,32 +143,20 @@ MAX_TABLE_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be decoded at a time.
+    """What may be decoded at a time."""
 
-    Parameters
-    ----------
-    record_bytes
-        Bytes of a record as text.
-    fields
-        Fields of a record, or columns of a table.
-    table_bytes
-        Bytes that a table may take once its buffers are decompressed.
-    rejected
-        Bad records after which decoding stops, where one of them is enough to refuse all.
-    """
-
-    record_bytes: int
-    fields: int = MAX_FIELDS
+    record_bytes: int  # bytes of a record as text
+    fields: int = MAX_FIELDS  # fields of a record, or columns of a table
+    # Bytes that a table may take once its buffers are decompressed.
     table_bytes: int = MAX_TABLE_BYTES
+    # Bad records after which decoding stops, where one of them is enough to refuse all.
     rejected: int | None = None
 
     def check_record(self, n_bytes: int) -> None:
-        """Raise a ``Problem`` if a record has too many bytes."""
         if n_bytes > self.record_bytes:
             raise self.long_record(n_bytes)
 
     def long_record(self, n_bytes: int) -> Problem:
-        """Return what is wrong with a record of too many bytes."""
         detail = f"{n_bytes} bytes or more, where max_record_bytes allows {self.record_bytes}"
         return Problem(RejectReason.TOO_LARGE, detail)
 
@@ -207,17 +165,14 @@ class Limits:
         return self.rejected is not None and len(rejected) >= self.rejected
 
     def check_fields(self, n_fields: int) -> None:
-        """Raise a ``Problem`` if there are too many fields."""
         if n_fields > self.fields:
             raise self.many_fields(n_fields)
 
     def many_fields(self, n_fields: int) -> Problem:
-        """Return what is wrong with too many fields."""
         detail = f"{n_fields} fields or more, where max_fields allows {self.fields}"
         return Problem(RejectReason.TOO_LARGE, detail)
 
     def check_bytes(self, n_bytes: int) -> None:
-        """Raise a ``Problem`` if a table takes too much memory."""
         if n_bytes > self.table_bytes:
             detail = (
                 f"a table of {n_bytes} bytes or more, where max_decoded_bytes allows"
@@ -227,13 +182,11 @@ class Limits:
 
 
 def check_name(n_characters: int) -> None:
-    """Raise a ``Problem`` if the name of a field is too long."""
     if n_characters > MAX_NAME_LENGTH:
         raise long_name(n_characters)
 
 
 def long_name(n_characters: int) -> Problem:
-    """Return what is wrong with a name that is too long."""
     detail = f"a name of {n_characters} characters, where a field may have {MAX_NAME_LENGTH}"
     return Problem(RejectReason.TOO_LARGE, detail)
 

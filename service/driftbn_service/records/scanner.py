@@ -59,7 +59,6 @@ def fields_of(schema: Schema) -> Fields:
 
 
 def variables_of(schema: Schema) -> Variables:
-    """Return what is asked of the variables."""
     variables = schema.variables
     reject = schema.missing is MissingPolicy.REJECT
     pooled = [v.pooled and v.kind is not VariableKind.NUMERIC for v in variables]
@@ -121,7 +120,6 @@ def _is_bare(text: str) -> bool:
 
 
 def put(slots: NDArray[np.int64], code: int, number: int) -> None:
-    """Enter a number under a hash."""
     slot = code & (len(slots) - 1)
     while slots[slot] >= 0:
         slot = (slot + 1) & (len(slots) - 1)
@@ -168,8 +166,6 @@ _SPARE: Final = 1.25
 
 
 class Scanned(NamedTuple):
-    """Lines of a text."""
-
     codes: NDArray[np.uint8]  # [variables, lines]; of any value where a line does not fit
     starts: NDArray[np.int64]  # [lines]
     stops: NDArray[np.int64]  # [lines]
@@ -181,15 +177,9 @@ class Scanner:
 
     What a value means is asked of ``driftbn.records.encode``, once for each way to write it. So a
     line gets here the codes that it gets there, or none. Values that are events, or whose rows are
-    refused, are never learned. Memory is bounded by the number of levels.
+    refused, are never learned. Memory is bounded by the number of levels. The schema is that of the
+    monitor that takes the codes.
 
-    Parameters
-    ----------
-    schema
-        The schema of the monitor that takes the codes.
-
-    Examples
-    --------
     >>> from driftbn.tables.schema import Variable, VariableKind
     >>> colour = Variable("colour", VariableKind.CATEGORICAL, ("blue", "red"))
     >>> scanner = Scanner(Schema([colour]))
@@ -215,12 +205,7 @@ class Scanner:
     def scan(self, data: bytes, is_unicode: bool) -> Scanned:
         """Return the codes of the lines that fit.
 
-        Parameters
-        ----------
-        data
-            Lines of JSON.
-        is_unicode
-            Whether all of it is known to be UTF-8.
+        ``is_unicode`` says that all of the data is known to be UTF-8.
         """
         array = np.frombuffer(data, np.uint8)
         found = self._room(round(len(data) * self._lines_a_byte) + 1)
@@ -340,13 +325,9 @@ class ScanningDecoder:
 
     Lines that do not fit are read one by one and get their codes from the library. Those that the
     library must see as they are, because there is something new in them, become batches of their
-    own in between. If too many do not fit, the chunk is left to others, and so are the next ones:
-    1 after the first time, then 2, 4 and so on, until a chunk goes well again.
-
-    Parameters
-    ----------
-    limits
-        What a record may hold; a larger one is set aside.
+    own in between. If too many do not fit, the chunk is left to others, and so are the next ones: 1
+    after the first time, then 2, 4 and so on, until a chunk goes well again. A record beyond
+    ``limits`` is set aside.
     """
 
     def __init__(self, limits: Limits) -> None:

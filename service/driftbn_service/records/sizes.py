@@ -27,8 +27,6 @@ _STORED: Final = -1  # the size of a buffer that compression would not have made
 
 
 class Message(NamedTuple):
-    """A message and what it becomes."""
-
     data: bytes  # the message with its body, as it stands in the stream
     n_cells: int  # of all columns, those within others too, or its rows if there are no columns
     n_bytes: int  # of all buffers, decompressed
@@ -49,17 +47,8 @@ def stream_end(data: bytes, n_bytes: int) -> int | None:
 def read_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[Message]:
     """Yield the messages of a stream, up to its end or to where it breaks off.
 
-    Parameters
-    ----------
-    read
-        Returns the next so many bytes, or fewer at the end.
-    max_bytes
-        The largest message, as it stands in the stream.
-
-    Raises
-    ------
-    ValueError
-        If something is no message, or is too large.
+    ``read`` returns the next so many bytes, or fewer at the end. ``max_bytes`` bounds a message as
+    it stands in the stream. Raises ``ValueError`` if something is no message, or is too large.
     """
     while len(head := read(4)) == 4:
         head += read(4) if head == _CONTINUED else b""
@@ -169,21 +158,9 @@ ReadAt = Callable[[int, int], bytes]
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column of plain values.
-
-    Parameters
-    ----------
-    path
-        Names that lead to it.
-    is_text
-        Whether its values have no fixed width.
-    width
-        Bytes of a value; of a text, of the code that stands for it.
-    """
-
-    path: tuple[str, ...]
-    is_text: bool
-    width: int
+    path: tuple[str, ...]  # names that lead to it
+    is_text: bool  # whether its values have no fixed width
+    width: int  # bytes of a value; of a text, of the code that stands for it
 
 
 class RowGroup(NamedTuple):
@@ -211,8 +188,6 @@ class Footer(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What a column of a row group becomes."""
-
     n_values: int
     n_bytes: int
     largest_page: int
@@ -223,10 +198,7 @@ class Sizes(NamedTuple):
 def read_footer(read: ReadAt, n_file_bytes: int, max_bytes: int) -> Footer:
     """Return the footer of a file.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or it is larger than ``max_bytes``.
+    Raises ``ValueError`` if there is none, or it is larger than ``max_bytes``.
     """
     tail = read(max(0, n_file_bytes - _TAIL_BYTES), _TAIL_BYTES)
     size = int.from_bytes(tail[:4], "little")
@@ -261,13 +233,7 @@ def _leaves(elements: list[_Struct]) -> Iterator[Leaf]:
 
 
 class Pages:
-    """The pages of a file, a bounded number of them.
-
-    Parameters
-    ----------
-    read
-        Reads the file.
-    """
+    """The pages of a file, a bounded number of them."""
 
     def __init__(self, read: ReadAt) -> None:
         self._read = read
@@ -276,10 +242,7 @@ class Pages:
     def sizes(self, column: _Struct) -> Sizes:
         """Return what a column of a row group becomes.
 
-        Raises
-        ------
-        ValueError
-            If a page cannot be read, or there are too many.
+        Raises ``ValueError`` if a page cannot be read, or there are too many.
         """
         chunk = _struct(column, 3)
         n_wanted = _whole(chunk, 5)
@@ -365,7 +328,6 @@ class _Reader:
         self._n_left = max_steps
 
     def struct(self, depth: int = 0) -> _Struct:
-        """Return the fields of a struct by their numbers."""
         found: _Struct = {}
         number = 0
         while head := self._byte():

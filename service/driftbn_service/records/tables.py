@@ -34,8 +34,6 @@ Record = dict[str, Any]
 
 
 class Cells(NamedTuple):
-    """A column cell by cell."""
-
     values: list[Any]  # the distinct ones
     places: NDArray[np.int64]  # [rows]: which of them; -1 where a cell is missing
 
@@ -45,7 +43,6 @@ class Cells(NamedTuple):
         return found[self.places]
 
     def between(self, start: int, stop: int) -> list[Any]:
-        """Return some of the cells."""
         values = [*self.values, None]
         return [values[place] for place in self.places[start:stop].tolist()]
 
@@ -63,8 +60,6 @@ def _class_of(value: object) -> int:
 def tables_of(records: Sequence[Record]) -> list[pa.Table]:
     """Return records as a table, or as several if they have few fields in common.
 
-    Examples
-    --------
     >>> (table,) = tables_of([{"x": 1}, {"x": "b", "y": True}])
     >>> [part.to_pydict() for part in unmixed(table, known=False)]
     [{'x': [1], 'y': [None]}, {'x': ['b'], 'y': [True]}]
@@ -90,7 +85,6 @@ class Column(NamedTuple):
 
     @classmethod
     def plain(cls, name: str, cells: pa.Array) -> Column:
-        """Return a column of a type that Arrow has."""
         return cls(pa.field(name, cells.type), cells)
 
     @classmethod
@@ -162,14 +156,9 @@ def _read(column: pa.ChunkedArray) -> Cells:
 def unmixed(rows: Rows, *, known: bool) -> Iterator[Rows]:
     """Yield rows as a monitor takes them.
 
-    Parameters
-    ----------
-    rows
-        What a decoder gave.
-    known
-        Whether the monitor has its schema. A mixed column is then the canonical text of each
-        cell, which means the same to it. Else the rows are cut where a cell is of another kind
-        than those before it, because a schema is inferred from the rows that have come.
+    If the schema of the monitor is ``known``, a mixed column becomes the canonical text of each
+    cell, which means the same to it. Else the rows are cut where a cell is of another kind than
+    those before it, because a schema is inferred from the rows that have come.
     """
     if isinstance(rows, EncodedTable) or not _mixed_names(rows):
         yield rows
@@ -229,15 +218,9 @@ def _replaced(table: pa.Table, columns: dict[str, Any]) -> pa.Table:
 def one_table(batches: Sequence[pa.Table], max_fields: int | None = None) -> pa.Table:
     """Return the tables of a body or a file as one.
 
-    Raises
-    ------
-    Problem
-        If there are more fields than ``max_fields``, or too many cells.
-    DataError
-        If there are no rows, or none has a field.
+    Raises ``Problem`` if there are more fields than ``max_fields``, or too many cells. Raises
+    ``DataError`` if there are no rows, or none has a field.
 
-    Examples
-    --------
     >>> parts = tables_of([{"x": 1}]) + tables_of([{"x": "b"}, {"y": True}])
     >>> table = one_table(parts)
     >>> for_inference(table).to_pydict()
@@ -280,7 +263,6 @@ def _part(table: pa.Table, name: str) -> Column:
 
 
 def _joined(name: str, parts: list[Column]) -> Column:
-    """Return the parts of a column put together."""
     kinds = {part.field.type for part in parts if not pa.types.is_null(part.field.type)}
     n_mixed = sum(is_mixed(part.field) for part in parts)
     if not n_mixed and kinds == {pa.int64(), pa.float64()}:

@@ -21,12 +21,7 @@ Position: TypeAlias = Mapping[str, Any]
 class SourceError(DriftbnError):
     """A source cannot be read.
 
-    Attributes
-    ----------
-    source, problem
-        What was to be read, and what is wrong with it or what to do.
-    fatal
-        Whether trying again is of no use.
+    ``problem`` is what is wrong or what to do; after a ``fatal`` one, trying again is of no use.
     """
 
     def __init__(self, source: str, problem: str, *, fatal: bool = False) -> None:
@@ -38,41 +33,25 @@ class SourceError(DriftbnError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Whole records of one lane that follow each other.
+    """Whole records of one lane that follow each other."""
 
-    Parameters
-    ----------
-    lane
-        The part of the stream with an order of its own; "" where there is only one.
-    data
-        Bytes in ``kind``, or columns. CSV carries its header in every chunk.
-    kind
-        The format of the bytes; ``None`` for columns.
-    position
-        Where to go on after this chunk.
-    place
-        Says where a record stands, for people, from its number in the chunk and the byte it
-        starts at; for CSV bytes are counted without the header.
-    n_behind
-        About how many records wait behind this chunk; ``None`` if that is not known.
-    behind_in_bytes
-        Whether these are bytes, because the source does not know records.
-    start
-        Where this chunk begins, if reading from there gives the same records in the same order,
-        perhaps cut otherwise; ``None`` if that is not certain. With it a checkpoint can be made
-        amid the chunk.
-    checked
-        Whether columns are known to be sound, and need not be looked at cell by cell.
-    """
-
-    lane: str
+    lane: str  # the part of the stream with an order of its own; "" where there is only one
+    # Bytes in ``kind``, or columns. CSV carries its header in every chunk.
     data: bytes | pa.Table = field(repr=False)
-    kind: TableFormat | None
-    position: Position
+    kind: TableFormat | None  # the format of the bytes; ``None`` for columns
+    position: Position  # where to go on after this chunk
+    # Says where a record stands, for people, from its number in the chunk and the byte it starts
+    # at; for CSV bytes are counted without the header.
     place: Callable[[int, int], str] = field(repr=False, compare=False)
+    # About how many records wait behind this chunk; ``None`` if that is not known.
     n_behind: int | None = None
+    # Whether these are bytes, because the source does not know records.
     behind_in_bytes: bool = False
+    # Where this chunk begins, if reading from there gives the same records in the same order,
+    # perhaps cut otherwise; ``None`` if that is not certain. With it a checkpoint can be made amid
+    # the chunk.
     start: Position | None = None
+    # Whether columns are known to be sound, and need not be looked at cell by cell.
     checked: bool = False
 
 
@@ -101,19 +80,14 @@ class RecordSource(Protocol):
     def open(self, listener: LaneListener) -> None:
         """Connect. The listener is told of every lane before its first chunk, here or in ``poll``.
 
-        Raises
-        ------
-        SourceError
-            If it cannot be read.
+        Raises ``SourceError`` if it cannot be read.
         """
 
     def poll(self, timeout: float) -> Chunk | None:
         """Return the next chunk, or ``None`` if none came within ``timeout`` seconds.
 
-        Raises
-        ------
-        SourceError
-            If reading fails. Unless it is fatal, ``poll`` may be called again and reconnects.
+        Raises ``SourceError`` if reading fails. Unless it is fatal, ``poll`` may be called again
+        and reconnects.
         """
 
     @property
@@ -146,8 +120,6 @@ def on_lines(value: bytes) -> bytes:
 
     Inside a JSON string there is no raw line break, so that one is as good as a space.
 
-    Examples
-    --------
     >>> on_lines(b'{"a": 1,\n "b": 2}\n')
     b'{"a": 1,  "b": 2}'
     >>> on_lines(b'{"a": 1}\r\n{"a": 2}')
@@ -160,13 +132,8 @@ def on_lines(value: bytes) -> bytes:
 class Lines:
     r"""Messages of JSON joined to lines.
 
-    Parameters
-    ----------
-    values
-        The messages; one that is empty becomes a blank line.
+    An empty message becomes a blank line.
 
-    Examples
-    --------
     >>> lines = Lines([b'{"a":\n1}', b'', b'{"a": 2}'])
     >>> lines.data
     b'{"a": 1}\n\n{"a": 2}\n'
@@ -182,7 +149,6 @@ class Lines:
         self._ends = list(accumulate(len(value) + 1 for value in values))
 
     def message_at(self, byte: int) -> int:
-        """Return the number of the message that a byte belongs to."""
         return min(bisect_right(self._ends, byte), len(self._ends) - 1)
 
     def place(self, describe: Callable[[int], str]) -> Callable[[int, int], str]:

@@ -48,8 +48,6 @@ PRINT_BYTES: Final = 256
 
 
 class Trouble(Enum):
-    """Why a path cannot be read."""
-
     ABSENT = auto()
     """Nothing is there, as yet or any more."""
     DENIED = auto()
@@ -61,12 +59,7 @@ class Trouble(Enum):
 class PathError(DriftbnError):
     """A path means nothing that can be read.
 
-    Attributes
-    ----------
-    path, problem
-        The path, and what is wrong with it.
-    trouble
-        The same for a program.
+    ``problem`` says what is wrong to people, ``trouble`` to a program.
     """
 
     def __init__(self, path: str, problem: str, trouble: Trouble) -> None:
@@ -77,8 +70,6 @@ class PathError(DriftbnError):
 
 
 class PathKind(Enum):
-    """What a path means."""
-
     FILE = auto()
     """One file."""
     DIRECTORY = auto()
@@ -89,27 +80,14 @@ class PathKind(Enum):
 
 @dataclass(frozen=True)
 class Found:
-    """A file that is there.
-
-    Parameters
-    ----------
-    path
-        Where.
-    device, inode
-        What it is known by.
-    size, changed_ns
-        Its bytes, and when it was last written.
-    """
-
     path: str
-    device: int
+    device: int  # what it is known by, with the inode
     inode: int
-    size: int
-    changed_ns: int
+    size: int  # in bytes
+    changed_ns: int  # when it was last written
 
     @classmethod
     def of(cls, path: str, status: os.stat_result) -> Found:
-        """Return what the operating system says of a file."""
         return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -125,10 +103,7 @@ def kind_of(path: str) -> PathKind:
 def find_files(path: str) -> tuple[Found, ...]:
     """Return the files that a path means, sorted by name.
 
-    Raises
-    ------
-    PathError
-        If there are none, or the file cannot be one.
+    Raises ``PathError`` if there are none, or the file cannot be one.
     """
     kind = kind_of(path)
     if kind is PathKind.FILE:
@@ -171,17 +146,10 @@ class Fingerprint:
 
     It tells whether a file is still the one that was read, though it has grown: an inode is soon
     used again for another file, and a file may be emptied and written anew.
-
-    Parameters
-    ----------
-    n_bytes
-        The length of that part.
-    digest
-        A checksum of its first and last ``PRINT_BYTES`` bytes.
     """
 
-    n_bytes: int = 0
-    digest: str = ""
+    n_bytes: int = 0  # the length of that part
+    digest: str = ""  # a checksum of its first and last ``PRINT_BYTES`` bytes
 
     @classmethod
     def of(cls, descriptor: int, n_bytes: int) -> Fingerprint:
@@ -191,7 +159,6 @@ class Fingerprint:
         return cls(n_bytes, hashlib.blake2b(ends, digest_size=16).hexdigest())
 
     def is_of(self, descriptor: int) -> bool:
-        """Say whether an open file begins with this."""
         return self.n_bytes == 0 or Fingerprint.of(descriptor, self.n_bytes) == self
 
 
@@ -235,26 +202,15 @@ def _why(error: OSError) -> str:
 
 @dataclass(eq=False)
 class TrackedFile:
-    """A file and how far it was read.
+    """A file and how far it was read."""
 
-    Parameters
-    ----------
-    path
-        The name it was first found under; files are read in the order of these.
-    device, inode, fingerprint
-        What it is known by.
-    mark
-        Up to where it was read.
-    done_size
-        How large it was when it was read to its end, if it is done: if it has another size, it
-        is not.
-    """
-
-    path: str
-    device: int
+    path: str  # the name it was first found under; files are read in the order of these
+    device: int  # what it is known by, with the next two
     inode: int
     fingerprint: Fingerprint = NOTHING_READ
-    mark: Mark = START
+    mark: Mark = START  # up to where it was read
+    # How large it was when it was read to its end, if it is done: if it has another size, it is
+    # not.
     done_size: int | None = None
 
     at: str | None = None
@@ -275,12 +231,10 @@ class TrackedFile:
 
     @property
     def done(self) -> bool:
-        """Whether it will not be read any more."""
         return self.done_size is not None
 
     @property
     def n_raw(self) -> int:
-        """How many bytes of the file were read."""
         return self.fingerprint.n_bytes
 
     @property
@@ -295,7 +249,6 @@ class TrackedFile:
 
     @property
     def n_left(self) -> int:
-        """How many bytes of it are not read yet."""
         return 0 if self.done else max(0, self.size - self.n_raw)
 
     @property
@@ -321,7 +274,6 @@ class TrackedFile:
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> TrackedFile:
-        """Return the file that ``stored`` was made of."""
         return cls(
             stored["path"],
             stored["device"],
@@ -332,14 +284,12 @@ class TrackedFile:
         )
 
     def see(self, found: Found) -> None:
-        """Take note of where it is and how large."""
         self.at, self.is_left = found.path, False
         self.size, self.changed_ns = found.size, found.changed_ns
         if self.done and self.done_size != found.size:
             self.done_size, self._stored = None, None
 
     def move(self, device: int) -> None:
-        """Take note that its device has another number now."""
         self.device, self._stored = device, None
 
     def look(self) -> bool:
@@ -352,12 +302,8 @@ class TrackedFile:
     def read(self, kind: TableFormat | None, max_record_bytes: int, *, ended: bool) -> Part | None:
         """Return what comes next; ``None`` if no more is there.
 
-        Raises
-        ------
-        OSError
-            If it cannot be opened or read.
-        FormatError
-            If it is damaged, breaks off or is something else.
+        Raises ``OSError`` if it cannot be opened or read. Raises ``FormatError`` if it is damaged,
+        breaks off or is something else.
         """
         self.open()
         if self.reader is None:
@@ -371,7 +317,6 @@ class TrackedFile:
         return part
 
     def finish(self) -> None:
-        """Read it no more."""
         self.done_size, self._stored = self.size, None
         self.close()
 
@@ -382,10 +327,7 @@ class TrackedFile:
     def open(self) -> None:
         """Open it if it is not.
 
-        Raises
-        ------
-        OSError
-            If it cannot be opened, or is not there any more.
+        Raises ``OSError`` if it cannot be opened, or is not there any more.
         """
         if self.descriptor >= 0:
             return
@@ -399,7 +341,6 @@ class TrackedFile:
         self.descriptor = descriptor
 
     def close(self) -> None:
-        """Close it; it can be opened again."""
         self.reader = None
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -433,7 +374,6 @@ class Catalog:
         return iter(self._files)
 
     def restore(self, position: Mapping[str, Any]) -> None:
-        """Take over the files of a position."""
         for stored in position.get("files", ()):
             file = self._add(TrackedFile.restored(stored))
             self._restored[file.path, file.inode] = file
@@ -460,7 +400,6 @@ class Catalog:
             self._leave(file, now)
 
     def forget(self, file: TrackedFile) -> None:
-        """Know a file no more."""
         file.close()
         self._files.remove(file)
         if self._by_identity.get((file.device, file.inode)) is file:
@@ -476,7 +415,6 @@ class Catalog:
                 oldest.close()
 
     def close(self) -> None:
-        """Close all files."""
         for file in self._files:
             file.close()
 
@@ -562,7 +500,6 @@ GRACE_SECONDS: Final = 60.0
 
 
 def make(stream: StreamSettings, journal: Journal | None = None) -> FilesSource:
-    """Return the source of a stream that is in files."""
     assert isinstance(stream.source, FilesSourceSettings)  # the factory chose by its kind
     return FilesSource(stream.source, max_record_bytes=stream.max_record_bytes)
 
@@ -579,16 +516,8 @@ class FilesSource:
     read must not match, for they are other files.
 
     A file that turns out to be damaged is left: what was read of it counts, the error is logged,
-    and the next file goes on. Only if no file at all could be read is that the end.
-
-    Parameters
-    ----------
-    settings
-        Which files, and whether to follow them.
-    max_record_bytes
-        Longer records are cut off, to be refused.
-    clock
-        Returns seconds.
+    and the next file goes on. Only if no file at all could be read is that the end. Records longer
+    than ``max_record_bytes`` are cut off, to be refused.
     """
 
     def __init__(
@@ -625,23 +554,14 @@ class FilesSource:
         return not self._is_missing and not self._closed.is_set()
 
     def open(self, listener: LaneListener) -> None:
-        """Find the files.
-
-        Raises
-        ------
-        SourceError
-            If there are none, and they are not waited for.
-        """
+        """Find the files. Raises ``SourceError`` if there are none, and they are not waited for."""
         self._catalog.restore(listener.opened("") or {})
         self._scan()
 
     def poll(self, timeout: float) -> Chunk | None:
         """Return the next records, or ``None`` if none came within ``timeout`` seconds.
 
-        Raises
-        ------
-        SourceError
-            If none of the files can be read.
+        Raises ``SourceError`` if none of the files can be read.
         """
         deadline = self._clock() + timeout
         with self._busy:

@@ -25,7 +25,6 @@ CHUNK_BYTES: Final = 8 << 20
 
 
 def make(stream: StreamSettings, journal: Journal | None) -> HttpSource:
-    """Return the source of a stream that is fed over HTTP."""
     assert isinstance(stream.source, HttpSourceSettings)  # the factory chose by its kind
     assert journal is not None  # such a stream has one
     return HttpSource(stream.source, journal)
@@ -34,12 +33,7 @@ def make(stream: StreamSettings, journal: Journal | None) -> HttpSource:
 class HttpSource:
     """Gives what a journal has accepted, in that order; it is never drained.
 
-    Parameters
-    ----------
-    settings
-        Of the source.
-    journal
-        Where accepted records wait. It is not closed: those who append to it may need it longer.
+    The journal is not closed: those who append to it may need it longer.
     """
 
     name = "HTTP ingest"
@@ -54,7 +48,6 @@ class HttpSource:
 
     @property
     def ready(self) -> bool:
-        """Whether the journal is being read."""
         return self._ready
 
     def open(self, listener: LaneListener) -> None:
@@ -65,10 +58,7 @@ class HttpSource:
     def poll(self, timeout: float) -> Chunk | None:
         """Return the next bodies with the same columns as one table; wakes as soon as one comes.
 
-        Raises
-        ------
-        SourceError
-            If the journal cannot be read.
+        Raises ``SourceError`` if the journal cannot be read.
         """
         if not self._waiting:
             if not self._journal.wait(self._sequence, timeout):
@@ -97,7 +87,6 @@ class HttpSource:
         """Do nothing: the commit itself has deleted what it covers."""
 
     def close(self) -> None:
-        """Read no more."""
         self._ready = False
 
     def _damaged(self, body: Body) -> Chunk:

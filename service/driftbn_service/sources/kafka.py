@@ -36,11 +36,6 @@ class Sight:
     """What is known of the brokers and the topic.
 
     ``ready`` may be read by any thread.
-
-    Parameters
-    ----------
-    settings
-        Of the source.
     """
 
     def __init__(self, settings: KafkaSourceSettings) -> None:
@@ -85,10 +80,8 @@ class Sight:
     def check(self) -> None:
         """Pass over what may go away by itself.
 
-        Raises
-        ------
-        SourceError
-            If the topic is missing, or the login is refused, which is fatal unless it worked once.
+        Raises ``SourceError`` if the topic is missing, or the login is refused, which is fatal
+        unless it worked once.
         """
         if self._refusal is not None and not self._was_ready:
             problem = f"{self._brokers} refuses the login: {self._refusal}"
@@ -101,13 +94,7 @@ class Sight:
 
 
 class GroupOffsets:
-    """What the group should know and what it knows.
-
-    Parameters
-    ----------
-    topic, group
-        The topic and the consumer group.
-    """
+    """What the group should know and what it knows."""
 
     def __init__(self, topic: str, group: str) -> None:
         self.topic = topic
@@ -117,7 +104,6 @@ class GroupOffsets:
 
     @property
     def pending(self) -> list[TopicPartition]:
-        """What the group does not know yet."""
         return [
             TopicPartition(self.topic, partition, offset)
             for partition, offset in sorted(self._released.items())
@@ -136,7 +122,6 @@ class GroupOffsets:
             logger.warning("topic %s: offsets are not committed: %s", self.topic, error)
 
     def forget(self, partition: int) -> None:
-        """Leave a partition to another member."""
         self._released.pop(partition, None)
         self._committed.pop(partition, None)
 
@@ -169,7 +154,6 @@ CLOSE_SECONDS: Final = 2.0
 
 
 def make(stream: StreamSettings, journal: Journal | None = None) -> KafkaSource:
-    """Return the source of a stream that is a topic."""
     assert isinstance(stream.source, KafkaSourceSettings)  # the factory chose by its kind
     return KafkaSource(stream.source)
 
@@ -183,14 +167,7 @@ class KafkaSource:
 
     The place to go on at is the listener's, never the group's. Offsets are still committed to the
     group when they are released, for tools that watch the lag, and for a member that has no
-    checkpoint of a partition.
-
-    Parameters
-    ----------
-    settings
-        Which topic, and how.
-    clock
-        Seconds that only go forward.
+    checkpoint of a partition. ``clock`` gives seconds that only go forward.
     """
 
     drained: Final = False  # more may come
@@ -225,10 +202,8 @@ class KafkaSource:
     def open(self, listener: LaneListener) -> None:
         """Set up the client; it connects by itself, as often as it takes.
 
-        Raises
-        ------
-        SourceError
-            If the client refuses its options, or the checkpoint is of another topic.
+        Raises ``SourceError`` if the client refuses its options, or the checkpoint is of another
+        topic.
         """
         self._lanes = Lanes(self.settings, listener)
         self._connect(self._lanes)
@@ -236,12 +211,8 @@ class KafkaSource:
     def poll(self, timeout: float) -> Chunk | None:
         """Return the next messages of a lane, or ``None`` if none came in time.
 
-        While no broker answers none come; the client tries on by itself.
-
-        Raises
-        ------
-        SourceError
-            If there is no such topic; if the login is refused or rights are missing, fatal.
+        While no broker answers none come; the client tries on by itself. Raises ``SourceError`` if
+        there is no such topic; if the login is refused or rights are missing, fatal.
         """
         consumer, lanes = self._opened()
         if self._broken:

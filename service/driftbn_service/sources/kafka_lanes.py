@@ -18,8 +18,6 @@ _CRITICAL: Final = 2  # as syslog counts levels
 def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
     """Return the settings of the consumer, without callbacks.
 
-    Examples
-    --------
     >>> settings = KafkaSourceSettings(
     ...     brokers=["one:9092", "two:9092"], topic="orders", options={"client.id": "desk"}
     ... )
@@ -86,15 +84,7 @@ _REFUSED: Final = frozenset(
 
 
 class Topic:
-    """A topic, asked through a consumer.
-
-    Parameters
-    ----------
-    settings
-        Of the source.
-    consumer
-        A consumer of its group.
-    """
+    """A topic, asked through a consumer."""
 
     def __init__(self, settings: KafkaSourceSettings, consumer: Consumer) -> None:
         self.name = f"topic {settings.topic}"
@@ -104,12 +94,8 @@ class Topic:
     def partitions(self) -> list[int]:
         """Return the numbers of the partitions.
 
-        Raises
-        ------
-        SourceError
-            If there is no such topic, or it may not be read.
-        KafkaException
-            If no broker answers.
+        Raises ``SourceError`` if there is no such topic, or it may not be read. Raises
+        ``KafkaException`` if no broker answers.
         """
         settings = self._settings
         found = self._consumer.list_topics(settings.topic, timeout=ANSWER_SECONDS)
@@ -126,12 +112,8 @@ class Topic:
     def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
         """Return where to begin partitions that have no checkpoint.
 
-        That is where the group stands, else the beginning or end, as the settings say.
-
-        Raises
-        ------
-        KafkaException
-            If the brokers do not answer.
+        That is where the group stands, else the beginning or end, as the settings say. Raises
+        ``KafkaException`` if the brokers do not answer.
         """
         asked = [TopicPartition(self._settings.topic, partition) for partition in partitions]
         offsets: dict[int, int] = {}
@@ -152,10 +134,7 @@ class Topic:
     def bounds(self, partition: int) -> tuple[int, int]:
         """Return the offset of the oldest message and that of the next to come.
 
-        Raises
-        ------
-        KafkaException
-            If the brokers do not answer.
+        Raises ``KafkaException`` if the brokers do not answer.
         """
         place = TopicPartition(self._settings.topic, partition)
         found = self._consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS)
@@ -180,10 +159,7 @@ class Topic:
     def after_gap(self, partition: int, expected: int) -> int:
         """Say loudly that an offset is gone; return the one to go on at.
 
-        Raises
-        ------
-        KafkaException
-            If the brokers do not answer.
+        Raises ``KafkaException`` if the brokers do not answer.
         """
         first, end = self.bounds(partition)
         where = f"{self.name}[{partition}]"
@@ -204,13 +180,7 @@ class Topic:
         return first
 
     def check(self, error: KafkaError) -> None:
-        """Pass over what may go away by itself.
-
-        Raises
-        ------
-        SourceError
-            If it does not.
-        """
+        """Pass over what may go away by itself. Raises ``SourceError`` if it does not."""
         if error.code() in _REFUSED:
             problem = f"reading is not allowed: {error.str()}; give the user the rights to it"
             raise SourceError(self.name, problem, fatal=True)
@@ -219,7 +189,6 @@ class Topic:
 
 
 def reason_of(error: KafkaException) -> str:
-    """Return what went wrong in words."""
     cause = error.args[0] if error.args else error
     return cause.str() if isinstance(cause, KafkaError) else str(cause)
 
@@ -233,14 +202,7 @@ CHUNK_BYTES: Final = 4 * 1024 * 1024
 class LaneMessages:
     """The messages of one lane that are not yet in a chunk, and the offsets after them.
 
-    Parameters
-    ----------
-    topic, lane
-        The topic, and the lane of the stream.
-    kind
-        How the value of a message is written.
-    offsets
-        Where to go on in each partition of the lane; kept up to date.
+    ``offsets`` is where to go on in each partition of the lane, and is kept up to date.
     """
 
     def __init__(self, topic: str, lane: str, kind: TableFormat, offsets: dict[int, int]) -> None:
@@ -258,10 +220,7 @@ class LaneMessages:
     def add(self, message: Message) -> bool:
         """Take a message, unless it is one that was seen before.
 
-        Returns
-        -------
-        bool
-            Whether a chunk should now be cut.
+        Returns whether a chunk should now be cut.
         """
         partition, offset = message.partition(), message.offset()
         if partition is None or offset is None or offset < self.offsets[partition]:
@@ -278,10 +237,7 @@ class LaneMessages:
     def cut(self, n_behind: Callable[[dict[int, int]], int | None]) -> Chunk | None:
         """Return what was taken as a chunk; ``None`` if there is nothing.
 
-        Parameters
-        ----------
-        n_behind
-            Says how many messages wait behind offsets.
+        ``n_behind`` says how many messages wait behind offsets.
         """
         if not self._values:
             return None
@@ -317,12 +273,7 @@ class LaneMessages:
 class Lanes:
     """Lanes by name; a listener is told of each that comes and goes.
 
-    Parameters
-    ----------
-    settings
-        Of the source.
-    listener
-        Is told, and says where to go on.
+    The listener says where to go on.
     """
 
     def __init__(self, settings: KafkaSourceSettings, listener: LaneListener) -> None:
@@ -342,10 +293,7 @@ class Lanes:
     def open(self, name: str) -> LaneMessages:
         """Take over a lane; it has no offsets if it was never read before.
 
-        Raises
-        ------
-        SourceError
-            If its checkpoint is of another topic.
+        Raises ``SourceError`` if its checkpoint is of another topic.
         """
         topic = self._settings.topic
         position = self._listener.opened(name)
@@ -363,7 +311,6 @@ class Lanes:
             del self._lanes[name]
 
     def close_all(self) -> None:
-        """Let go of all."""
         for name in list(self._lanes):
             self.close(name)
 
@@ -390,5 +337,4 @@ class Lanes:
 
 
 def offsets_of(position: Position) -> dict[int, int]:
-    """Return the offsets of a position by partition."""
     return {int(partition): offset for partition, offset in position["offsets"].items()}

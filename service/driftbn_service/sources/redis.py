@@ -45,14 +45,8 @@ class StreamClient:
     """A stream as one consumer of a group sees it.
 
     Nothing is tried again by itself: a read whose answer is lost has still been done, and what it
-    gave must be looked for among the pending entries.
-
-    Parameters
-    ----------
-    settings
-        Which server, stream, group and consumer.
-    idle_seconds
-        After which another consumer is taken for dead.
+    gave must be looked for among the pending entries. Another consumer is taken for dead after
+    ``idle_seconds``.
     """
 
     def __init__(self, settings: RedisSourceSettings, idle_seconds: float) -> None:
@@ -76,7 +70,6 @@ class StreamClient:
 
     @property
     def server(self) -> str:
-        """The address without a password."""
         parts = urlsplit(self._settings.url)
         return parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2]
 
@@ -116,7 +109,6 @@ class StreamClient:
         self.read_pending(1, _HIGH_ID)
 
     def acknowledge(self, ids: Sequence[bytes]) -> None:
-        """Have the group forget entries."""
         if ids:
             self._do("XACK", self._key, self._settings.group, *ids)
 
@@ -131,7 +123,6 @@ class StreamClient:
         return sorted(found)
 
     def pending_of(self, consumer: bytes, count: int) -> list[bytes]:
-        """Return ids of the oldest pending entries of a consumer."""
         group = self._settings.group
         found = self._do("XPENDING", self._key, group, "-", "+", count, consumer)
         return [item[0] for item in found]
@@ -143,7 +134,6 @@ class StreamClient:
         return [Entry(*item) for item in found if item is not None and item[0] is not None]
 
     def gone(self, ids: Iterable[bytes]) -> list[bytes]:
-        """Return those ids that have no entry any more."""
         return [text for text in ids if not self._do("XRANGE", self._key, text, text)]
 
     def n_behind(self) -> int | None:
@@ -160,7 +150,6 @@ class StreamClient:
         self._client.connection_pool.disconnect()
 
     def close(self) -> None:
-        """Let go of everything."""
         self._client.close()
 
     def _read(self, count: int, after: str | bytes, block: tuple[Any, ...]) -> list[Entry]:
@@ -204,8 +193,6 @@ EntryId: TypeAlias = tuple[int, int]
 def entry_id(text: bytes | str) -> EntryId:
     """Return an id for comparison.
 
-    Examples
-    --------
     >>> entry_id(b"1700000000000-10") > entry_id("1700000000000-9")
     True
     """
@@ -216,8 +203,6 @@ def entry_id(text: bytes | str) -> EntryId:
 def pack(ids: Sequence[bytes]) -> str:
     """Return ids as text: their steps are small, so that they compress well.
 
-    Examples
-    --------
     >>> ids = [b"1700000000000-%d" % number for number in range(1000)]
     >>> unpack(pack(ids)) == ids, len(pack(ids)) < 1000
     (True, True)
@@ -228,7 +213,6 @@ def pack(ids: Sequence[bytes]) -> str:
 
 
 def unpack(text: str) -> list[bytes]:
-    """Return the ids that ``pack`` was given."""
     parts = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u8").reshape(2, -1)
     times, numbers = np.cumsum(parts, axis=1, dtype="<u8").tolist()
     return [b"%d-%d" % pair for pair in zip(times, numbers, strict=True)]
@@ -247,13 +231,8 @@ class _Packet:
 class GivenIds:
     """Ids in the order in which entries were given out.
 
-    Parameters
-    ----------
-    saved
-        What ``save`` returned; ``None`` to begin with nothing.
+    ``saved`` is what ``save`` returned.
 
-    Examples
-    --------
     >>> given = GivenIds()
     >>> given.add([b"1-0", b"2-0"])
     >>> again = GivenIds(given.save())
@@ -326,8 +305,6 @@ def ids_in(saved: Mapping[str, Any]) -> Iterator[list[bytes]]:
 def ids_since(n_given: int, saved: Mapping[str, Any]) -> Iterator[list[bytes]]:
     """Return the ids of what ``GivenIds.save`` returned, without the first ``n_given`` ever.
 
-    Examples
-    --------
     >>> given = GivenIds()
     >>> given.add([b"1-0", b"2-0", b"3-0"])
     >>> list(ids_since(2, given.save()))
@@ -384,18 +361,10 @@ def n_together(payload: str | None, entries: Sequence[Entry]) -> int:
 def as_block(stream: str, payload: str | None, entries: Sequence[Entry]) -> Block:
     r"""Return entries as bytes.
 
-    Parameters
-    ----------
-    stream
-        Its name, for places.
-    payload
-        The field that holds a record as JSON. ``None`` if the fields are the record: they become
-        CSV, since their values are text of which types must be read.
-    entries
-        None of them deleted.
+    ``payload`` names the field that holds a record as JSON. If it is ``None``, the fields are the
+    record: they become CSV, since their values are text of which types must be read. None of the
+    entries may be deleted.
 
-    Examples
-    --------
     >>> entries = [Entry(b"1-0", [b"a", b"1"]), Entry(b"2-0", [b"a", b"2", b"b", b"x"])]
     >>> block = as_block("orders", None, entries)
     >>> block.data
@@ -464,7 +433,6 @@ BEHIND_SECONDS: Final = 2.0
 
 
 def make(stream: StreamSettings, journal: Journal | None = None) -> RedisSource:
-    """Return the source of a stream that is in Redis."""
     assert isinstance(stream.source, RedisSourceSettings)  # the factory chose by its kind
     return RedisSource(stream.source)
 
@@ -478,16 +446,8 @@ class RedisSource:
 
     Entries of a consumer that has not been heard of for long are taken over. What it had worked
     through and not yet acknowledged then comes twice, unless it comes back itself, under its name
-    and with its checkpoints.
-
-    Parameters
-    ----------
-    settings
-        Which stream, and how.
-    clock
-        Seconds that only go forward.
-    idle_seconds
-        After which another consumer is taken for dead.
+    and with its checkpoints. Another consumer is taken for dead after ``idle_seconds``; ``clock``
+    gives seconds that only go forward.
     """
 
     drained: Final = False  # more may come
@@ -526,10 +486,7 @@ class RedisSource:
     def open(self, listener: LaneListener) -> None:
         """Take over the lane and try to connect; a server that is away is tried again by ``poll``.
 
-        Raises
-        ------
-        SourceError
-            If the checkpoint is of another stream, or the login is refused.
+        Raises ``SourceError`` if the checkpoint is of another stream, or the login is refused.
         """
         position = listener.opened("")
         if position is not None:
@@ -550,11 +507,8 @@ class RedisSource:
     def poll(self, timeout: float) -> Chunk | None:
         """Return entries, or ``None`` if none came in time.
 
-        Raises
-        ------
-        SourceError
-            If the server is away, the key is no stream, or the group is gone; fatal if the login
-            is refused or rights are missing.
+        Raises ``SourceError`` if the server is away, the key is no stream, or the group is gone;
+        fatal if the login is refused or rights are missing.
         """
         client = self._connected()
         try:
@@ -581,7 +535,6 @@ class RedisSource:
             self._given.drop(self._n_acknowledged)
 
     def close(self) -> None:
-        """Let go of the connection."""
         if self._client is not None:
             self._client.close()
         self._reset()

@@ -39,7 +39,6 @@ _HEADER_ENCODING: Final = "latin-1"  # gives every byte back
 
 
 def make(stream: StreamSettings, journal: Journal | None = None) -> StdinSource:
-    """Return the source of a stream that comes through standard input."""
     assert isinstance(stream.source, StdinSourceSettings)  # the factory chose by its kind
     return StdinSource(stream.source, max_record_bytes=stream.max_record_bytes)
 
@@ -49,16 +48,8 @@ class StdinSource:
 
     A pipe cannot be read twice. After a restart the source goes on with what comes next; with
     ``skip_seen`` it takes it that the same input is fed again, passes over what it has seen and
-    compares it by a checksum.
-
-    Parameters
-    ----------
-    settings
-        The format, and whether to pass over what was seen.
-    stream_file
-        An open file with a descriptor; standard input unless given. It is not closed.
-    max_record_bytes
-        Longer records are cut off, to be refused.
+    compares it by a checksum. ``stream_file``, standard input unless given, must have a descriptor
+    and is not closed. Records longer than ``max_record_bytes`` are cut off, to be refused.
     """
 
     name = "standard input"
@@ -88,17 +79,10 @@ class StdinSource:
 
     @property
     def ready(self) -> bool:
-        """Whether the input is open."""
         return self._descriptor >= 0
 
     def open(self, listener: LaneListener) -> None:
-        """Begin to read.
-
-        Raises
-        ------
-        SourceError
-            If there is no standard input.
-        """
+        """Begin to read. Raises ``SourceError`` if there is no standard input."""
         file = self._file if self._file is not None else getattr(sys.stdin, "buffer", None)
         if file is None or file.closed:
             problem = "it is closed; pipe records into the command, or choose another source.kind"
@@ -113,10 +97,8 @@ class StdinSource:
     def poll(self, timeout: float) -> Chunk | None:
         """Return the lines that are there, or ``None`` if none came within ``timeout`` seconds.
 
-        Raises
-        ------
-        SourceError
-            If reading fails, or ``skip_seen`` is set and the input is not the same.
+        Raises ``SourceError`` if reading fails, or ``skip_seen`` is set and the input is not the
+        same.
         """
         deadline, late = monotonic() + timeout, False
         while not self._drained:
