@@ -208,6 +208,7 @@ class EventStream(Response):
 
     async def _send_all(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code}
+        more = {"type": "http.response.body"}
         await send({**start, "headers": self.raw_headers})
         async with aclosing(self._blocks) as blocks:
             async for block in blocks:
@@ -215,14 +216,10 @@ class EventStream(Response):
                     continue
                 try:
                     async with asyncio.timeout(self._send_seconds):
-                        await _send_block(send, block)
+                        await send({**more, "body": block, "more_body": True})
                 except TimeoutError:
                     return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _send_block(send: Send, block: bytes) -> None:
-    await send({"type": "http.response.body", "body": block, "more_body": True})
+        await send({**more, "body": b"", "more_body": False})
 
 
 async def _gone(receive: Receive) -> None:

@@ -126,11 +126,7 @@ class LiveSignal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
+        self.closed = False  # whether followers are to end
 
     @property
     def n_listeners(self) -> int:
@@ -144,7 +140,7 @@ class LiveSignal:
 
     def close(self) -> None:
         """End all followers for good. May be called by any thread."""
-        self._closed = True
+        self.closed = True
         self.wake()
 
     @contextmanager

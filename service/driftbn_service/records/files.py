@@ -267,12 +267,12 @@ class TableReader:
 
     def _parquet_tables(self) -> Iterator[pa.Table]:
         read_at = partial(_read_at, self._file.fileno())
-        with _incomplete("no Parquet file, or not yet whole"):
+        with _raising(IncompleteError, "no Parquet file, or not yet whole"):
             footer = read_footer(read_at, self._size, _FOOTER_BYTES)
             file = open_parquet(pa.PythonFile(self._file, mode="r"), footer)
         first, n_skipped = _from_row(footer, self._n_rows)
         n_read, n_rows = self._n_rows - n_skipped, max(1, footer.n_rows)
-        with _damaged("Parquet"):
+        with _raising(FormatError, "the Parquet data are damaged"):
             for i in range(first, len(footer.groups)):
                 n_at_a_time = self._rows_at_a_time(file, footer, i, Pages(read_at))
                 for batch in file.iter_batches(n_at_a_time, row_groups=[i]):
@@ -288,19 +288,20 @@ class TableReader:
         if end is None:
             raise IncompleteError("no Arrow file, or not yet whole")
         self._bytes = PlainBytes(descriptor, FILE_HEAD_BYTES, end)
-        with _damaged("Arrow"):
+        with _raising(FormatError, "the Arrow data are damaged"):
             yield from self._batches()
 
     def _stream_tables(self) -> Iterator[pa.Table]:
-        with _incomplete("no Arrow stream, or not yet whole"):
+        with _raising(IncompleteError, "no Arrow stream, or not yet whole"):
             yield from self._batches()
 
     def _batches(self) -> Iterator[pa.Table]:
         n_skipped = self._n_rows
         size = max(1, self._size)
-        read = io.BufferedReader(_RawStream(self._bytes)).read
-        messages = _MessageStream(read, self._max_bytes)
-        for batch in pa.ipc.open_stream(pa.PythonFile(messages, mode="r")):
+        read = io.BufferedReader(_Pulled(self._bytes.read)).read
+        messages = _checked_messages(read, self._max_bytes)
+        stream = _Pulled(lambda: next(messages, b""))
+        for batch in pa.ipc.open_stream(pa.PythonFile(stream, mode="r")):
             self._share = min(1.0, self._bytes.n_raw / size)
             yield from _after(pa.Table.from_batches([batch]), n_skipped)
             n_skipped = max(0, n_skipped - batch.num_rows)
@@ -317,55 +318,36 @@ class TableReader:
         return os.fstat(self._file.fileno()).st_size
 
 
-class _MessageStream(io.RawIOBase):
-    """An Arrow stream as a file of Python, of which each message is looked at before it is given.
+class _Pulled(io.RawIOBase):
+    """Bytes as a file of Python: ``pull`` returns those that come next, or none at the end."""
 
-    ``read`` returns the next so many bytes, or fewer at the end. A message may become
-    ``max_bytes``.
-    """
-
-    def __init__(self, read: Callable[[int], bytes], max_bytes: int) -> None:
-        self._messages = read_messages(read, max_bytes)
-        self._max_bytes = max_bytes
+    def __init__(self, pull: Callable[[], bytes]) -> None:
+        self._pull = pull
         self._waiting = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._waiting = self._waiting or self._next()
+        self._waiting = self._waiting or memoryview(self._pull())
         n_bytes = min(len(buffer), len(self._waiting))
         buffer[:n_bytes] = self._waiting[:n_bytes]
         self._waiting = self._waiting[n_bytes:]
         return n_bytes
 
-    def _next(self) -> memoryview:
+
+def _checked_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yield the messages of an Arrow stream; each is looked at first, and may become so much."""
+    messages = read_messages(read, max_bytes)
+    while True:
         try:
-            message = next(self._messages, None)
+            message = next(messages, None)
         except ValueError as error:
             raise FormatError(f"no Arrow stream, or a damaged one ({error})") from error
         if message is None:
-            return memoryview(b"")
-        _check_memory("an Arrow message", max(message.n_bytes, message.n_cells), self._max_bytes)
-        return memoryview(message.data)
-
-
-class _RawStream(io.RawIOBase):
-    """Bytes of a reader as a file of Python."""
-
-    def __init__(self, source: ByteReader) -> None:
-        self._source = source
-        self._waiting = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._waiting = self._waiting or self._source.read()
-        n_bytes = min(len(buffer), len(self._waiting))
-        buffer[:n_bytes] = self._waiting[:n_bytes]
-        self._waiting = self._waiting[n_bytes:]
-        return n_bytes
+            return
+        _check_memory("an Arrow message", max(message.n_bytes, message.n_cells), max_bytes)
+        yield message.data
 
 
 def open_reader(
@@ -447,20 +429,10 @@ def _after(table: pa.Table, n_skipped: int) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _incomplete(problem: str) -> Iterator[None]:
+def _raising(kind: type[FormatError], problem: str) -> Iterator[None]:
     try:
         yield
     except FormatError:
         raise
     except UNREADABLE as error:
-        raise IncompleteError(f"{problem} ({error})") from error
-
-
-@contextmanager
-def _damaged(what: str) -> Iterator[None]:
-    try:
-        yield
-    except FormatError:
-        raise
-    except UNREADABLE as error:
-        raise FormatError(f"the {what} data are damaged ({error})") from error
+        raise kind(f"{problem} ({error})") from error

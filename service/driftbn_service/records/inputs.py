@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -21,7 +20,6 @@ from driftbn_service.records.decoder import Decoder
 from driftbn_service.records.files import (
     TEXTS,
     FileReader,
-    Part,
     StreamBytes,
     TextReader,
     grammar_of,
@@ -66,12 +64,7 @@ class Input:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def start(self) -> bytes:
@@ -114,7 +107,7 @@ class Input:
         )  # fmt: skip
         with blamed_on(self.name):
             reader, size = self._reader()
-            for part in _parts(reader):
+            for part in iter(lambda: reader.read(ended=True), None):
                 decoded = decoder.decode(part)
                 if decoded.rejected and not lenient:
                     raise _refusal(decoded)
@@ -156,11 +149,6 @@ def _copy_of(stream: io.BufferedReader) -> Any:
     shutil.copyfileobj(stream, file)
     file.flush()
     return file
-
-
-def _parts(reader: FileReader) -> Iterator[Part]:
-    while (part := reader.read(ended=True)) is not None:
-        yield part
 
 
 def _refusal(decoded: Decoded) -> FormatError:

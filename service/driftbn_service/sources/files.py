@@ -539,14 +539,9 @@ class FilesSource:
         self._told: str | None = None
         self._problem: str | None = None
         self._has_read = False
-        self._drained = False
+        self.drained = False
         self._closed = threading.Event()
         self._busy = threading.Lock()
-
-    @property
-    def drained(self) -> bool:
-        """Whether all files are read; never with ``follow``."""
-        return self._drained
 
     @property
     def ready(self) -> bool:
@@ -565,7 +560,7 @@ class FilesSource:
         """
         deadline = self._clock() + timeout
         with self._busy:
-            while not self._closed.is_set() and not self._drained:
+            while not self._closed.is_set() and not self.drained:
                 chunk = self._next_chunk()
                 if chunk is not None:
                     return chunk
@@ -731,6 +726,6 @@ class FilesSource:
             logger.warning("%s: %s", file.path, problem)
 
     def _end(self) -> None:
-        self._drained = True
+        self.drained = True
         if self._problem is not None and not self._has_read:
             raise SourceError(self.name, f"no file could be read; {self._problem}", fatal=True)

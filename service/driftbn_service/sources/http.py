@@ -44,16 +44,12 @@ class HttpSource:
         self._journal = journal
         self._sequence = 0
         self._waiting: list[Body] = []
-        self._ready = False
-
-    @property
-    def ready(self) -> bool:
-        return self._ready
+        self.ready = False
 
     def open(self, listener: LaneListener) -> None:
         """Go on after the last body that is worked through."""
         self._sequence = int((listener.opened("") or {}).get("sequence", 0))
-        self._ready = True
+        self.ready = True
 
     def poll(self, timeout: float) -> Chunk | None:
         """Return the next bodies with the same columns as one table; wakes as soon as one comes.
@@ -87,7 +83,7 @@ class HttpSource:
         """Do nothing: the commit itself has deleted what it covers."""
 
     def close(self) -> None:
-        self._ready = False
+        self.ready = False
 
     def _damaged(self, body: Body) -> Chunk:
         """Return a body as bytes of which no table can be read: it is set aside as a whole."""

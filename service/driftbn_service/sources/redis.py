@@ -66,7 +66,7 @@ class StreamClient:
         )
         for command in _COMMANDS:
             # Dictionaries for thousands of entries would only be taken apart again.
-            self._client.set_response_callback(command, _as_it_is)
+            self._client.set_response_callback(command, lambda answer, **_: answer)
 
     @property
     def server(self) -> str:
@@ -165,10 +165,6 @@ class StreamClient:
 def code_of(error: redis.ResponseError) -> str:
     """Return the first word of an error, which is its code in the protocol of Redis."""
     return str(error).partition(" ")[0]
-
-
-def _as_it_is(answer: Any, **options: Any) -> Any:
-    return answer
 
 
 def _text_keys(answer: Any) -> dict[str, Any]:
@@ -467,7 +463,7 @@ class RedisSource:
 
     def _reset(self) -> None:
         self._client: StreamClient | None = None
-        self._ready = False
+        self.ready = False
         self._was_ready = False
         self._given = GivenIds()
         self._n_acknowledged = 0
@@ -477,11 +473,6 @@ class RedisSource:
         self._count = BATCH_ENTRIES
         self._n_behind: int | None = None
         self._behind_at = self._claim_at = 0.0
-
-    @property
-    def ready(self) -> bool:
-        """Whether the server answers and has the group."""
-        return self._ready
 
     def open(self, listener: LaneListener) -> None:
         """Take over the lane and try to connect; a server that is away is tried again by ``poll``.
@@ -512,7 +503,7 @@ class RedisSource:
         """
         client = self._connected()
         try:
-            if not self._ready:
+            if not self.ready:
                 self._join(client)
             return self._next(client, timeout)
         except redis.RedisError as error:
@@ -552,7 +543,7 @@ class RedisSource:
                 self.name, self.settings.group, after,
             )  # fmt: skip
         self._pending_after = b"0-0"
-        self._ready = self._was_ready = True
+        self.ready = self._was_ready = True
 
     def _check_stream(self, client: StreamClient) -> None:
         """Notice a stream that is older than we are: made anew, or restored from a copy."""
@@ -570,7 +561,7 @@ class RedisSource:
 
     def _lost(self, error: redis.RedisError) -> SourceError:
         """Return what went wrong; an answer may be lost, so that pending entries must be read."""
-        self._ready, self._fetched = False, []
+        self.ready, self._fetched = False, []
         client = self._connected()
         client.disconnect()
         where = f"{self.name} at {client.server}"

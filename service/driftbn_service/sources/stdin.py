@@ -70,12 +70,7 @@ class StdinSource:
         self._skipped_crc = 0
         self._expected_crc: int | None = None
         self._ended = False
-        self._drained = False
-
-    @property
-    def drained(self) -> bool:
-        """Whether the other end is closed and all is read."""
-        return self._drained
+        self.drained = False
 
     @property
     def ready(self) -> bool:
@@ -101,12 +96,12 @@ class StdinSource:
         same.
         """
         deadline, late = monotonic() + timeout, False
-        while not self._drained:
+        while not self.drained:
             piece = self._take()
             if piece is not None:
                 return self._chunk(piece)
             if self._ended:
-                self._drained = True
+                self.drained = True
             elif late or not self._fill(max(0.0, deadline - monotonic())):
                 break
             late = monotonic() >= deadline
