@@ -44,18 +44,7 @@ _EXIT_CODES = """exit codes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
-
-    Parameters
-    ----------
-    arguments
-        The words after the command's name; those of the process if not given.
-
-    Raises
-    ------
-    SystemExit
-        From argparse, on ``--help`` and on arguments it does not understand.
-    """
+    """Run one command and return its exit code; ``SystemExit`` is argparse's, on ``--help`` too."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = words[0] if words and words[0] in _COMMANDS else None
     try:

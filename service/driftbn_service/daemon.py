@@ -76,15 +76,7 @@ class _Outlet:
 class Assembly:
     """Makes, starts, replaces and stops what the settings ask for.
 
-    Parameters
-    ----------
-    settings
-        What to make. Nothing runs before ``apply``.
-
-    Raises
-    ------
-    StateError
-        If the state directory cannot be used.
+    Nothing runs before ``apply``. Raises ``StateError`` if the state directory cannot be used.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -106,7 +98,6 @@ class Assembly:
 
     @property
     def deliverers(self) -> tuple[Deliverer, ...]:
-        """Those who bring events to their outlets."""
         return tuple(outlet.deliverer for outlet in tuple(self._outlets.values()))
 
     @property
@@ -115,33 +106,14 @@ class Assembly:
         return None if self._server is None else self._server.address
 
     def journal(self, name: str) -> Journal | None:
-        """Return where records of a stream wait that come over HTTP.
-
-        Raises
-        ------
-        KeyError
-            If there is no such stream.
-        """
+        """Return where records of a stream wait that come over HTTP, if it is such a stream."""
         return self._streams[name].journal
 
     def stream(self, name: str) -> StreamPipeline:
-        """Return a stream.
-
-        Raises
-        ------
-        KeyError
-            If there is no such stream.
-        """
         return self._streams[name].pipeline
 
     def start_endpoint(self, view: ServiceView) -> None:
-        """Listen, if the settings want it.
-
-        Raises
-        ------
-        EndpointError
-            If the address cannot be used.
-        """
+        """Listen, if the settings want it; ``EndpointError`` if the address cannot be used."""
         settings = self.settings.endpoint
         if settings.enabled:
             self._server = EndpointServer(
@@ -152,12 +124,7 @@ class Assembly:
     def apply(self, settings: Settings, give_up: Callable[[], bool] = lambda: False) -> None:
         """Have exactly these outlets and streams running; what has not changed goes on.
 
-        Parameters
-        ----------
-        settings
-            What to have.
-        give_up
-            Is asked before each stream whether to start no more.
+        ``give_up`` is asked before each stream whether to start no more.
         """
         self.settings = settings
         self._drop_outlets(settings.outlets)
@@ -195,7 +162,6 @@ class Assembly:
             self.store.prune(store.keep_windows, store.keep_events_days)
 
     def renew_lease(self) -> None:
-        """Say that this process still works on its lanes."""
         with _logged("the lease on lanes is not renewed"):
             self.store.renew_lease()
 
@@ -253,7 +219,6 @@ class Assembly:
         return _Stream(settings, pipeline, journal)
 
     def _journal_of(self, stream: StreamSettings) -> Journal | None:
-        """Return where the records wait that a stream gets over HTTP."""
         source = stream.source
         if not isinstance(source, HttpSourceSettings):
             return None
@@ -341,25 +306,17 @@ STUCK_SECONDS = 600.0
 
 
 class DaemonView:
-    """What can be seen of the daemon from outside; all may be asked by any thread.
-
-    Parameters
-    ----------
-    assembly
-        What runs.
-    """
+    """What can be seen of the daemon from outside; all may be asked by any thread."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
 
     @property
     def store(self) -> Store:
-        """The history."""
         return self._assembly.store
 
     @property
     def live(self) -> LiveSignal:
-        """Woken whenever something is published."""
         return self._assembly.live
 
     def healthy(self) -> Health:
@@ -382,7 +339,6 @@ class DaemonView:
         return Readiness(not reasons, tuple(reasons))
 
     def streams(self) -> tuple[StreamInfo, ...]:
-        """Return the streams in the order of the settings."""
         return tuple(
             StreamInfo(
                 name=stream.name,
@@ -403,10 +359,7 @@ class DaemonView:
     def ingest(self, submission: Submission) -> Accepted:
         """Write records to the journal of a stream and return when they are on disk.
 
-        Raises
-        ------
-        IngestError, JournalError
-            If the stream takes none, or not now.
+        Raises ``IngestError`` or ``JournalError`` if the stream takes none, or not now.
         """
         name = submission.stream
         try:
@@ -467,17 +420,7 @@ class Daemon:
     """Runs streams, outlets and the endpoint.
 
     ``startup``, ``tick`` and ``shutdown`` may be called one by one; ``run`` does it with signals.
-
-    Parameters
-    ----------
-    settings
-        What to run.
-    reload
-        Returns the settings as they are now in the file; ``None`` if they never change.
-    notifier
-        Tells the service manager.
-    clock
-        Returns seconds.
+    ``reload`` returns the settings as they are now in the file; ``None`` if they never change.
     """
 
     def __init__(
@@ -503,22 +446,14 @@ class Daemon:
 
     @property
     def view(self) -> DaemonView:
-        """What can be seen of the daemon from outside."""
         return DaemonView(self._assembly)
 
     @property
     def address(self) -> str | None:
-        """Where the endpoint listens; ``None`` if it does not."""
         return self._assembly.address
 
     def reset(self, names: Sequence[str]) -> None:
-        """Forget states and history of monitors, before the start.
-
-        Raises
-        ------
-        UsageError
-            If the settings have no monitor of a name.
-        """
+        """Forget states and history of monitors, before the start; an unknown name is refused."""
         known = {stream.name for stream in self.settings.streams}
         for name in names:
             if name not in known:
@@ -530,15 +465,7 @@ class Daemon:
     def startup(self, give_up: Callable[[], bool] = lambda: False) -> None:
         """Open the endpoint, load or compile the kernels, then start outlets and streams.
 
-        Parameters
-        ----------
-        give_up
-            Is asked before each stream whether to start no more.
-
-        Raises
-        ------
-        DriftbnError
-            If the state directory or the address cannot be used.
+        ``give_up`` is asked before each stream whether to start no more.
         """
         self._assembly.start_endpoint(self.view)
         warm_up_monitor()
@@ -578,15 +505,8 @@ class Daemon:
     def shutdown(self, *, force: Callable[[], bool] = lambda: False) -> int:
         """End in order: streams work off what they have read, then outlets, then the endpoint.
 
-        Parameters
-        ----------
-        force
-            Is asked again and again whether to hurry; then nothing more is worked off.
-
-        Returns
-        -------
-        int
-            0, or 1 if a stream has failed or had to be left.
+        ``force`` is asked again and again whether to hurry; then nothing more is worked off.
+        Returns 0, or 1 if a stream has failed or had to be left.
         """
         self._notifier.stopping()
         failed = any(stream.state is StreamState.FAILED for stream in self._assembly.streams)

@@ -34,30 +34,18 @@ _SEED: Final = 7
 
 @dataclass(frozen=True)
 class Scene:
-    """Windows that follow the same network.
+    """Windows that follow the same network."""
 
-    Parameters
-    ----------
-    change
-        What is different from the scene before, in words; "" for the first.
-    network
-        What the records follow.
-    n_windows
-        How long.
-    """
-
-    change: str
+    change: str  # what is different from the scene before, in words; "" for the first
     network: BayesianNetwork
     n_windows: int = _EACH
 
     @property
     def n_records(self) -> int:
-        """The number of records of the scene."""
         return self.n_windows * WINDOW
 
 
 def make_scenes() -> tuple[Scene, ...]:
-    """Return the scenes of the demonstration in their order."""
     rng = np.random.default_rng(_SEED)
     usual = datasets.alarm()
     without = datasets.remove_edge(usual, "MINVOLSET", "VENTMACH").network
@@ -101,19 +89,7 @@ STAY_PACE: Final = 3.0
 
 
 class Producer:
-    """A thread that appends windows to a file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    scenes
-        What to write.
-    pace
-        Seconds a window; 0 for as fast as possible.
-    stay
-        Whether to repeat the scenes for ever, each time with other records.
-    """
+    """A thread that appends windows to a file; ``stay`` repeats the scenes for ever."""
 
     def __init__(self, path: Path, scenes: tuple[Scene, ...], pace: float, stay: bool) -> None:
         self.path = path
@@ -124,12 +100,10 @@ class Producer:
         self._thread = threading.Thread(target=self._write, name="demo stream", daemon=True)
 
     def start(self) -> None:
-        """Start writing."""
         self.path.touch()
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop writing and wait until it has."""
         self._stopping.set()
         self._thread.join()
 
@@ -156,24 +130,12 @@ _MAX_EPISODES: Final = 100
 
 @dataclass(frozen=True)
 class Options:
-    """How the user wants the demonstration.
-
-    Parameters
-    ----------
-    stay
-        Whether to go on after the planned scenes.
-    port
-        Of the endpoint; 0 for any that is free.
-    state_dir
-        Where to keep state; ``None`` to throw it away.
-    pace
-        Seconds a window; ``None`` for as fast as possible.
-    """
+    """How the user wants the demonstration."""
 
     stay: bool = False
-    port: int = 0
-    state_dir: Path | None = None
-    pace: float | None = None
+    port: int = 0  # of the endpoint; 0 for any that is free
+    state_dir: Path | None = None  # None to throw it away
+    pace: float | None = None  # seconds a window; None for as fast as possible
 
 
 def run(options: Options, console: Console | None = None) -> int:
@@ -240,7 +202,6 @@ class _Teller:
         )
 
     def tell(self) -> None:
-        """Print events that are new."""
         for sequence, event in self._store.events(self._told, _MAX_EPISODES):
             self._told = sequence
             data = event.document["data"]

@@ -33,13 +33,7 @@ class ExitCode(IntEnum):
 
 
 class InputError(DriftbnError):
-    """An input cannot be used.
-
-    Attributes
-    ----------
-    name, problem
-        The file, or ``standard input``, and what is wrong with it.
-    """
+    """An input, a file or ``standard input``, cannot be used."""
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
@@ -48,13 +42,7 @@ class InputError(DriftbnError):
 
 
 class StateError(DriftbnError):
-    """The directory in which the daemon keeps its state cannot be used.
-
-    Attributes
-    ----------
-    path, problem
-        The directory, and what is wrong with it.
-    """
+    """The directory in which the daemon keeps its state cannot be used."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path = path
@@ -71,13 +59,7 @@ class UsageError(DriftbnError):
 
 @contextmanager
 def blamed_on(name: str) -> Iterator[None]:
-    """Turn any error about data into one that names its file; bad settings pass as they are.
-
-    Raises
-    ------
-    InputError
-        If the body raises an error of driftbn, Arrow, the operating system or text decoding.
-    """
+    """Turn errors about data into an ``InputError`` of the file; bad settings pass as they are."""
     try:
         yield
     except (ConfigError, InputError, BrokenPipeError):

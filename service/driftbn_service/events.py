@@ -74,19 +74,8 @@ class EventType(StrEnum):
 class Event:
     """Something that happened to a monitor, as a CloudEvent 1.0 in JSON form.
 
-    Parameters
-    ----------
-    id
-        The same for the same thing however often it is computed, and for no other thing: it
-        carries the identity of the state directory and the number of resets of the stream.
-    type
-        ``io.driftbn.drift.started.v1`` and the like.
-    monitor, key
-        The monitor.
-    window
-        Running number of the window that it is about.
-    document
-        The CloudEvent as plain values, ready for JSON.
+    The id is the same for the same thing however often it is computed, and for no other thing: it
+    carries the identity of the state directory and the number of resets of the stream.
     """
 
     id: str
@@ -98,7 +87,6 @@ class Event:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same event with the same data; see ``fingerprint_of``."""
         return fingerprint_of(self.document)
 
     def to_json(self) -> bytes:
@@ -112,21 +100,6 @@ class Event:
 class Publication:
     """One window of one monitor, ready for the history, or events without a window.
 
-    Parameters
-    ----------
-    monitor, key, lane
-        Whose window it is, and the lane that its records came by.
-    window
-        Running number of the window.
-    report
-        ``WindowReport.to_dict()``: the same for the same records. Empty if there is no window.
-    explanation
-        Headline, sentences and advice of ``WindowReport.explain()``, under these names.
-    timings
-        Seconds by phase, which differ from run to run.
-    events
-        What subscribers are told.
-
     Examples
     --------
     >>> told = Publication("orders", "", "", 0, {"rows": 9}, {"headline": "Calm."}, {"learn": 0.1})
@@ -136,27 +109,20 @@ class Publication:
 
     monitor: str
     key: str
-    lane: str
+    lane: str  # that its records came by
     window: int
-    report: dict[str, Any] = field(repr=False)
+    report: dict[str, Any] = field(repr=False)  # empty if there is no window
     explanation: dict[str, Any] = field(repr=False)
-    timings: dict[str, float] = field(repr=False, compare=False)
+    timings: dict[str, float] = field(repr=False, compare=False)  # seconds by phase
     events: tuple[Event, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
         found: dict[str, Any] = REPORTS.encode(self, uncompared=True)
         return found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Publication:
-        """Return what ``to_dict`` was made of.
-
-        Raises
-        ------
-        FormatError
-            If a part is absent.
-        """
+        """Return what ``to_dict`` was made of; ``FormatError`` if a part is absent."""
         return REPORTS.decode(cls, values)
 
 
@@ -184,36 +150,18 @@ def fingerprint_of(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class OpenEpisode:
-    """An episode that subscribers know of and that has not ended; events repeat all of it.
-
-    Parameters
-    ----------
-    episode
-        Its number.
-    since_window, since_record
-        Where it began: the window and its first record; the record is ``None`` if it is not known.
-    since_time
-        Event time of that window's end in RFC 3339, if there is one.
-    summary
-        What changed, as told last.
-    kind, edges, nodes
-        The same for programs.
-    target_touch
-        How near it is to the target; see ``driftbn.explain.sentences.target_touch``.
-    recurring
-        Whether subscribers know that an earlier state has come back.
-    """
+    """An episode that subscribers know of and that has not ended; events repeat all of it."""
 
     episode: int
     since_window: int
-    since_record: int | None
-    since_time: str | None
-    summary: str = ""
+    since_record: int | None  # first record of that window; None if it is not known
+    since_time: str | None  # event time of that window's end in RFC 3339, if there is one
+    summary: str = ""  # what changed, as told last
     kind: DriftKind | None = None
     edges: tuple[EdgeChange, ...] = field(default=(), repr=False)
     nodes: tuple[NodeChange, ...] = field(default=(), repr=False)
-    target_touch: str | None = None
-    recurring: bool = False
+    target_touch: str | None = None  # see ``driftbn.explain.sentences.target_touch``
+    recurring: bool = False  # whether subscribers know that an earlier state has come back
 
     @property
     def known(self) -> str:
@@ -228,19 +176,6 @@ class EventState:
 
     It is kept with the monitor, so that a daemon that was killed tells the same once more.
 
-    Parameters
-    ----------
-    window
-        Running number of the last window; -1 before the first.
-    degraded
-        Whether the last window was.
-    failed
-        Whether the monitor has failed since.
-    episode
-        The open episode, if there is one.
-    differences
-        Differences from the schema that subscribers know of, oldest first.
-
     Examples
     --------
     >>> state = EventState(degraded=True)
@@ -248,26 +183,19 @@ class EventState:
     True
     """
 
-    window: int = -1
+    window: int = -1  # running number of the last window; -1 before the first
     degraded: bool = False
     failed: bool = False
     episode: OpenEpisode | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Difference, ...] = ()  # that subscribers know of, oldest first
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
         found: dict[str, Any] = REPORTS.encode(self)
         return found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> EventState:
-        """Return what ``to_dict`` was made of.
-
-        Raises
-        ------
-        FormatError
-            If it is something else.
-        """
+        """Return what ``to_dict`` was made of; ``FormatError`` if it is something else."""
         return REPORTS.decode(cls, values)
 
 
@@ -322,16 +250,8 @@ def publication_of(  # noqa: PLR0913 - each says something else of the window
 ) -> tuple[EventState, Publication]:
     """Return what is published of a window, and the state for the next one.
 
-    Parameters
-    ----------
-    stream, key, lane
-        The monitor, and the lane that its records came by.
-    report
-        The window.
-    state
-        What the window before left; ``EventState()`` for the first one.
-    origin
-        Namespace of the ids of events; another one for every stream, state directory and reset.
+    ``origin`` is the namespace of the ids of events: another one for every stream, state directory
+    and reset.
 
     Examples
     --------
@@ -410,8 +330,6 @@ def rfc3339(seconds: float | None) -> str | None:
 
 
 class _Teller:
-    """Collects the events of one window."""
-
     def __init__(
         self, monitor: str, key: str, report: WindowReport, words: Explanation, origin: UUID
     ) -> None:
@@ -525,8 +443,6 @@ class _Teller:
 
 
 class _Place(NamedTuple):
-    """What an event is about."""
-
     origin: UUID
     monitor: str
     key: str
@@ -540,7 +456,6 @@ def _event(
     data: dict[str, Any],
     time: str | None = None,
 ) -> Event:
-    """Return a CloudEvent."""
     origin, monitor, key, window = place
     source = f"/monitors/{quote(monitor, safe='')}"
     if key:

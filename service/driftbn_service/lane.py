@@ -66,8 +66,6 @@ class States(Protocol):
 
 
 class ChangedSetting(NamedTuple):
-    """A setting that is another now."""
-
     name: str
     before: object
     now: object
@@ -77,15 +75,7 @@ class ChangedSetting(NamedTuple):
 
 
 class ChangedSettingsError(DriftbnError):
-    """A monitor was kept with other settings than it is to go on with.
-
-    Attributes
-    ----------
-    monitor
-        Its name.
-    changes
-        The settings that differ.
-    """
+    """A monitor was kept with other settings than it is to go on with."""
 
     def __init__(self, monitor: str, changes: tuple[ChangedSetting, ...]) -> None:
         self.monitor = monitor
@@ -100,23 +90,11 @@ class ChangedSettingsError(DriftbnError):
 
 @dataclass
 class KeyedMonitor:
-    """A monitor in memory.
-
-    Parameters
-    ----------
-    monitor
-        The monitor itself.
-    events
-        What its events so far mean for the next one.
-    changed
-        Whether it has moved on since it was last written to disk.
-    since
-        The batches that it has taken since then.
-    """
+    """A monitor in memory."""
 
     monitor: DriftMonitor
-    events: EventState = field(default_factory=EventState)
-    changed: bool = False
+    events: EventState = field(default_factory=EventState)  # what they mean for the next
+    changed: bool = False  # whether it has moved on since it was last written to disk
     since: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -124,19 +102,7 @@ class MonitorSet:
     """Monitors by key, of which the least recently used ones live on disk.
 
     A monitor that comes back from disk goes on bit for bit, so nobody can tell that it was away.
-
-    Parameters
-    ----------
-    name
-        Of the stream, for messages.
-    config
-        Settings of every monitor.
-    states
-        Where monitors go that are not in memory.
-    resident
-        How many may be in memory.
-    max_keys
-        How many there may be at all.
+    ``resident`` monitors may be in memory, ``max_keys`` may be at all.
     """
 
     def __init__(
@@ -156,7 +122,6 @@ class MonitorSet:
 
     @property
     def n_resident(self) -> int:
-        """The number of monitors in memory."""
         return len(self._live)
 
     @property
@@ -166,7 +131,6 @@ class MonitorSet:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further key can be taken."""
         return self._n_keys >= self.max_keys
 
     def __contains__(self, key: object) -> bool:
@@ -191,13 +155,7 @@ class MonitorSet:
         return item
 
     def check(self) -> None:
-        """Make sure that monitors on disk can go on with the settings given.
-
-        Raises
-        ------
-        ChangedSettingsError
-            If they were made with others.
-        """
+        """Make sure that monitors on disk can go on: ``ChangedSettingsError`` if not."""
         for key in self._states.keys():  # noqa: SIM118 - it is no mapping
             self.fetch(key)  # it stays in memory: mostly it is the only one, and soon needed
             return
@@ -213,10 +171,8 @@ class MonitorSet:
     def save(self) -> None:
         """Write every monitor that has moved on.
 
-        Raises
-        ------
-        OSError
-            If the disk is full; what could not be written is tried again by the next call.
+        Raises ``OSError`` if the disk is full; what could not be written is tried again by the next
+        call.
         """
         for key, item in self._live.items():
             if item.changed:
@@ -294,24 +250,13 @@ MAX_TRIES: Final = 3
 
 @dataclass
 class Taken:
-    """What became of rows.
+    """What became of rows."""
 
-    Parameters
-    ----------
-    n_rows
-        Rows that went to a monitor.
-    rejected
-        Those that did not.
-    publications
-        The windows that were completed, and what is told besides.
-    """
-
-    n_rows: int = 0
+    n_rows: int = 0  # those that went to a monitor
     rejected: list[Rejected] = field(default_factory=list)
-    publications: list[Publication] = field(default_factory=list)
+    publications: list[Publication] = field(default_factory=list)  # of complete windows
 
     def set_aside(self, rows: Rows, reason: RejectReason, detail: str) -> None:
-        """Note rows that were not taken."""
         n_rows = n_rows_of(rows)
         place = f"record {{}} of {n_rows} taken together".format
         told = set_aside(rows, np.arange(n_rows), lambda i, _: place(i + 1), reason, detail)
@@ -335,20 +280,6 @@ class Lane:
 
     Only one thread may use it. Nothing that ``take`` returns may be shown to anybody before
     ``commit`` has returned it too.
-
-    Parameters
-    ----------
-    stream
-        Settings of the stream.
-    state
-        Where it is kept.
-    origin
-        Namespace of the ids of events.
-
-    Raises
-    ------
-    ChangedSettingsError
-        If its monitors were kept with other settings.
 
     Attributes
     ----------
@@ -387,17 +318,14 @@ class Lane:
 
     @property
     def monitors(self) -> MonitorSet:
-        """The monitors by key."""
         return self._monitors
 
     @property
     def has_reports(self) -> bool:
-        """Whether there are windows to publish."""
         return bool(self._publications)
 
     @property
     def has_moved(self) -> bool:
-        """Whether anything is new since the last commit."""
         return self._moved or self.n_uncommitted > 0
 
     def schema(self) -> Schema | None:
@@ -431,12 +359,8 @@ class Lane:
     def commit(self, outlets: Wanted = ()) -> tuple[Publication, ...]:
         """Write all that is new and return the windows that are published with it.
 
-        Raises
-        ------
-        LaneLostError
-            If another process has taken the lane over.
-        OSError, StoreError
-            If the disk is full or broken. Nothing is lost; call it again.
+        Raises ``LaneLostError`` if another process has taken the lane over; ``OSError`` or
+        ``StoreError`` if the disk is full or broken: nothing is lost, call it again.
         """
         self._monitors.save()
         checkpoint = Checkpoint(self.position, self._n_ahead, self.decoder_state)
@@ -505,7 +429,6 @@ class Lane:
             taken.publications.extend(found)
 
     def _reports(self, item: KeyedMonitor, key: str, rows: Rows) -> list[Publication]:
-        """Return the windows that rows complete."""
         item.changed = True
         found = []
         parts = unmixed(rows, known=item.monitor.schema is not None)
@@ -569,16 +492,7 @@ MAX_BYTES: Final = 64 << 20
 class Committer:
     """Commits the lanes of a stream and tells what they have committed.
 
-    Parameters
-    ----------
-    settings
-        When commits are due.
-    outlets
-        Name of every outlet with the types of event it wants, ``None`` for all.
-    observer
-        Is told.
-    wake
-        Is called when there is something new in the history.
+    ``wake`` is called when there is something new in the history.
     """
 
     def __init__(
@@ -612,19 +526,11 @@ class Committer:
         return max(0.0, self._since(lane) + wait - self._clock())
 
     def commit(self, lane: Lane) -> bool:
-        """Commit a lane; waits until that is possible.
+        """Commit a lane; waits until that is possible, or returns ``False`` if abandoned.
 
-        Returns
-        -------
-        bool
-            ``False`` if the wait was abandoned; the lane must then not be used any more.
-
-        Raises
-        ------
-        LaneLostError
-            If another process has taken the lane over.
-        DamagedError
-            If the state is damaged: only a start can go back to its copy.
+        A lane that was abandoned must not be used any more. Raises ``LaneLostError`` if another
+        process has taken it over, ``DamagedError`` if the state is damaged: only a start can go
+        back to its copy.
         """
         wait = FIRST_WAIT_SECONDS
         while not self._try(lane, wait):

@@ -44,17 +44,9 @@ def configure_logging(
     stream from warnings on, from information on where ours tell everything; nothing else of them
     is changed. Warnings of Python are logged too.
 
-    Where the stream goes to the journal of systemd, each line begins with its priority, as
-    sd-daemon(3) describes, and text goes without the time, which the journal knows.
-
-    Parameters
-    ----------
-    settings
-        Level and format.
-    stream
-        Where to; as before if not given, and standard error the first time.
-    environ
-        Where ``JOURNAL_STREAM`` is looked up; the environment of the process if not given.
+    Where the stream goes to the journal of systemd, each line begins with its priority, as sd-
+    daemon(3) describes, and text goes without the time, which the journal knows. Without ``stream``
+    it stays as before, and is standard error the first time.
     """
     root = logging.getLogger()
     before = [handler for handler in root.handlers if isinstance(handler, ServiceHandler)]
@@ -85,13 +77,6 @@ class TextLines(logging.Formatter):
     mistake of the program comes with its traceback, and so does every error where ``debug`` is
     set.
 
-    Parameters
-    ----------
-    timed
-        Whether lines begin with the time.
-    debug
-        Whether all tracebacks are shown.
-
     Examples
     --------
     >>> fields = {"name": "driftbn.service.daemon", "levelname": "INFO", "msg": "window\nfound"}
@@ -105,7 +90,6 @@ class TextLines(logging.Formatter):
         self._debug = debug
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and below it the traceback if there is one to be shown."""
         time = f"{_time(record)} " if self._timed else ""
         words = [f"{time}{record.levelname:<7} {record.name} {printable(record.getMessage())}"]
         words += [f"{key}={_text(value)}" for key, value in _extra(record).items()]
@@ -129,7 +113,6 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the object on one line."""
         document: dict[str, Any] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -153,7 +136,6 @@ class _Prioritised(logging.Formatter):
         self._lines = lines
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines with their priority."""
         usual = _INFO_PRIORITY if record.levelno >= logging.INFO else _DEBUG_PRIORITY
         priority = next((p for level, p in _PRIORITIES if record.levelno >= level), usual)
         return "\n".join(f"<{priority}>{line}" for line in self._lines.format(record).split("\n"))

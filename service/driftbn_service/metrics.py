@@ -61,18 +61,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Series of one name.
-
-    Parameters
-    ----------
-    kind
-        ``counter``, ``gauge`` or ``histogram``, as the exposition format has it.
-    name
-        Without ``driftbn_`` in front and ``_total`` behind.
-    text
-        What it says, for operators.
-    labels
-        Names of the labels after ``monitor``, which all have.
+    """Series of one name, which stands without ``driftbn_`` in front and ``_total`` behind.
 
     Examples
     --------
@@ -83,16 +72,14 @@ class Family:
     kind: Literal["counter", "gauge", "histogram"]
     name: str
     text: str
-    labels: Labels = ()
+    labels: Labels = ()  # after ``monitor``, which all have
 
     @property
     def full_name(self) -> str:
-        """The name of the family, as OpenMetrics has it."""
         return f"driftbn_{self.name}"
 
     @property
     def sample_name(self) -> str:
-        """The name that stands in queries."""
         return f"{self.full_name}_total" if self.kind == "counter" else self.full_name
 
 
@@ -208,16 +195,8 @@ FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstanc
 class Series:
     r"""Series of one family and one stream; any thread may read and change them.
 
-    Parameters
-    ----------
-    family
-        Which metric.
-    monitor
-        The name of the stream.
-    start
-        What is there from the start, by the values of the labels.
-    stale
-        Where to note that the text of the family has changed.
+    ``start`` is there from the start, by the values of the labels; in ``stale`` it is noted that
+    the text of the family has changed.
 
     Examples
     --------
@@ -238,7 +217,6 @@ class Series:
         self._text: tuple[bytes, bytes] | None = None
 
     def add(self, labels: Labels, amount: float = 1.0, exemplar: Exemplar | None = None) -> None:
-        """Count."""
         with self._lock:
             self._add(labels, amount, exemplar)
             self._changed()
@@ -264,7 +242,6 @@ class Series:
             self._changed()
 
     def samples(self) -> list[Sample]:
-        """Return the samples as prometheus_client has them."""
         with self._lock:
             return [
                 Sample(*self._named(labels), value, None, self._exemplars.get(labels))
@@ -351,17 +328,7 @@ def _exemplar_text(exemplar: Exemplar) -> str:
 
 
 class Stream:
-    """The series of one stream, and what its gauges are made of.
-
-    Parameters
-    ----------
-    name, source
-        The stream, and the kind of its source.
-    outlets
-        Their names.
-    stale
-        As for ``Series``.
-    """
+    """The series of one stream, and what its gauges are made of."""
 
     def __init__(
         self, name: str, source: str, outlets: Collection[str], stale: set[Family]
@@ -381,17 +348,14 @@ class Stream:
         self.show()
 
     def set(self, family: Family, value: float) -> None:
-        """Set a gauge without further labels."""
         self.series[family].replace({(): float(value)})
 
     def set_state(self, state: str) -> None:
-        """Note what the stream does."""
         self.series[STREAM_STATE].replace({(known,): float(known == state) for known in STATES})
         self.failed = state == "failed"
         self.show()
 
     def set_lag(self, lane: str, n_records: int) -> None:
-        """Note how much waits in a part of the source."""
         self._lags[lane or "0"] = n_records
         ranked = sorted(self._lags.items(), key=lambda item: (len(item[0]), item[0]))
         values: dict[Labels, float] = {
@@ -627,13 +591,6 @@ class Metrics(Collector):
     words; only the two families that name fields of a stream take words from the data, and both
     are bounded.
 
-    Parameters
-    ----------
-    registry
-        Where the metrics are registered; one of its own if not given.
-    clock
-        Returns seconds since the epoch.
-
     Examples
     --------
     >>> metrics = Metrics()
@@ -661,7 +618,6 @@ class Metrics(Collector):
     # Streams and outlets come and go.
 
     def add_outlet(self, outlet: str) -> None:
-        """Have the series of an outlet."""
         self._outlets[outlet] = None
         for stream, outcome in product(self._streams.values(), SENT):
             stream.series[NOTIFY].add((outlet, outcome), 0.0)
@@ -678,17 +634,7 @@ class Metrics(Collector):
     def recall(
         self, stream: str, report: Mapping[str, Any] | None, kinds: Mapping[str, str]
     ) -> None:
-        """Show what was known before a restart.
-
-        Parameters
-        ----------
-        stream
-            Its name.
-        report
-            Its last window.
-        kinds
-            Kinds of the episodes that are open, by key.
-        """
+        """Show what was known before a restart: the last window, kinds of open episodes by key."""
         if found := self._streams.get(stream):
             found.recall(report, kinds)
 
@@ -700,7 +646,6 @@ class Metrics(Collector):
             found.series[RECORDS].add((found.source, outcome), n_records)
 
     def rejected(self, stream: str, reason: str, n_records: int) -> None:
-        """Count rejected records by reason."""
         if found := self._streams.get(stream):
             found.series[REJECTED].add((reason if reason in REASONS else OTHER,), n_records)
 
@@ -715,7 +660,6 @@ class Metrics(Collector):
             found.set(BUFFER, n_records)
 
     def behind(self, stream: str, lane: str, n_records: int) -> None:
-        """Note how much waits in the source."""
         if found := self._streams.get(stream):
             found.set_lag(lane, n_records)
 
@@ -730,7 +674,6 @@ class Metrics(Collector):
             found.set(FAILED_MONITORS, n_failed)
 
     def state(self, stream: str, state: str) -> None:
-        """Note what a stream is doing."""
         if found := self._streams.get(stream):
             found.set_state(state)
 
@@ -741,7 +684,6 @@ class Metrics(Collector):
             found.set(CHECKPOINT_DURATION, seconds)
 
     def commit_failed(self, stream: str) -> None:
-        """Count a commit that could not be written."""
         if found := self._streams.get(stream):
             found.series[CHECKPOINT_FAILURES].add(())
 

@@ -28,19 +28,12 @@ EXTRAS: Final = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether there are the packages of an extra."""
     return all(find_spec(package) is not None for package in EXTRAS[extra])
 
 
 @contextmanager
 def naming_the_extra(feature: str) -> Iterator[None]:
-    """Say what to install where a package of an extra is missing.
-
-    Raises
-    ------
-    MissingExtraError
-        If the body imports a package of an extra that is not installed.
-    """
+    """Say what to install, as ``MissingExtraError``, where a package of an extra is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

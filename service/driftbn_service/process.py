@@ -80,13 +80,7 @@ logger = logging.getLogger("driftbn.service.process")
 
 
 class Notifier:
-    """Tells the service manager that started this process how it is.
-
-    Parameters
-    ----------
-    environ
-        The process's environment: ``NOTIFY_SOCKET`` and ``WATCHDOG_USEC`` are read.
-    """
+    """Tells the service manager that started this process how it is."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         address = environ.get("NOTIFY_SOCKET", "")
@@ -109,11 +103,9 @@ class Notifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={int(monotonic_seconds * 1e6)}")
 
     def alive(self) -> None:
-        """Keep the watchdog quiet."""
         self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """Say that the end has begun."""
         self._send("STOPPING=1")
 
     def _send(self, message: str) -> None:

@@ -28,20 +28,11 @@ class Quarantine:
     An object has ``time``, ``stream``, ``place``, ``reason``, ``detail``, ``record`` as text, and,
     where that is not all of it, ``record_base64``. When the file would grow beyond half of
     ``max_bytes`` it is renamed to end in ``.1``, in place of the one before: there are never more
-    bytes than allowed, and always the newest records.
+    bytes than allowed, and always the newest records. The name of the file is that of the stream.
 
-    Quarantine is for people; nothing depends on it. An error of the disk is counted and logged,
-    and never raised. The first record, and later ones once a minute, are told in the log, without
-    what is in them. Any thread may use it.
-
-    Parameters
-    ----------
-    path
-        The file; its name without the extension is the name of the stream. Directories are made.
-    max_bytes
-        Of both files together; 0 keeps nothing.
-    clock
-        Returns seconds since the epoch.
+    Quarantine is for people; nothing depends on it. An error of the disk is counted and logged, and
+    never raised. The first record, and later ones once a minute, are told in the log, without what
+    is in them. Any thread may use it.
 
     Examples
     --------

@@ -28,12 +28,8 @@ class WorkQueue(Generic[Item]):
     """First in, first out; ``put`` waits while there is no room.
 
     Once it waits it does so until half of all is taken out: to wake a thread takes those that work
-    longer than to hand over an item.
-
-    Parameters
-    ----------
-    max_cost
-        Sum of the costs of what may wait. A single item that costs more is let in alone.
+    longer than to hand over an item. A single item that costs more than ``max_cost`` is let in
+    alone.
 
     Examples
     --------
@@ -54,7 +50,6 @@ class WorkQueue(Generic[Item]):
 
     @property
     def cost(self) -> int:
-        """The sum of the costs of what waits."""
         return self._cost
 
     def put(self, item: Item, cost: int, timeout: float | None = None) -> bool:
@@ -79,7 +74,6 @@ class WorkQueue(Generic[Item]):
             return item
 
     def clear(self) -> None:
-        """Throw away what waits."""
         with self._emptied:
             self._items.clear()
             self._cost = 0
@@ -100,43 +94,19 @@ _REJECTED_BYTES: Final = 600  # of a record that is set aside
 
 @dataclass(frozen=True)
 class Work:
-    """Records to learn from.
-
-    Parameters
-    ----------
-    lane
-        Where they came from.
-    decoded
-        The records, and those that could not be read.
-    position
-        Where the source is after them.
-    start
-        Where it was before them, if it can be read again from there.
-    decoder_state
-        What the decoder needs to go on after them.
-    n_behind
-        How many records wait behind them in the source, about; ``None`` if it does not know.
-    """
+    """Records to learn from."""
 
     lane: str
     decoded: Decoded
-    position: Position
-    start: Position | None
+    position: Position  # where the source is after them
+    start: Position | None  # where it was before them, if it can be read again from there
     decoder_state: Mapping[str, Any]
-    n_behind: int | None
+    n_behind: int | None  # about; None if the source does not know
 
 
 @dataclass(frozen=True)
 class CloseLane:
-    """A lane to let go of.
-
-    Parameters
-    ----------
-    lane
-        Its name.
-    done
-        Is set when that is done.
-    """
+    """A lane to let go of; ``done`` is set when that is done."""
 
     lane: str
     done: threading.Event
@@ -147,13 +117,7 @@ class End:
 
 
 class Pace:
-    """Cuts rows into parts that take about a quarter of a second, by how long earlier ones took.
-
-    Parameters
-    ----------
-    clock
-        Returns seconds.
-    """
+    """Cuts rows into parts that take about a quarter of a second, by how long earlier ones took."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -191,7 +155,6 @@ def cost_of(chunk: Chunk, decoded: Decoded) -> int:
 
 
 def n_bytes(chunk: Chunk) -> int:
-    """Return how much memory the data of a chunk takes."""
     return len(chunk.data) if isinstance(chunk.data, bytes) else int(chunk.data.nbytes)
 
 
@@ -217,36 +180,16 @@ class StreamState(StrEnum):
 
 @dataclass(frozen=True)
 class StreamParts:
-    """What a stream is made of.
-
-    Parameters
-    ----------
-    settings
-        Of the stream.
-    source
-        Where its records come from.
-    store
-        Where its lanes are kept.
-    journal
-        Where its records wait, if it is fed over HTTP.
-    committer
-        Commits them.
-    quarantine
-        Where rejected records go.
-    observer
-        Is told what happens.
-    queue_bytes
-        Bytes of records that may wait between the two threads.
-    """
+    """What a stream is made of."""
 
     settings: StreamSettings
     source: RecordSource
     store: Store
-    journal: Journal | None
+    journal: Journal | None  # if it is fed over HTTP
     committer: Committer
     quarantine: Quarantine
     observer: Metrics
-    queue_bytes: int
+    queue_bytes: int  # that may wait between the two threads
 
 
 # The stream at work.
@@ -260,15 +203,7 @@ LONGEST_RETRY_SECONDS: Final = 30.0
 
 
 class StreamPipeline:
-    """Reads a stream to its end or until it is stopped.
-
-    Parameters
-    ----------
-    parts
-        What it works with.
-    clock
-        Returns seconds.
-    """
+    """Reads a stream to its end or until it is stopped."""
 
     def __init__(self, parts: StreamParts, *, clock: Callable[[], float] = monotonic) -> None:
         self.parts = parts
@@ -310,7 +245,6 @@ class StreamPipeline:
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lanes that this process has."""
         return tuple(sorted(name for name, lane in self._lanes.items() if not lane.lost))
 
     @property
@@ -324,7 +258,6 @@ class StreamPipeline:
 
     @property
     def alive(self) -> bool:
-        """Whether the threads run."""
         return self._worker.is_alive() or self._reader.is_alive()
 
     @property
@@ -334,7 +267,6 @@ class StreamPipeline:
         return 0.0 if since is None else self._clock() - since
 
     def start(self) -> None:
-        """Start both threads."""
         self._worker.start()  # first: whoever finds it not alive gives up
         self._reader.start()
 

@@ -21,12 +21,9 @@ def warm_up() -> None:
 
 
 def warm_up_monitor() -> tuple[str, ...]:
-    """Run a monitor on a tiny stream with a drift, so that every part of a decision is used.
+    """Run a monitor on a tiny stream with a drift and return what each window was called.
 
-    Returns
-    -------
-    tuple of str
-        What each window was called.
+    So every part of a decision is used.
     """
     monitor, rng = DriftMonitor(window=_WINDOW), np.random.default_rng(1)
     levels = []

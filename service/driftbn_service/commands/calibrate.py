@@ -29,7 +29,6 @@ MAX_LISTED = 10
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "calibrate",
         description=(
@@ -53,7 +52,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code."""
     replay = Replay.from_arguments(arguments, shadow_share=SHADOW_SHARE)
     monitor = DriftMonitor(replay.config)
     monitor.calibration(arguments.wanted)  # refuses what is not allowed before the work

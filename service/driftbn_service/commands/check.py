@@ -21,7 +21,6 @@ from driftbn_service.settings import (
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "check",
         description=(
@@ -47,15 +46,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code.
-
-    Raises
-    ------
-    UsageError
-        If options do not go together.
-    SettingsError
-        If anything is wrong with the settings; it says all that is.
-    """
     if arguments.json_schema:
         if arguments.config is not None:
             raise UsageError("--json-schema describes all settings files; leave --config out")

@@ -9,7 +9,6 @@ from driftbn_service import demo
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "demo",
         description="Makes an event stream with drifts at known places, runs the daemon on it, "

@@ -71,7 +71,6 @@ class _Comparison:
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "diff",
         description=(
@@ -100,7 +99,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code."""
     if arguments.previous == arguments.current == STDIN:
         raise UsageError("only one of the two can come from standard input")
     if arguments.png == STDIN:

@@ -65,13 +65,7 @@ def _is_bif(source: Input) -> bool:
 
 
 def read_graph(source: Input) -> Dag | Pdag:
-    """Read a graph; from BIF only the structure is taken.
-
-    Raises
-    ------
-    InputError
-        If the input is not in its format.
-    """
+    """Read a graph; from BIF only the structure is taken."""
     with blamed_on(source.name):
         text = source.read_all().decode("utf-8-sig")
         if _is_bif(source):
@@ -97,25 +91,13 @@ def _graph_in(text: str) -> object:
 
 @dataclass(frozen=True, eq=False)
 class LearnedFile:
-    """A structure with the table it was learned from.
-
-    Parameters
-    ----------
-    name
-        The input.
-    table
-        The codes, with their schema and its events.
-    structure
-        What was learned.
-    reading_seconds, encoding_seconds
-        Time from bytes to columns, and from columns to codes.
-    """
+    """A structure with the table it was learned from."""
 
     name: str
     table: EncodedTable
     structure: LearnedStructure
-    reading_seconds: float
-    encoding_seconds: float
+    reading_seconds: float  # from bytes to columns
+    encoding_seconds: float  # from columns to codes
 
 
 def learn_input(
@@ -127,23 +109,8 @@ def learn_input(
 ) -> LearnedFile:
     """Read a table and learn its structure.
 
-    Parameters
-    ----------
-    source
-        The input.
-    options
-        How to read and learn.
-    previous
-        An earlier file: its schema is used, so that codes mean the same in both.
-    warm
-        Whether to start the search from ``previous`` too, unless that was stopped early.
-
-    Raises
-    ------
-    InputError
-        If the table cannot be used.
-    ConfigError
-        If a setting is not allowed.
+    The schema of ``previous``, an earlier file, is used, so that codes mean the same in both; with
+    ``warm`` the search starts from it too, unless that was stopped early.
     """
     if is_graph(source):
         raise InputError(source.name, "holds a learned graph where a table is needed")
@@ -173,10 +140,7 @@ def fitted_network(
 ) -> BayesianNetwork:
     """Fit the probabilities of the learned DAG; levels that no row has are no states.
 
-    Raises
-    ------
-    InputError
-        If a node has so many parents that its table does not fit.
+    Raises ``InputError`` if a node has so many parents that its table does not fit.
     """
     codes = np.empty_like(learned.table.codes)
     states = []
@@ -255,7 +219,6 @@ _OVERRUNS = {
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "learn",
         description="Learn who depends on whom in a table and print the graph with its cost.",
@@ -281,7 +244,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code."""
     _check(arguments)
     render = png_renderer() if arguments.format == "png" else None
     options = LearnOptions.from_arguments(arguments)

@@ -19,28 +19,13 @@ _METAVARS = {int: "N", float: "X", str: "FIELD"}
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How the user wants tables read.
+    """How the user wants tables read."""
 
-    Parameters
-    ----------
-    columns
-        Columns to use; none for all.
-    input_format
-        Format of the tables, or ``None`` to go by their extensions.
-    """
-
-    columns: tuple[str, ...] = ()
-    input_format: TableFormat | None = None
+    columns: tuple[str, ...] = ()  # none for all
+    input_format: TableFormat | None = None  # None to go by their extensions
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> ReadingOptions:
-        """Check the parsed arguments.
-
-        Raises
-        ------
-        ConfigError
-            If a list of columns is not one.
-        """
         kind = arguments.input_format
         return cls(
             tuple(name for text in arguments.columns for name in _names("columns", text)),
@@ -50,38 +35,17 @@ class ReadingOptions:
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """How the user wants tables read and structures learned.
-
-    Parameters
-    ----------
-    config
-        Settings of the learner.
-    required, forbidden
-        Edges as written, ``SOURCE:TARGET``.
-    tiers
-        Groups of names from causes to effects.
-    columns
-        Columns to use; none for all.
-    input_format
-        Format of the tables, or ``None`` to go by their extensions.
-    """
+    """How the user wants tables read and structures learned."""
 
     config: LearnerConfig
-    required: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # edges as written, ``SOURCE:TARGET``
     forbidden: tuple[str, ...] = ()
-    tiers: tuple[tuple[str, ...], ...] = ()
-    columns: tuple[str, ...] = ()
-    input_format: TableFormat | None = None
+    tiers: tuple[tuple[str, ...], ...] = ()  # from causes to effects
+    columns: tuple[str, ...] = ()  # none for all
+    input_format: TableFormat | None = None  # None to go by their extensions
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> LearnOptions:
-        """Check the parsed arguments.
-
-        Raises
-        ------
-        ConfigError
-            If a value is not allowed.
-        """
         reading = ReadingOptions.from_arguments(arguments)
         return cls(
             config=LearnerConfig(**given_settings(arguments, LearnerConfig)),
@@ -95,10 +59,7 @@ class LearnOptions:
     def knowledge(self, names: Sequence[str]) -> Knowledge:
         """Return what is known of the edges of a table with these columns.
 
-        Raises
-        ------
-        KnowledgeError
-            If an edge has no colon, or its colons can be read in two ways.
+        Raises ``KnowledgeError`` if an edge has no colon, or its colons can be read in two ways.
         """
         return Knowledge(
             required=[_edge("required", text, names) for text in self.required],

@@ -49,8 +49,6 @@ class Style(Enum):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of output."""
-
     text: str
     style: Style = Style.EDGE
 
@@ -92,12 +90,10 @@ def edge_text(edge: Edge, directed: bool) -> str:
 
 
 def directed_edges(graph: Dag | Pdag) -> tuple[Edge, ...]:
-    """Return the edges of a graph that have a direction."""
     return graph.edges if isinstance(graph, Dag) else graph.directed_edges
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """Return the lines for a pipe or a file."""
     return "".join(f"{line.text}\n" for line in lines)
 
 
@@ -140,13 +136,7 @@ def write_text(text: str, path: str | None) -> None:
 
 
 def write_picture(data: bytes, path: str | None) -> None:
-    """Write bytes that are not text.
-
-    Raises
-    ------
-    UsageError
-        If they would go to a terminal.
-    """
+    """Write bytes that are not text; ``UsageError`` if they would go to a terminal."""
     if _to_stdout(path) and sys.stdout.isatty():
         raise UsageError("a picture cannot go to a terminal; give --output FILE")
     _write(data, path)
@@ -155,15 +145,7 @@ def write_picture(data: bytes, path: str | None) -> None:
 def save(outputs: Sequence[tuple[str, bytes]]) -> None:
     """Write outputs to their files; none is touched before all of them are on the disk.
 
-    Parameters
-    ----------
-    outputs
-        Names with contents; ``-`` is standard output.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be written. What was there before is still there.
+    Raises ``InputError`` if a file cannot be written. What was there before is still there.
     """
     written: list[tuple[Path, Path]] = []
     try:
@@ -183,13 +165,7 @@ def save(outputs: Sequence[tuple[str, bytes]]) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Check that no two outputs go to the same place.
-
-    Raises
-    ------
-    UsageError
-        If two do.
-    """
+    """Check that no two outputs go to the same place; ``UsageError`` if two do."""
     places = [name if name == STDIN else os.path.realpath(name) for name in names]
     for place, name in zip(places, names, strict=True):
         if places.count(place) > 1:
@@ -219,7 +195,6 @@ def _laid_down(path: Path, data: bytes) -> list[tuple[Path, Path]]:
 
 
 def note(message: str) -> None:
-    """Say something on standard error."""
     sys.stderr.write(f"driftbn: {one_line(message)}\n")
 
 
@@ -241,15 +216,7 @@ def _write(data: bytes, path: str | None) -> None:
 
 
 class Progress:
-    """A bar that makes way where something else is written.
-
-    Parameters
-    ----------
-    total
-        What the work comes to; 1 for each input.
-    quiet
-        Whether to show nothing even at a terminal.
-    """
+    """A bar that makes way where something else is written; each input counts 1."""
 
     def __init__(self, total: float, *, quiet: bool = False) -> None:
         self._bar: Any = None
@@ -304,13 +271,7 @@ _ZOOM: Final = 1.5  # pixels of a unit: sharp on dense screens too
 
 
 def png_renderer() -> Callable[[Drawing], bytes]:
-    """Return what makes a PNG of a drawing; asked for first, before any other work is done.
-
-    Raises
-    ------
-    MissingExtraError
-        If the packages of the extra ``png`` are not installed.
-    """
+    """Return what makes a PNG of a drawing; asked for first, before any other work is done."""
     with naming_the_extra("a picture"):
         resvg = importlib.import_module("resvg_py")
         fonts = importlib.import_module("ziafont.fonts")  # scripts it lacks come from the system

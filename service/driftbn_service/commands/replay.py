@@ -30,52 +30,18 @@ from driftbn_service.records.tables import unmixed
 
 @dataclass
 class Replay:
-    """Which files to run a monitor over, and how.
+    """Which files to run a monitor over, and how."""
 
-    Parameters
-    ----------
-    paths
-        The files, in the order of the stream; ``-`` is standard input.
-    config
-        Settings of the monitor.
-    reading
-        How to read the files.
-    batch_rows
-        Rows read at a time at most.
-    quiet
-        Whether not to show a bar.
-
-    Attributes
-    ----------
-    n_unread
-        Records that could not be read and were left out.
-    """
-
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # in the order of the stream; ``-`` is standard input
     config: MonitorConfig
     reading: ReadingOptions
     batch_rows: int = DEFAULT_ROWS
     quiet: bool = False
-    n_unread: int = field(default=0, init=False)
+    n_unread: int = field(default=0, init=False)  # records that were left out
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, **settings: Any) -> Replay:
-        """Check the parsed arguments.
-
-        Parameters
-        ----------
-        arguments
-            As ``add_replay_options`` declares them.
-        **settings
-            Settings of the monitor beside those given as options.
-
-        Raises
-        ------
-        ConfigError
-            If a value is not allowed.
-        UsageError
-            If standard input is to be read twice.
-        """
+        """Check the parsed arguments; ``settings`` come beside those given as options."""
         if arguments.files.count(STDIN) > 1:
             raise UsageError("standard input can be read only once")
         check_integer("batch", arguments.batch, 1)
@@ -90,13 +56,7 @@ class Replay:
         )
 
     def reports(self, monitor: DriftMonitor, progress: Progress) -> Iterator[WindowReport]:
-        """Yield the reports in order, each as soon as its window is complete.
-
-        Raises
-        ------
-        InputError
-            If a file cannot be read or holds a record that cannot.
-        """
+        """Yield the reports in order, each as soon as its window is complete."""
         for number, path in enumerate(self.paths):
             with Input(path, self.reading.input_format) as source:
                 for batch in self._batches(source):
@@ -121,15 +81,7 @@ class Replay:
 
 
 def add_replay_options(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Declare the options of every command that runs a monitor over files.
-
-    Parameters
-    ----------
-    parser
-        The command.
-    *more
-        Settings of the monitor that are options of this command only.
-    """
+    """Declare the options of every command that runs a monitor over files, and ``more``."""
     parser.add_argument(
         "files",
         nargs="+",
@@ -162,15 +114,7 @@ def add_replay_options(parser: argparse.ArgumentParser, *more: str) -> None:
 
 
 def check_target(schema: Schema | None, target: str | None) -> None:
-    """Check that the target is a variable, once there is a schema.
-
-    Raises
-    ------
-    DataError
-        If it was left out.
-    UnknownVariableError
-        If there is no such column.
-    """
+    """Check that the target is a variable, once there is a schema."""
     if schema is None or target is None or target in schema:
         return
     for column in schema.excluded:
@@ -210,7 +154,6 @@ _STYLES = {
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "replay",
         description=(
@@ -235,7 +178,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code."""
     if arguments.html == STDIN:
         raise UsageError("--html needs a file; standard output carries the windows")
     replay = Replay.from_arguments(arguments)

@@ -75,7 +75,6 @@ _ROWS: Final = Codec(
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "report",
         description=(
@@ -120,17 +119,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code.
-
-    Raises
-    ------
-    ConfigError
-        If a number or a setting is not allowed.
-    UsageError
-        If two outputs go to the same place, or a picture to a terminal.
-    NotInHistoryError
-        If there is no such monitor, key, window or episode.
-    """
     _check(arguments)
     render = None if arguments.png is None else png_renderer()
     with Store(_history(arguments), read_only=True) as store:
@@ -172,13 +160,7 @@ def _history(arguments: argparse.Namespace) -> Path:
 
 
 class NotInHistoryError(DriftbnError):
-    """The history does not hold what a report is asked of.
-
-    Attributes
-    ----------
-    path, problem
-        The file of the history, and what it does not hold and what it does.
-    """
+    """The history does not hold what a report is asked of."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path = path
@@ -188,50 +170,23 @@ class NotInHistoryError(DriftbnError):
 
 @dataclass(frozen=True)
 class Story:
-    """What a report on a monitor tells.
-
-    Parameters
-    ----------
-    monitor, key
-        Whose it is.
-    headline
-        The one thing to know.
-    context
-        From when to when.
-    changes
-        What changed, in sentences.
-    found
-        How it was found and what else is known, in sentences; empty if ``changes`` tells that.
-    advice
-        What to do.
-    report
-        The window that is drawn, with all changes of the episode.
-    episode
-        What it is about; ``None`` if that is a window.
-    windows
-        The time line, the oldest first.
-    episodes
-        The newest episodes of the monitor, the newest first.
-    n_episodes
-        How many there have been.
-    """
+    """What a report on a monitor tells."""
 
     monitor: str
     key: str
     headline: str
-    context: tuple[str, ...]
+    context: tuple[str, ...]  # from when to when
     changes: tuple[str, ...]
-    found: tuple[str, ...]
+    found: tuple[str, ...]  # how, and what else is known; empty if ``changes`` tells that
     advice: tuple[str, ...]
     report: WindowReport = field(repr=False)
-    episode: EpisodeRow | None = None
-    windows: tuple[WindowRow, ...] = field(default=(), repr=False)
-    episodes: tuple[EpisodeRow, ...] = field(default=(), repr=False)
-    n_episodes: int = 0
+    episode: EpisodeRow | None = None  # None if it is about a window
+    windows: tuple[WindowRow, ...] = field(default=(), repr=False)  # the oldest first
+    episodes: tuple[EpisodeRow, ...] = field(default=(), repr=False)  # the newest first
+    n_episodes: int = 0  # that there have been
 
     @property
     def name(self) -> str:
-        """The monitor in words."""
         return monitor_name(self.monitor, self.key)
 
     @property
@@ -250,7 +205,6 @@ class Story:
 
     @property
     def title(self) -> str:
-        """Whose it is, what it is about and what it comes to."""
         return f"{self.name}, {self.subject}: {self.state}"
 
     @property
@@ -262,7 +216,6 @@ class Story:
 
     @property
     def moments(self) -> list[Moment]:
-        """The time line as it is drawn."""
         return [
             Moment(row.window_index, row.hamming, row.confirmed_hamming, row.drift, row.episode)
             for row in self.windows

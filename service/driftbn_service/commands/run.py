@@ -24,7 +24,6 @@ ask for it: at 0.0005 s the threads of 500 streams that start do little else for
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "run",
         description="Reads the streams of the settings, reports on every window, and goes on "
@@ -45,13 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run until told to stop, or until all is read where the settings say so.
-
-    Raises
-    ------
-    ConfigError
-        If the settings are not allowed.
-    """
+    """Run until told to stop, or until all is read where the settings say so."""
     path = arguments.config
     settings = _load(path)
     configure_logging(settings.log, sys.stderr)

@@ -23,7 +23,6 @@ _PAGE: Final = 1000
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser(
         "state",
         description=(
@@ -65,7 +64,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """List the lanes."""
     with _opened(arguments) as store:
         lanes = store.lanes()
     if arguments.json:
@@ -76,7 +74,6 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """Check everything."""
     with _opened(arguments) as store:
         found = [Line(one_line(damaged), Style.REMOVED) for damaged in store.check()]
     word = f"{len(found)} damaged" if found else "everything is as it was written"
@@ -85,7 +82,6 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """Write a stream to files."""
     target, stream = Path(arguments.target), arguments.stream
     with _opened(arguments) as store:
         if stream not in {lane.stream for lane in store.lanes()}:

@@ -14,14 +14,12 @@ _STANDS_ON = ("numpy", "numba", "scipy", "pyarrow", "pandas", "networkx")
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command."""
     parser = commands.add_parser("version")
     parser.add_argument("--json", action="store_true", help="write JSON instead of text")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out and return its exit code."""
     versions = {"driftbn": driftbn.__version__, "python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in _STANDS_ON}
     text = "".join(f"{name} {version}\n" for name, version in versions.items())

@@ -41,13 +41,6 @@ class AlertmanagerOutlet:
     Labels say only what an alert is about: ``alertname``, ``monitor``, ``key``, ``kind`` and
     ``severity``, which is ``critical`` if the target itself is touched and ``warning`` otherwise.
     All texts and numbers are annotations.
-
-    Parameters
-    ----------
-    settings
-        Address and name.
-    clock
-        Returns seconds since the epoch.
     """
 
     refresh_seconds = REFRESH_SECONDS
@@ -69,13 +62,7 @@ class AlertmanagerOutlet:
         """Do nothing: a connection is made for the first alert."""
 
     def send(self, events: Sequence[Event]) -> None:
-        """Fire or resolve the alert of each event.
-
-        Raises
-        ------
-        OutletError
-            If one has to wait.
-        """
+        """Fire or resolve the alert of each event."""
         self.refused = ()
         for n_done, event in enumerate(events):
             try:
@@ -89,13 +76,7 @@ class AlertmanagerOutlet:
                 self.refused += (event,)
 
     def refresh(self, events: Sequence[Event]) -> None:
-        """Have all alerts fire on whose episodes are open.
-
-        Raises
-        ------
-        OutletError
-            If Alertmanager cannot be reached.
-        """
+        """Have all alerts fire on whose episodes are open."""
         open_ = [event for event in events if event.type not in _ENDS]
         for start in range(0, len(open_), MAX_POSTED):
             part = open_[start : start + MAX_POSTED]

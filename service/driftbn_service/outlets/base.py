@@ -12,14 +12,8 @@ from driftbn_service.events import Event
 class OutletError(DriftbnError):
     """Events could not be delivered; they are kept and tried again.
 
-    Attributes
-    ----------
-    outlet, problem
-        Where to, and what went wrong.
-    retry_after
-        Seconds that the other side asked to wait, if it did.
-    n_delivered
-        How many of the first events were delivered before.
+    The other side may have asked to wait ``retry_after`` seconds; of the events ``n_delivered``,
+    the first ones, were delivered before.
     """
 
     def __init__(
@@ -49,10 +43,7 @@ class Outlet(Protocol):
     def open(self) -> None:
         """Connect. Called until it succeeds once; later the outlet itself connects again.
 
-        Raises
-        ------
-        OutletError
-            If that is not possible now; it is tried again later.
+        ``OutletError``: that is not possible now, and is tried again later.
         """
 
     def send(self, events: Sequence[Event]) -> None:
@@ -60,11 +51,7 @@ class Outlet(Protocol):
 
         A crash may come between ``send`` and the note that it was done, so the same events may be
         sent once more: an outlet that can tell leaves out those that it has delivered already.
-
-        Raises
-        ------
-        OutletError
-            If not all could be delivered; it says how many of the first were.
+        ``OutletError`` says how many of the first were delivered.
         """
 
     def close(self) -> None:
@@ -82,29 +69,17 @@ class RefreshingOutlet(Outlet, Protocol):
     """Types of events that belong together: the newest of them says what holds."""
 
     def refresh(self, events: Sequence[Event]) -> None:
-        """Tell again what still holds.
+        """Tell again what still holds, by the newest delivered event of each monitor and matter.
 
-        Called every ``refresh_seconds``, first after a start, so the outlet need not remember.
-
-        Parameters
-        ----------
-        events
-            The newest delivered event of each monitor and matter.
-
-        Raises
-        ------
-        OutletError
-            If the other side cannot be reached; it is called again soon.
+        Called every ``refresh_seconds``, first after a start, so the outlet need not remember;
+        after an ``OutletError`` again soon.
         """
 
 
 class RecentEvents:
     """Fingerprints of events that have been delivered, the newest of them.
 
-    Parameters
-    ----------
-    limit
-        How many are kept: far more than can be sent again after a crash.
+    Far more are kept than can be sent again after a crash.
 
     Examples
     --------

@@ -58,51 +58,23 @@ class Counts(Protocol):
 
 @dataclass(frozen=True)
 class DeliveryStatus:
-    """How the delivery to one outlet goes.
-
-    Parameters
-    ----------
-    outlet
-        Its name.
-    n_pending
-        Events that wait.
-    n_sent, n_refused
-        Events since the start that were delivered, and that the other side does not want.
-    n_failures
-        Tries in a row that have failed.
-    error
-        What went wrong the last time; ``None`` if nothing did.
-    next_try
-        When it is tried again, by the clock of the deliverer; ``None`` unless it waits.
-    """
+    """How the delivery to one outlet goes."""
 
     outlet: str
     n_pending: int = 0
     n_sent: int = 0
-    n_refused: int = 0
-    n_failures: int = 0
-    error: str | None = None
-    next_try: float | None = None
+    n_refused: int = 0  # that the other side does not want
+    n_failures: int = 0  # tries in a row that have failed
+    error: str | None = None  # of the last try; None if it worked
+    next_try: float | None = None  # by the clock of the deliverer; None unless it waits
 
 
 class Deliverer:
     """Brings events to one outlet, in a thread of its own.
 
-    Events stay in the history until the outlet has them, so nothing is lost while the other side
-    is away, for however long. The wait between tries doubles up to a minute.
-
-    Parameters
-    ----------
-    outlet
-        Where to.
-    store
-        The history.
-    lanes
-        Returns the lanes whose events this process delivers.
-    observer
-        Is told what became of events.
-    clock
-        Returns seconds.
+    Events stay in the history until the outlet has them, so nothing is lost while the other side is
+    away, for however long. The wait between tries doubles up to a minute. ``lanes`` returns those
+    whose events this process delivers.
     """
 
     def __init__(
@@ -137,11 +109,9 @@ class Deliverer:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -149,13 +119,9 @@ class Deliverer:
         self._wake.set()
 
     def stop(self, seconds: float) -> bool:
-        """Try once more what is pending, then end.
+        """Try once more what is pending, then end; ``False`` if not within so many seconds.
 
-        Returns
-        -------
-        bool
-            Whether it has ended within so many seconds; if not, it goes on in the background and
-            loses nothing when the process ends.
+        Then it goes on in the background and loses nothing when the process ends.
         """
         self._stopping = True
         self._wake.set()
@@ -165,12 +131,9 @@ class Deliverer:
         return not self._abandoned
 
     def step(self) -> float | None:
-        """Send what is pending if a try is due.
+        """Send what is pending if a try is due; return after how many seconds to call it again.
 
-        Returns
-        -------
-        float or None
-            After how many seconds to call it again; ``None`` if only after a wake.
+        ``None``: only after a wake.
         """
         now = self._clock()
         next_try = self._status.next_try

@@ -28,11 +28,6 @@ class FileOutlet:
     another process, and leaves out events that are there. A last line that a crash tore is cut off.
     When the file was moved away, a new one is begun.
 
-    Parameters
-    ----------
-    settings
-        Name and path.
-
     Examples
     --------
     >>> import tempfile
@@ -57,23 +52,14 @@ class FileOutlet:
         self._recent = RecentEvents()
 
     def open(self) -> None:
-        """Open or make the file, mend its end, and see what is in it.
-
-        Raises
-        ------
-        OutletError
-            If that is not possible.
-        """
+        """Open or make the file, mend its end, and see what is in it."""
         with self._blamed(), self._locked() as file:
             self._catch_up(file)
 
     def send(self, events: Sequence[Event]) -> None:
         """Append what is not there yet, all of it or nothing.
 
-        Raises
-        ------
-        OutletError
-            If it cannot be written, as on a full disk; the file is then as it was before.
+        Where it cannot be written, as on a full disk, the file is as it was before.
         """
         with self._blamed(), self._locked() as file:
             self._catch_up(file)
@@ -88,7 +74,6 @@ class FileOutlet:
             self._recent.add(new)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

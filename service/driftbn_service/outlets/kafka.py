@@ -37,19 +37,7 @@ def events_at_end(
 ) -> list[str]:
     """Return the fingerprints of the events at the end of each partition.
 
-    Parameters
-    ----------
-    config
-        How to connect.
-    partitions
-        All partitions of the topic.
-    clock
-        Returns seconds.
-
-    Raises
-    ------
-    KafkaException
-        If the end is not reached in time.
+    Raises ``KafkaException`` if the end is not reached in time.
     """
     consumer = Consumer({**config, **_CONSUMER}, logger=logger)
     try:
@@ -129,13 +117,6 @@ class KafkaOutlet:
     the producer itself sees to it that nothing comes twice: an event without a receipt is not
     produced again but waited for. After a crash the end of the topic is searched for the events
     that are still to be sent.
-
-    Parameters
-    ----------
-    settings
-        Brokers, topic, name and login.
-    clock
-        Returns seconds, to limit how long is waited.
     """
 
     def __init__(
@@ -155,13 +136,7 @@ class KafkaOutlet:
         self._failures: dict[str, KafkaError] = {}
 
     def open(self) -> None:
-        """Connect, and look at the end of the topic.
-
-        Raises
-        ------
-        OutletError
-            If the brokers cannot be reached or there is no such topic.
-        """
+        """Connect, and look at the end of the topic."""
         self.close()
         try:
             producer = Producer({**self._common(), **_PRODUCER}, logger=logger)
@@ -172,13 +147,7 @@ class KafkaOutlet:
         self._producer = producer
 
     def send(self, events: Sequence[Event]) -> None:
-        """Produce events that are not there yet, and wait for their receipts.
-
-        Raises
-        ------
-        OutletError
-            If there is none for one of them.
-        """
+        """Produce events that are not there yet, and wait for their receipts."""
         if self._producer is None:
             self.open()
         producer = self._producer

@@ -19,11 +19,6 @@ class LogOutlet:
 
     Values of records are in neither. A log cannot be asked what is in it, so after a crash a line
     may come twice, with the same ``event_id``.
-
-    Parameters
-    ----------
-    settings
-        The name of the outlet.
     """
 
     def __init__(self, settings: LogOutletSettings) -> None:

@@ -43,19 +43,6 @@ class Poster:
     A name and password in the address are used to log in. Certificates are checked, redirects are
     not followed, and neither the path of the address nor a header is ever part of a message, as
     both may be secret.
-
-    Parameters
-    ----------
-    outlet
-        Name of the outlet, for messages.
-    url
-        Where to post to.
-    headers
-        Of every request.
-    clock
-        Returns seconds since the epoch, to understand dates in answers.
-    timeout_seconds
-        How long to wait for a connection, and for an answer.
     """
 
     def __init__(
@@ -84,10 +71,7 @@ class Poster:
     def post(self, body: bytes, headers: Mapping[str, str]) -> int | None:
         """Post, and return ``None`` if it was taken, or the status if it was refused for good.
 
-        Raises
-        ------
-        OutletError
-            If it is worth trying again.
+        Raises ``OutletError`` if it is worth trying again.
         """
         try:
             answer = self._pool.request(
@@ -110,7 +94,6 @@ class Poster:
         )
 
     def close(self) -> None:
-        """Close the connection."""
         self._pool.clear()
 
     def _with_usual(self, headers: Mapping[str, str]) -> urllib3.HTTPHeaderDict:

@@ -46,11 +46,6 @@ class RedisOutlet:
     ``event`` is the CloudEvent as JSON. What was added is noted beside the stream, in the key
     ``<stream>:driftbn:<name of the outlet>``, so that nothing is added twice even if entries have
     been deleted since.
-
-    Parameters
-    ----------
-    settings
-        Server, stream and name.
     """
 
     def __init__(self, settings: RedisOutletSettings) -> None:
@@ -61,13 +56,7 @@ class RedisOutlet:
         self._client: redis.Redis | None = None
 
     def open(self) -> None:
-        """Connect and log in.
-
-        Raises
-        ------
-        OutletError
-            If that is not possible.
-        """
+        """Connect and log in."""
         self.close()
         with self._blamed():
             client = self._connected()
@@ -75,13 +64,7 @@ class RedisOutlet:
             client.ping()
 
     def send(self, events: Sequence[Event]) -> None:
-        """Add events that were not added before, all or none.
-
-        Raises
-        ------
-        OutletError
-            If the server cannot be reached or refuses.
-        """
+        """Add events that were not added before, all or none."""
         if self._client is None:
             self.open()
         client = self._client
@@ -94,7 +77,6 @@ class RedisOutlet:
             client.eval(_ADD, 2, self._settings.stream, self._noted, *arguments)
 
     def close(self) -> None:
-        """Close the connection."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -19,15 +19,6 @@ class WebhookOutlet:
 
     The header ``Idempotency-Key`` is the id of the event: by it the receiver can tell an event that
     comes again because its answer was lost.
-
-    Parameters
-    ----------
-    settings
-        Address, token and headers.
-    clock
-        Returns seconds since the epoch.
-    timeout_seconds
-        How long an answer may take.
     """
 
     def __init__(
@@ -52,11 +43,6 @@ class WebhookOutlet:
 
         An event that the receiver refuses for what it is (400, 413, 422 and the like) is done with
         too, since it would be refused again and hold up all after it; the log says so.
-
-        Raises
-        ------
-        OutletError
-            If one has to wait.
         """
         self.refused = ()
         for n_done, event in enumerate(events):
@@ -67,7 +53,6 @@ class WebhookOutlet:
                 raise
 
     def close(self) -> None:
-        """Close the connection."""
         self._poster.close()
 
     def _post(self, event: Event) -> None:

@@ -56,11 +56,6 @@ class SettingsError(ConfigError):
     """Settings that cannot be used; says all that is wrong at once.
 
     Settings of one table that contradict each other are told once each by itself is right.
-
-    Attributes
-    ----------
-    lines
-        What is wrong, each with the name of the file or variable at fault.
     """
 
     def __init__(self, *lines: str) -> None:

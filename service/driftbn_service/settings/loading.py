@@ -57,21 +57,11 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class LoadedSettings:
-    """Settings, and where they came from.
-
-    Parameters
-    ----------
-    settings
-        The settings.
-    name
-        The settings file, or ``environment`` if there is none.
-    origins
-        By place, what gave each setting that is no default: a file or a variable.
-    """
+    """Settings, and where they came from."""
 
     settings: Settings
-    name: str
-    origins: Mapping[Place, str] = field(default_factory=dict)
+    name: str  # the settings file, or ``environment`` if there is none
+    origins: Mapping[Place, str] = field(default_factory=dict)  # what gave each that is no default
 
 
 def settings_path(given: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -87,22 +77,10 @@ def settings_path(given: str | None, environ: Mapping[str, str]) -> Path | None:
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
-    """Return the settings of a file, changed by the environment.
+    """Return the settings of a file, changed by the variables ``DRIFTBN__SECTION__KEY``.
 
     Relative paths in either are relative to the directory of the file; without a file, to the
-    working directory.
-
-    Parameters
-    ----------
-    path
-        A TOML file; ``None`` if there is none.
-    environ
-        The environment; of it the variables ``DRIFTBN__SECTION__KEY`` are settings.
-
-    Raises
-    ------
-    SettingsError
-        If anything is wrong; it says all that is.
+    working directory. Raises ``SettingsError``, which says all that is wrong.
 
     Examples
     --------
@@ -119,13 +97,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 def read_settings(path: Path | None, environ: Mapping[str, str]) -> LoadedSettings:
-    """Do the same as ``load_settings`` and tell where each setting came from.
-
-    Raises
-    ------
-    SettingsError
-        If anything is wrong; it says all that is.
-    """
+    """Do the same as ``load_settings`` and tell where each setting came from."""
     variables = {name: text for name, text in environ.items() if name.startswith(PREFIX)}
     if path is None and not variables:
         raise SettingsError(f"settings: there are none: {_HOW_TO_BEGIN}")
@@ -253,12 +225,8 @@ def assign(tree: Tree, variable: str, text: str) -> Place:
     """Put the value of a variable into the settings and return its place.
 
     Tables are made where there are none; a list of tables grows by one where the number after the
-    last is named. Capitals do not matter. Where text is wanted, it is taken as written.
-
-    Raises
-    ------
-    ConfigError
-        If the name leads nowhere; the value is not told, since it may be a secret.
+    last is named. Capitals do not matter. Where text is wanted, it is taken as written. Raises
+    ``ConfigError`` if the name leads nowhere; the value is not told, since it may be a secret.
     """
     steps = variable.removeprefix(PREFIX).split("__")
     if not all(steps):

@@ -582,11 +582,6 @@ class StreamSettings(Section):
 
         Records that cannot be read are always left out and counted: a daemon does not die of its
         input. A file of variables is read once, when the settings are made.
-
-        Raises
-        ------
-        ConfigError
-            If that file cannot be used.
         """
         return self._config
 
@@ -771,13 +766,7 @@ class Settings(Section):
         ]
 
     def stream(self, name: str) -> StreamSettings:
-        """Return the stream of that name.
-
-        Raises
-        ------
-        KeyError
-            If there is none.
-        """
+        """Return the stream of that name; ``KeyError`` if there is none."""
         for stream in self.streams:
             if stream.name == name:
                 return stream

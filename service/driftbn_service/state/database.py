@@ -39,13 +39,7 @@ Result = TypeVar("Result")
 
 
 class StoreError(DriftbnError):
-    """The state cannot be read or written; what was written before is still there.
-
-    Attributes
-    ----------
-    path, problem
-        The file, and what is wrong with it or what to do.
-    """
+    """The state cannot be read or written; what was written before is still there."""
 
     def __init__(self, path: Path, problem: str) -> None:
         self.path = path
@@ -56,12 +50,7 @@ class StoreError(DriftbnError):
 class DamagedRowError(StoreError):
     """A row is not as it was written; the others can be read.
 
-    Attributes
-    ----------
-    row
-        Which one, for people.
-    event
-        Number and monitor, if it is an event; the monitor may be damaged.
+    ``event`` is number and monitor, if it is an event; the monitor may be damaged.
     """
 
     def __init__(self, path: Path, row: str, event: tuple[int, str] | None = None) -> None:
@@ -77,23 +66,10 @@ class DamagedError(StoreError):
 class Database:
     """The file that a daemon writes to; for any thread, and for several processes.
 
-    Parameters
-    ----------
-    path
-        The file; it is made if need be. One that is damaged or gone is replaced by the copy that
-        ``back_up`` has made, with an error in the log.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be used, belongs to another program or another driftbn, or is damaged and
-        there is no good copy.
-
-    Attributes
-    ----------
-    restored_from
-        When the copy was made that this start has gone back to, in seconds since the epoch;
-        ``None`` if it had not to.
+    It is made if need be. One that is damaged or gone is replaced by the copy that ``back_up`` has
+    made, with an error in the log; ``restored_from`` is then when that copy was made, in seconds
+    since the epoch. Raises ``StoreError`` if it cannot be used, belongs to another program or
+    another driftbn, or is damaged and there is no good copy.
     """
 
     def __init__(self, path: Path) -> None:
@@ -111,11 +87,9 @@ class Database:
 
     @property
     def copy_path(self) -> Path:
-        """The copy to go back to."""
         return self.path.with_name(f"{self.path.name}.copy")
 
     def close(self) -> None:
-        """Close all connections; none may be in use."""
         with self._writing, self._resting:
             for connection in (*self._readers, self._writer):
                 connection.close()
@@ -126,13 +100,10 @@ class Database:
     def write(self, action: Callable[[Connection], Result]) -> Result:
         """Do something in a transaction, as a whole or not at all; on return it is on disk.
 
-        While one thread waits for the disk others get in line, and whoever is next puts all of
-        them into one transaction. One whose action fails takes none of the others with it.
-
-        Raises
-        ------
-        StoreError
-            If SQLite cannot write: nothing has changed then, and calling again later works.
+        While one thread waits for the disk others get in line, and whoever is next puts all of them
+        into one transaction. One whose action fails takes none of the others with it. Raises
+        ``StoreError`` if SQLite cannot write: nothing has changed then, and calling again later
+        works.
         """
         task = _Task(action)
         self._waiting.append(task)
@@ -163,13 +134,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to read with, which sees one moment of the state.
-
-        Raises
-        ------
-        StoreError
-            If the body raises an error of SQLite.
-        """
+        """Give a connection to read with, which sees one moment of the state."""
         with _told(self.path, "read"):
             with self._resting:
                 connection = self._readers.pop() if self._readers else None
@@ -280,18 +245,7 @@ class _Task(Generic[Result]):
 
 
 class ReadOnlyDatabase(Database):
-    """A file that is only looked at, while a daemon may write to it: nothing is made or locked.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    StoreError
-        If it is absent, cannot be read, is no state or one of another driftbn.
-    """
+    """A file that is only looked at, while a daemon may write to it: nothing is made or locked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -305,32 +259,19 @@ class ReadOnlyDatabase(Database):
             self._connection = self._opened()
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def write(self, action: Callable[[Connection], Result]) -> Result:
-        """Refuse.
-
-        Raises
-        ------
-        StoreError
-            Always.
-        """
         raise StoreError(self.path, "the state was opened to be read only")
 
     def back_up(self) -> bool:
-        """Refuse."""
         return False
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give the connection, which sees one moment of the state; one thread at a time.
 
-        Raises
-        ------
-        StoreError
-            If the body raises an error of SQLite, or somebody has begun to write to a state that
-            nobody had open.
+        Raises ``StoreError`` also if somebody has begun to write to a state that nobody had open.
         """
         with self._lock, _told(self.path, "read"):
             self._connection.execute("BEGIN")
@@ -377,10 +318,7 @@ def next_number(connection: Connection, name: str) -> int:
 def problem_of(path: Path) -> str | None:
     """Return why a daemon cannot work with a file; ``None`` if it can.
 
-    Raises
-    ------
-    StoreError
-        If it belongs to another program or another driftbn.
+    Raises ``StoreError`` if it belongs to another program or another driftbn.
     """
     try:
         with closing(_connected(path)) as connection:

@@ -51,22 +51,7 @@ _LEVEL: Final = 3
 
 
 class PublicationWriter:
-    """Enters publications within a transaction.
-
-    Parameters
-    ----------
-    connection
-        In a transaction.
-    outlets
-        Who gets the events.
-    now
-        Seconds since the epoch.
-
-    Attributes
-    ----------
-    n_new
-        Windows that were entered.
-    """
+    """Enters publications within a transaction; ``n_new`` windows were not there before."""
 
     def __init__(self, connection: Connection, outlets: Wanted, now: float) -> None:
         self._connection = connection
@@ -272,7 +257,6 @@ def _edges_after(
 
 
 def window_row_of(publication: Publication, now: float) -> WindowRow:
-    """Return a window in short."""
     report, timings = publication.report, publication.timings
     decision, diff = report["decision"], report["diff"]
     return WindowRow(
@@ -338,18 +322,11 @@ _EPISODE_FLAGS: Final = _flags(EpisodeRow)
 
 
 def window_row(row: Sequence[Any]) -> WindowRow:
-    """Return a window from its row in the database.
-
-    Raises
-    ------
-    RowDamage
-        If it is damaged; so do all below.
-    """
+    """Return a window from its row; ``RowDamage`` if it is damaged, as all below."""
     return WindowRow(*_with_flags(sql.WINDOWS.opened(row), _WINDOW_FLAGS))
 
 
 def episode_row(row: Sequence[Any]) -> EpisodeRow:
-    """Return an episode from its row in the database."""
     values = _with_flags(sql.EPISODES.opened(row), _EPISODE_FLAGS)
     values[-1] = tuple(EpisodeEdge(**edge) for edge in json.loads(values[-1]))
     return EpisodeRow(*values)
@@ -383,7 +360,6 @@ def compressed(document: Mapping[str, Any]) -> bytes:
 
 
 def decompressed(data: bytes) -> dict[str, Any]:
-    """Return the document that ``compressed`` was given."""
     return dict(json.loads(zlib.decompress(data)))
 
 

@@ -24,13 +24,7 @@ class JournalError(StoreError):
 
 
 class JournalFullError(JournalError):
-    """More waits than is allowed; what was given was not accepted.
-
-    Attributes
-    ----------
-    n_pending_bytes, max_pending_bytes
-        What waits, and what may wait.
-    """
+    """More waits than is allowed; what was given was not accepted."""
 
     def __init__(self, path: Path, n_pending_bytes: int, max_pending_bytes: int) -> None:
         self.n_pending_bytes = n_pending_bytes
@@ -41,13 +35,7 @@ class JournalFullError(JournalError):
 
 
 class KeyConflictError(JournalError):
-    """Something else was accepted under the same idempotency key.
-
-    Attributes
-    ----------
-    key
-        The key.
-    """
+    """Something else was accepted under the same idempotency key."""
 
     def __init__(self, path: Path, key: str) -> None:
         self.key = key
@@ -56,47 +44,24 @@ class KeyConflictError(JournalError):
 
 @dataclass(frozen=True)
 class Accepted:
-    """What became of a table that was given.
+    """What became of a table that was given."""
 
-    Parameters
-    ----------
-    sequence
-        Its number; later ones have larger numbers.
-    n_records
-        How many records it has.
-    duplicate
-        Whether it was accepted before under the same idempotency key, and not again now.
-    """
-
-    sequence: int
+    sequence: int  # later ones have larger numbers
     n_records: int
-    duplicate: bool = False
+    duplicate: bool = False  # accepted before under the same idempotency key, and not again now
 
 
 @dataclass(frozen=True)
 class Body:
-    """A table that waits.
-
-    Parameters
-    ----------
-    sequence
-        Its number.
-    table
-        The records; ``None`` if the body is damaged.
-    n_behind
-        How many records wait behind it.
-    damaged
-        What there is of a damaged body.
-    """
+    """A table that waits."""
 
     sequence: int
-    table: pa.Table | None = field(repr=False)
+    table: pa.Table | None = field(repr=False)  # None if the body is damaged
     n_behind: int
-    damaged: bytes = field(default=b"", repr=False)
+    damaged: bytes = field(default=b"", repr=False)  # what there is of a damaged body
 
     @property
     def n_records(self) -> int:
-        """How many records can be read."""
         return 0 if self.table is None else self.table.num_rows
 
 
@@ -104,24 +69,9 @@ class Journal:
     """Keeps the tables of a stream from the moment they are accepted until a commit covers them.
 
     What ``append`` has returned survives a kill and a loss of power. All methods may be called by
-    any thread.
-
-    Parameters
-    ----------
-    database
-        The state.
-    stream
-        Its name.
-    max_pending_bytes
-        Compressed bytes that may wait. One table is accepted whatever its size if none waits.
-    remember_keys
-        How many idempotency keys are remembered, the newest; those of tables that wait are
-        remembered in any case.
-
-    Raises
-    ------
-    StoreError
-        If the state cannot be read.
+    any thread. Of ``max_pending_bytes``, compressed, one table is accepted whatever its size if
+    none waits. The newest ``remember_keys`` idempotency keys are remembered, and those of all
+    tables that wait.
     """
 
     def __init__(
@@ -148,25 +98,10 @@ class Journal:
     ) -> Accepted:
         """Accept a table: it is on disk when this returns.
 
-        Parameters
-        ----------
-        table
-            The records.
-        idempotency_key
-            The name its sender gives it. If it is known, the first answer is given again and
-            nothing is stored.
-        digest
-            What tells the same table from another one under the same key; by its contents unless
-            given.
-
-        Raises
-        ------
-        JournalFullError
-            If too much waits.
-        KeyConflictError
-            If another table was accepted under the key.
-        JournalError
-            If it cannot be written.
+        If the idempotency key is known, the first answer is given again and nothing is stored. The
+        digest tells the same table from another one under the same key; by its contents unless
+        given. Raises ``JournalFullError`` if too much waits, ``KeyConflictError`` if another table
+        was accepted under the key, ``JournalError`` if it cannot be written.
         """
         raw = raw_bytes(table)
         body: bytes = pa.compress(raw, codec=_CODEC, asbytes=True)
@@ -193,11 +128,6 @@ class Journal:
         """Return the tables after one, at least the next, up to about so many bytes in memory.
 
         A body that is damaged comes without its table.
-
-        Raises
-        ------
-        StoreError
-            If they cannot be read.
         """
         found: list[Body] = []
         n_bytes = 0
@@ -271,15 +201,7 @@ class Journal:
 
 
 def _body(row: Sequence[Any], n_behind: int) -> tuple[Body, int]:
-    """Return a body and how much memory it takes.
-
-    Parameters
-    ----------
-    row
-        From the database.
-    n_behind
-        How many records wait, with its own.
-    """
+    """Return a body and how much memory it takes; ``n_behind`` counts its own records too."""
     sequence, _, n_records, _, n_raw_bytes, data, _ = row
     try:
         sql.BODIES.opened(row)
@@ -292,7 +214,6 @@ def _body(row: Sequence[Any], n_behind: int) -> tuple[Body, int]:
 
 
 def raw_bytes(table: pa.Table) -> pa.Buffer:
-    """Return a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -37,13 +37,7 @@ SPILL_BYTES: Final = 16 << 20
 
 
 class LockedError(StoreError):
-    """Another process works on a lane.
-
-    Attributes
-    ----------
-    pid
-        That process.
-    """
+    """Another process works on a lane."""
 
     def __init__(self, path: Path, pid: int, host: str) -> None:
         self.pid = pid
@@ -62,13 +56,6 @@ class Owner:
     That it lives is told by a lock on a file, which the operating system takes back however the
     process ends, and by a lease, which runs out if it hangs. Neither is needed for exactly-once:
     each lane has a fencing number, and a commit under an old one is refused.
-
-    Parameters
-    ----------
-    database
-        The state.
-    clock
-        Gives the present time in seconds since the epoch.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
@@ -80,7 +67,6 @@ class Owner:
 
     @property
     def number(self) -> int:
-        """Its number among all owners that there have been."""
         with self._registering:
             if self._number is None:
                 self._number = self.database.write(self._register)
@@ -99,13 +85,7 @@ class Owner:
             self._descriptor = None
 
     def check_free(self, connection: Connection, lane: Sequence[Any]) -> None:
-        """Make sure that nobody else works on a lane.
-
-        Raises
-        ------
-        LockedError
-            If somebody does.
-        """
+        """Make sure that nobody else works on a lane; ``LockedError`` if somebody does."""
         owner = lane[2]
         if owner is None or owner == self._number:
             return
@@ -151,29 +131,10 @@ class LaneState:
     """A lane that this process owns: the states of its monitors by key, and how far it is.
 
     What is put is there for good with the next ``commit``, together with all else that belongs to
-    it, or not at all. Only one thread may use it.
+    it, or not at all; ``checkpoint`` is how far the lane was then. A commit deletes the records
+    that it covers from the journal of a stream that is fed over HTTP. Only one thread may use it.
 
-    Parameters
-    ----------
-    owner
-        This process.
-    stream, lane
-        Whose lane it is, and its name.
-    journal
-        For a stream that is fed over HTTP, where its records wait; a commit deletes those that it
-        covers.
-
-    Raises
-    ------
-    LockedError
-        If another process works on it.
-    StoreError
-        If the state cannot be used.
-
-    Attributes
-    ----------
-    checkpoint
-        How far the lane was when it was last committed.
+    Raises ``LockedError`` if another process works on it.
     """
 
     def __init__(
@@ -192,7 +153,6 @@ class LaneState:
         self._spill = _Spill(self._database.path.parent)
 
     def keys(self) -> Iterator[str]:
-        """Iterate over the keys that have a state."""
         return iter(self._keys)
 
     def __contains__(self, key: object) -> bool:
@@ -201,12 +161,7 @@ class LaneState:
     def get(self, key: str) -> bytes:
         """Return the state that was put last, whether or not it is committed yet.
 
-        Raises
-        ------
-        KeyError
-            If there is none.
-        StoreError
-            If it cannot be read or is damaged.
+        Raises ``KeyError`` if there is none, ``StoreError`` if it cannot be read or is damaged.
         """
         if key in self._spill.places:
             return self._spill.get(key)
@@ -221,10 +176,7 @@ class LaneState:
     def put(self, key: str, state: bytes) -> None:
         """Keep a state in place of an earlier one.
 
-        Raises
-        ------
-        OSError
-            If there is no room. The earlier one is still there; try again later.
+        Raises ``OSError`` if there is no room: the earlier one is still there, try again later.
         """
         self._spill.put(key, state)
         self._keys.add(key)
@@ -237,21 +189,9 @@ class LaneState:
     ) -> None:
         """Write what was put, how far the lane is, and its windows, as a whole or not at all.
 
-        Parameters
-        ----------
-        checkpoint
-            How far it is.
-        publications
-            Its windows since the last commit, those of a monitor in their order.
-        outlets
-            Name of every outlet with the types of event it wants, ``None`` for all.
-
-        Raises
-        ------
-        LaneLostError
-            If another process has taken the lane over: this one must let go of it.
-        StoreError
-            If it cannot be written. Nothing is lost; call it again.
+        The windows of a monitor come in their order. Raises ``LaneLostError`` if another process
+        has taken the lane over: this one must let go of it. After ``StoreError`` nothing is lost;
+        call it again.
         """
 
         def action(connection: Connection) -> None:
@@ -287,13 +227,7 @@ class LaneState:
         return fence, Checkpoint(_loaded(row[4]), row[5], _loaded(row[6]))
 
     def _mine(self, connection: Connection) -> list[Any]:
-        """Return the row of the lane.
-
-        Raises
-        ------
-        LaneLostError
-            If it is not this process's any more.
-        """
+        """Return the row of the lane; ``LaneLostError`` if it is not this process's any more."""
         found = connection.execute(sql.LANE, (self.stream, self.lane)).fetchone()
         row = [] if found is None else sql.LANES.opened(found)
         if row[2:4] != [self._number, self._fence]:
@@ -318,13 +252,7 @@ class LaneState:
 
 
 class _Spill:
-    """States that wait for a commit: in memory, and from some size on in a file without a name.
-
-    Parameters
-    ----------
-    directory
-        Where the file is; it vanishes with the process.
-    """
+    """States that wait for a commit: in memory, and from some size on in a file without a name."""
 
     def __init__(self, directory: Path) -> None:
         self.places: dict[str, tuple[int, int, int]] = {}  # offset, length, checksum

@@ -8,226 +8,111 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WindowRow:
-    """A window in short; the fields are the columns of the table ``windows``.
-
-    Parameters
-    ----------
-    monitor, key, window_index
-        Which window of which monitor.
-    lane
-        The lane that its records came by.
-    first_record, last_record, rows
-        Its records.
-    start, end
-        Smallest and largest event time in seconds since the epoch, if there are any.
-    hamming, skeleton
-        Raw distance from the window before, and its part that is edges added or removed.
-    confirmed_hamming
-        Changes of edges that a test confirms.
-    level, drift, kind
-        What the decision comes to.
-    p_value, alpha
-        Of the decision, and the level that it is held against.
-    p_mechanism, p_association
-        Smallest p-value of each family of tests; ``None`` if it was not asked.
-    n_edges, n_nodes
-        Size of the graph.
-    warm, tests
-        Whether the search began from the window before, and how many tests it took.
-    undecided
-        Pairs of fields that the rows could not decide on.
-    design_effect, effect
-        By how much alike rows weaken the tests, and size of the change in nats.
-    degraded
-        Whether a limit stopped the search.
-    episode
-        Number of the episode that it belongs to, if any.
-    headline
-        What to know of it in words.
-    learn_seconds, decide_seconds
-        How long it took.
-    stored
-        Seconds since the epoch when it came into the history.
-    """
+    """A window in short; the fields are the columns of the table ``windows``."""
 
     monitor: str
     key: str
     window_index: int
-    lane: str
+    lane: str  # that its records came by
     first_record: int
     last_record: int
     rows: int
-    start: float | None
-    end: float | None
-    hamming: int
-    skeleton: int
-    confirmed_hamming: int
+    start: float | None  # smallest event time in seconds since the epoch, if there are any
+    end: float | None  # largest
+    hamming: int  # raw distance from the window before
+    skeleton: int  # its part that is edges added or removed
+    confirmed_hamming: int  # changes of edges that a test confirms
     level: str
     drift: bool
     kind: str | None
     p_value: float | None
-    alpha: float | None
-    p_mechanism: float | None
+    alpha: float | None  # the level that the p-value is held against
+    p_mechanism: float | None  # smallest of this family of tests; None if it was not asked
     p_association: float | None
     n_edges: int
     n_nodes: int
-    warm: bool
+    warm: bool  # whether the search began from the window before
     tests: int
-    undecided: int
-    design_effect: float | None
-    effect: float | None
-    degraded: bool
+    undecided: int  # pairs of fields that the rows could not decide on
+    design_effect: float | None  # by how much alike rows weaken the tests
+    effect: float | None  # size of the change in nats
+    degraded: bool  # whether a limit stopped the search
     episode: int | None
     headline: str
     learn_seconds: float | None
     decide_seconds: float | None
-    stored: float
+    stored: float  # seconds since the epoch when it came into the history
 
 
 @dataclass(frozen=True)
 class EdgeRow:
-    """A change of an edge in a window.
-
-    Parameters
-    ----------
-    monitor, key, window_index
-        Which window of which monitor.
-    origin
-        ``confirmed`` by a test, or ``raw``: it differs from the window before.
-    source, target
-        The edge.
-    change
-        ``added``, ``removed`` or ``reversed``.
-    p_value
-        Of the test.
-    before, after
-        How strongly the two fields go together in the reference and now, in nats.
-    """
+    """A change of an edge in a window."""
 
     monitor: str
     key: str
     window_index: int
-    origin: str
+    origin: str  # ``confirmed`` by a test, or ``raw``: it differs from the window before
     source: str
     target: str
-    change: str
+    change: str  # ``added``, ``removed`` or ``reversed``
     p_value: float | None
-    before: float | None
-    after: float | None
+    before: float | None  # strength of the association in the reference, in nats
+    after: float | None  # the same now
 
 
 @dataclass(frozen=True)
 class WindowDetail:
-    """A window with all that there is to know of it.
-
-    Parameters
-    ----------
-    row
-        It in short.
-    report
-        ``WindowReport.to_dict()``.
-    explanation
-        Headline, sentences and advice, under these names.
-    edges
-        Confirmed and raw changes of edges.
-    """
+    """A window with all that there is to know of it."""
 
     row: WindowRow
-    report: dict[str, Any] = field(repr=False)
-    explanation: dict[str, Any] = field(repr=False)
+    report: dict[str, Any] = field(repr=False)  # ``WindowReport.to_dict()``
+    explanation: dict[str, Any] = field(repr=False)  # headline, sentences, advice
     edges: tuple[EdgeRow, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class EpisodeEdge:
-    """A change of an edge that belongs to an episode.
-
-    Parameters
-    ----------
-    source, target, change
-        The edge and what happened to it.
-    window_index
-        The window that named it.
-    settled
-        Whether that was a window that is all after the change, which names it better.
-    """
+    """A change of an edge that belongs to an episode."""
 
     source: str
     target: str
     change: str
-    window_index: int
-    settled: bool
+    window_index: int  # that named it
+    settled: bool  # whether that window is all after the change, and names it better
 
 
 @dataclass(frozen=True)
 class EpisodeRow:
-    """An episode: a change, however many windows it takes.
-
-    Parameters
-    ----------
-    monitor, key, episode
-        Which episode of which monitor.
-    started_window, started_record, started_time
-        The window in which it was found, its first record and smallest event time, if known.
-    last_window
-        The last window that belongs to it so far.
-    ended_window
-        The window that ended it; ``None`` while it is open.
-    kind, headline
-        What changed, by the window that named it last.
-    recurring
-        Whether the relations are back to an earlier state.
-    n_windows
-        Windows that belong to it.
-    state
-        ``open`` or ``ended``.
-    edges
-        All changes of edges that were named.
-    """
+    """An episode: a change, however many windows it takes."""
 
     monitor: str
     key: str
     episode: int
-    started_window: int
+    started_window: int  # in which it was found
     started_record: int | None
-    started_time: float | None
+    started_time: float | None  # smallest event time of that window, if known
     last_window: int
-    ended_window: int | None
-    kind: str | None
+    ended_window: int | None  # None while it is open
+    kind: str | None  # by the window that named it last, as is the headline
     headline: str
-    recurring: bool
+    recurring: bool  # whether the relations are back to an earlier state
     n_windows: int
-    state: str
+    state: str  # ``open`` or ``ended``
     edges: tuple[EpisodeEdge, ...] = ()
 
     @property
     def is_open(self) -> bool:
-        """Whether it goes on."""
         return self.state == "open"
 
 
 @dataclass(frozen=True)
 class MonitorRow:
-    """A monitor in short.
-
-    Parameters
-    ----------
-    monitor, key
-        Which one.
-    lane
-        The lane that its records come by.
-    n_windows, n_drifts, n_episodes
-        Since its beginning, whether or not they are still in the history.
-    last
-        Its last window.
-    open_episode
-        The episode that goes on, if one does.
-    """
+    """A monitor in short."""
 
     monitor: str
     key: str
     lane: str
-    n_windows: int
+    n_windows: int  # like the next two since its beginning, whether or not still kept
     n_drifts: int
     n_episodes: int
     last: WindowRow
@@ -250,30 +135,14 @@ class Series:
 
 @dataclass(frozen=True)
 class LaneRow:
-    """A lane in short.
-
-    Parameters
-    ----------
-    stream, lane
-        Whose lane it is, and its name.
-    position, n_ahead
-        Where the source goes on, and how many records after that are in the states already.
-    committed
-        Seconds since the epoch of the last commit; ``None`` before the first.
-    owner
-        Host and process that work on it; ``None`` if nobody does.
-    n_keys, state_bytes
-        Monitors, and how much room their states take.
-    n_windows
-        Windows since the beginning.
-    """
+    """A lane in short."""
 
     stream: str
     lane: str
-    position: dict[str, Any] | None
-    n_ahead: int
-    committed: float | None
-    owner: str | None
+    position: dict[str, Any] | None  # where the source goes on
+    n_ahead: int  # records after that which are in the states already
+    committed: float | None  # seconds since the epoch of the last commit; None before the first
+    owner: str | None  # host and process that work on it; None if nobody does
     n_keys: int
     state_bytes: int
-    n_windows: int
+    n_windows: int  # since the beginning

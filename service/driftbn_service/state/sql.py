@@ -22,12 +22,7 @@ VERSION: Final = 1
 class RowDamage(sqlite3.DatabaseError):
     """A row is not as it was written.
 
-    Attributes
-    ----------
-    row
-        Which one, for people.
-    event
-        Number and monitor, if it is an event; the monitor may be damaged.
+    ``event`` is number and monitor, if it is an event; the monitor may be damaged.
     """
 
     def __init__(self, row: str, event: tuple[int, str] | None = None) -> None:
@@ -39,18 +34,8 @@ class RowDamage(sqlite3.DatabaseError):
 class Table:
     """A table whose rows have checksums.
 
-    Parameters
-    ----------
-    name
-        Its name.
-    columns
-        Their definitions, without commas in them.
-    key
-        The primary key.
-    label
-        A row in words, with the names of columns in braces; ``{whose}`` is the monitor.
-    constraints
-        Further ones.
+    The definitions of its columns have no commas in them. The label is a row in words, with the
+    names of columns in braces; ``{whose}`` is the monitor.
 
     Examples
     --------
@@ -94,20 +79,13 @@ class Table:
         return [*plain, _checksum(plain)]
 
     def opened(self, row: Sequence[Any]) -> list[Any]:
-        """Return a row without its checksum.
-
-        Raises
-        ------
-        RowDamage
-            If it does not fit.
-        """
+        """Return a row without its checksum; ``RowDamage`` if that does not fit."""
         *values, checksum = row
         if _checksum(values) != checksum:
             raise RowDamage(self.described(row))
         return values
 
     def described(self, row: Sequence[Any]) -> str:
-        """Return which row it is, in words."""
         named = dict(zip(self.names, row, strict=False))
         monitor = named.get("monitor", named.get("stream"))
         return self.label.format(**named, whose=monitor_name(str(monitor), named.get("key", "")))

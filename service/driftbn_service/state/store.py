@@ -57,24 +57,9 @@ class Store:
     """The state in a file; for any thread, and for several processes.
 
     Every method raises ``StoreError`` if the file cannot be read or written. Nothing is lost then,
-    and calling again later works.
-
-    Parameters
-    ----------
-    path
-        The file; it is made if need be. One that is damaged is replaced by its copy.
-    clock
-        Gives the present time in seconds since the epoch.
-    read_only
-        Whether to look only: the file must be there, is never changed, and a daemon may be writing
-        to it. What would write raises ``StoreError``.
-    new_id
-        Gives the identity of a new state.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be used, belongs to another program or another driftbn.
+    and calling again later works. The file is made if need be; one that is damaged is replaced by
+    its copy. With ``read_only`` it must be there, is never changed, and a daemon may be writing to
+    it.
 
     Examples
     --------
@@ -134,26 +119,12 @@ class Store:
             return uuid5(instance, json.dumps([stream, _n_resets(connection, stream)]))
 
     def lane(self, stream: str, lane: str, journal: Journal | None = None) -> LaneState:
-        """Take a lane over.
-
-        Parameters
-        ----------
-        stream, lane
-            Whose lane it is, and its name.
-        journal
-            Where the records of the stream wait, if it is fed over HTTP.
-
-        Raises
-        ------
-        LockedError
-            If another process works on it.
-        """
+        """Take a lane over; ``LockedError`` if another process works on it."""
         return LaneState(self._owner, stream, lane, journal)
 
     def journal(
         self, stream: str, *, max_pending_bytes: int, remember_keys: int = REMEMBERED_KEYS
     ) -> Journal:
-        """Return where the records of a stream wait that come over HTTP."""
         return Journal(
             self._database,
             stream,
@@ -164,10 +135,7 @@ class Store:
     def reset(self, stream: str) -> None:
         """Forget states, positions and history of a stream, whose events get other ids from now on.
 
-        Raises
-        ------
-        LockedError
-            If another process works on it.
+        Raises ``LockedError`` if another process works on it.
         """
 
         def action(connection: Connection) -> None:
@@ -188,18 +156,12 @@ class Store:
         self._owner.renew()
 
     def back_up(self) -> bool:
-        """Copy the state for a later start to go back to; ``False`` if that failed."""
         return self._database.back_up()
 
     def publish(self, publications: Sequence[Publication], outlets: Wanted = ()) -> int:
         """Enter windows with their events, all or none; return how many are new.
 
-        Parameters
-        ----------
-        publications
-            The windows, those of a monitor in their order. One that is there already stays.
-        outlets
-            Name of every outlet with the types of event it wants, ``None`` for all.
+        The windows of a monitor come in their order. One that is there already stays.
         """
 
         def action(connection: Connection) -> int:
@@ -214,15 +176,8 @@ class Store:
 
         What is left after a few seconds is for the next call. Events that wait for an outlet stay,
         unless more than 100,000 wait for one: then the oldest are given up, with an error in the
-        log.
-
-        Parameters
-        ----------
-        keep_windows
-            Windows to keep of each monitor, with their documents and edges, and the episodes that
-            reach into them.
-        keep_events_days
-            How long to keep events. The newest of each type stays.
+        log. With windows go their documents and edges, and episodes that do not reach into those
+        kept. The newest event of each type stays.
         """
         before = self._clock() - keep_events_days * _SECONDS_A_DAY
 
@@ -241,17 +196,7 @@ class Store:
     # --- Events on their way to outlets ---
 
     def pending(self, outlet: str, lanes: Lanes, limit: int) -> list[tuple[int, Event]]:
-        """Return events that an outlet has not got yet, the oldest first, with their numbers.
-
-        Parameters
-        ----------
-        outlet
-            Its name.
-        lanes
-            Monitor and lane of the events that are meant; ``None`` for all.
-        limit
-            How many at most.
-        """
+        """Return events that an outlet has not got yet, the oldest first, with their numbers."""
         query = sql.pending_of(None if lanes is None else len(lanes))
         found: list[tuple[int, Event]] = []
         with self._database.reading() as connection:
@@ -265,7 +210,6 @@ class Store:
         return found
 
     def delivered(self, outlet: str, sequences: Collection[int]) -> None:
-        """Note that an outlet has got events."""
         if sequences:
             values = [(outlet, sequence) for sequence in sequences]
             self._database.write(
@@ -278,22 +222,11 @@ class Store:
             return int(connection.execute(sql.COUNT_PENDING, (outlet,)).fetchone()[0])
 
     def outlets(self) -> list[str]:
-        """Return the names of outlets for which events wait."""
         with self._database.reading() as connection:
             return [name for (name,) in connection.execute(sql.PENDING_OUTLETS)]
 
     def newest_events(self, outlet: str, lanes: Lanes, types: Collection[str]) -> list[Event]:
-        """Return of each monitor the newest event of these types that does not wait for an outlet.
-
-        Parameters
-        ----------
-        outlet
-            Its name.
-        lanes
-            Monitor and lane of the events that are meant; ``None`` for all.
-        types
-            The types of event that are meant.
-        """
+        """Return each monitor's newest event of these types that does not wait for an outlet."""
         query = sql.newest_of(len(types), None if lanes is None else len(lanes))
         values = (*sorted(types), *_flat(lanes), outlet)
         with self._database.reading() as connection:
@@ -314,17 +247,7 @@ class Store:
         after: tuple[str, str] | None = None,
         limit: int = sys.maxsize,
     ) -> list[MonitorRow]:
-        """Return monitors in the order of name and key.
-
-        Parameters
-        ----------
-        monitor
-            A name, for only the keys of this one.
-        after
-            Name and key of the last one of the page before.
-        limit
-            How many at most.
-        """
+        """Return monitors in the order of name and key, those after a name and key if given."""
         query = sql.summaries(of_one=monitor is not None, after=after is not None)
         values = (*(after or ()), *(() if monitor is None else (monitor,)), limit)
         with self._database.reading() as connection:
@@ -346,21 +269,7 @@ class Store:
         limit: int = _PAGE,
         drift_only: bool = False,
     ) -> list[WindowRow]:
-        """Return windows of a monitor, the newest first.
-
-        Parameters
-        ----------
-        monitor, key
-            The monitor.
-        before
-            Only windows with a smaller number: the last one of the page before.
-        after
-            Only windows with a larger number.
-        limit
-            How many at most.
-        drift_only
-            Whether to leave out those without drift.
-        """
+        """Return windows of a monitor, the newest first, with numbers between two if given."""
         query = sql.DRIFTS_BETWEEN if drift_only else sql.WINDOWS_BETWEEN
         limits = (-1 if after is None else after, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
