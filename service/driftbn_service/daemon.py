@@ -30,8 +30,7 @@ from driftbn_service.http.service import (
 from driftbn_service.lane import Committer
 from driftbn_service.logs import configure_logging
 from driftbn_service.metrics import Metrics
-from driftbn_service.outlets.delivery import Deliverer
-from driftbn_service.outlets.factory import make_outlet
+from driftbn_service.outlets.delivery import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals
 from driftbn_service.quarantine import Quarantine
@@ -48,14 +47,10 @@ SHUTDOWN_SECONDS: Final = 30.0
 """How long a shutdown may take before it is forced."""
 QUEUE_BYTES: Final = 64 << 20
 """Bytes per stream that are read and not yet worked through; beyond that reading waits."""
-KEPT_CHECKPOINTS: Final = 3
-"""Checkpoints kept of each lane."""
 _HURRY_SECONDS: Final = 0.1
 """How often a stop looks whether it shall hurry."""
 _ENDPOINT_SECONDS: Final = 3.0
 """How long requests that are being answered may take at the end."""
-
-
 _RECALLED: Final = 10_000
 """Monitors of a stream that are looked at for what metrics show after a restart."""
 
@@ -200,7 +195,8 @@ class Assembly:
             settings.quarantine_bytes,
             time,
         )
-        committer = Committer(self.settings.checkpoint, self._wanted(), self.metrics, self._wake)
+        wanted = tuple((outlet.name, outlet.types) for outlet in self.settings.outlets)
+        committer = Committer(self.settings.checkpoint, wanted, self.metrics, self._wake)
         parts = StreamParts(
             settings=settings,
             source=make_source(settings, journal),
@@ -238,16 +234,12 @@ class Assembly:
         kinds = {row.key: row.open_episode.kind or "structural" for row in rows if row.open_episode}
         self.metrics.recall(name, None if last is None else last.report, kinds)
 
-    def _wanted(self) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
-        return tuple((outlet.name, outlet.types) for outlet in self.settings.outlets)
-
     def _wake(self) -> None:
         self.live.wake()
         for deliverer in self.deliverers:
             deliverer.wake()
 
     def _lanes(self) -> frozenset[tuple[str, str]]:
-        """Return the lanes whose events this process delivers."""
         return frozenset((stream.name, lane) for stream in self.streams for lane in stream.lanes)
 
     def _drop_outlets(self, wanted: Sequence[OutletSettings]) -> None:
@@ -310,14 +302,8 @@ class DaemonView:
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
-
-    @property
-    def store(self) -> Store:
-        return self._assembly.store
-
-    @property
-    def live(self) -> LiveSignal:
-        return self._assembly.live
+        self.store = assembly.store
+        self.live = assembly.live
 
     def healthy(self) -> Health:
         """Say whether the threads of all streams are there and move."""
@@ -353,7 +339,6 @@ class DaemonView:
         )
 
     def metrics_text(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics and their content type, by what the client accepts."""
         return self._assembly.metrics.text(accept)
 
     def ingest(self, submission: Submission) -> Accepted:
@@ -404,8 +389,6 @@ _ENDED: Final = (StreamState.DRAINED, StreamState.FAILED, StreamState.STOPPED)
 
 @dataclass
 class _Chore:
-    """Something to do now and then."""
-
     seconds: float
     action: Callable[[], None]
     done_at: float
@@ -436,6 +419,7 @@ class Daemon:
         self._notifier = notifier or Notifier()
         self._clock = clock
         self._assembly = Assembly(settings)
+        self.view = DaemonView(self._assembly)
         self._was_ready = False
         self._alive_at = clock()
         self._chores = [
@@ -443,10 +427,6 @@ class Daemon:
             _Chore(LEASE_SECONDS, self._assembly.renew_lease, clock()),
             _Chore(COPY_SECONDS, self._assembly.back_up, clock() - COPY_SECONDS),
         ]
-
-    @property
-    def view(self) -> DaemonView:
-        return DaemonView(self._assembly)
 
     @property
     def address(self) -> str | None:

@@ -130,8 +130,6 @@ _MAX_EPISODES: Final = 100
 
 @dataclass(frozen=True)
 class Options:
-    """How the user wants the demonstration."""
-
     stay: bool = False
     port: int = 0  # of the endpoint; 0 for any that is free
     state_dir: Path | None = None  # None to throw it away
@@ -147,7 +145,10 @@ def run(options: Options, console: Console | None = None) -> int:
         configure_logging(LogSettings(level=LogLevel.WARNING))
         daemon = Daemon(_settings(directory, options.port))
         producer = Producer(directory / "events.ndjson", scenes, options.pace or 0.0, options.stay)
-        stack.enter_context(_Running(daemon, producer))
+        producer.start()
+        daemon.startup()
+        stack.callback(daemon.shutdown)
+        stack.callback(producer.stop)
         teller = _Teller(daemon, console)
         teller.begin(scenes)
         signals = stack.enter_context(Signals())
@@ -163,22 +164,6 @@ def run(options: Options, console: Console | None = None) -> int:
             teller.tell()
             signals.wait(TICK_SECONDS)
     return 0 if found_all else 1
-
-
-class _Running:
-    """Daemon and producer, while they are entered."""
-
-    def __init__(self, daemon: Daemon, producer: Producer) -> None:
-        self.daemon = daemon
-        self.producer = producer
-
-    def __enter__(self) -> None:
-        self.producer.start()
-        self.daemon.startup()
-
-    def __exit__(self, *error: object) -> None:
-        self.producer.stop()
-        self.daemon.shutdown()
 
 
 class _Teller:

@@ -16,7 +16,6 @@ class ExitCode(IntEnum):
     """What the command tells its caller."""
 
     OK = 0
-    """Done."""
     FAILED = 1
     """An input cannot be used, a package is missing, a file cannot be read or written, or a stream
     has failed."""
@@ -27,7 +26,6 @@ class ExitCode(IntEnum):
     CONFIG = 78
     """A setting has a value that is not allowed (EX_CONFIG of sysexits.h)."""
     INTERRUPTED = 130
-    """Interrupted by Ctrl-C."""
     BROKEN_PIPE = 141
     """The reader of the output has gone; nothing is said."""
 

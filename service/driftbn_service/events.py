@@ -32,7 +32,7 @@ from driftbn.report import REPORTS, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 if TYPE_CHECKING:
-    from driftbn_service.state import EpisodeRow, Store, WindowRow
+    from driftbn_service.state import EpisodeRow, Store
 
 NO_ORIGIN: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
 """Namespace of the ids of events that belong to no state directory."""
@@ -513,9 +513,5 @@ def naming_window(store: Store, episode: EpisodeRow, until: int | None = None) -
         before=last + 1,
         limit=_MAX_WINDOWS,
     )
-    kinds = (row.window_index for row in rows if _says_kind(row))
+    kinds = (row.window_index for row in rows if row.kind is not None and row.level in _NAMING)
     return next(kinds, episode.started_window)
-
-
-def _says_kind(row: WindowRow) -> bool:
-    return row.kind is not None and row.level in _NAMING

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from itertools import chain
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -48,21 +48,6 @@ _HEAD: Final = struct.Struct("<I")
 """Length of the JSON before the snapshot."""
 _TABLES: Final = frozenset({"window", "learner", "decision", "schema", "knowledge"})
 _MAX_SHOWN: Final = 80  # characters of a value in a message
-
-
-class States(Protocol):
-    """Where states are kept by key; the state of a lane is one."""
-
-    def put(self, key: str, state: bytes) -> None:
-        """Keep a state in place of an earlier one."""
-
-    def get(self, key: str) -> bytes:
-        """Return what was put last."""
-
-    def keys(self) -> Iterator[str]:
-        """Iterate over all keys."""
-
-    def __contains__(self, key: object) -> bool: ...
 
 
 class ChangedSetting(NamedTuple):
@@ -106,7 +91,7 @@ class MonitorSet:
     """
 
     def __init__(
-        self, name: str, config: MonitorConfig, states: States, resident: int, max_keys: int
+        self, name: str, config: MonitorConfig, states: LaneState, resident: int, max_keys: int
     ) -> None:
         self.name = name
         self.config = config
@@ -137,7 +122,6 @@ class MonitorSet:
         return key in self._live or key in self._states
 
     def schema(self, key: str) -> Schema | None:
-        """Return the schema of a monitor in memory, if it has one yet."""
         item = self._live.get(key)
         return None if item is None else item.monitor.schema
 
@@ -311,14 +295,10 @@ class Lane:
         self._moved = False
         self._n_tries: Counter[str] = Counter()
         self._publications: list[Publication] = []
-        self._monitors = MonitorSet(
+        self.monitors = MonitorSet(
             stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys
         )
-        self._monitors.check()
-
-    @property
-    def monitors(self) -> MonitorSet:
-        return self._monitors
+        self.monitors.check()
 
     @property
     def has_reports(self) -> bool:
@@ -330,7 +310,7 @@ class Lane:
 
     def schema(self) -> Schema | None:
         """Return what the columns are where there is one monitor only and it knows them."""
-        return None if self.stream.key is not None else self._monitors.schema("")
+        return None if self.stream.key is not None else self.monitors.schema("")
 
     def begin(self, start: Position | None) -> None:
         """Say where the next rows begin; with ``None`` there is no commit amid them."""
@@ -362,7 +342,7 @@ class Lane:
         Raises ``LaneLostError`` if another process has taken the lane over; ``OSError`` or
         ``StoreError`` if the disk is full or broken: nothing is lost, call it again.
         """
-        self._monitors.save()
+        self.monitors.save()
         checkpoint = Checkpoint(self.position, self._n_ahead, self.decoder_state)
         self._state.commit(checkpoint, self._publications, outlets)
         published, self._publications = tuple(self._publications), []
@@ -371,7 +351,6 @@ class Lane:
         return published
 
     def close(self) -> None:
-        """Let others have the lane."""
         self._state.close()
 
     def _parted(self, rows: Rows, taken: Taken) -> Iterator[tuple[str, Rows]]:
@@ -394,8 +373,8 @@ class Lane:
     def _give(self, key: str, rows: Rows, taken: Taken) -> None:
         if key in self.failed:
             taken.set_aside(rows, RejectReason.MONITOR_FAILED, self.failed[key])
-        elif key not in self._monitors and self._monitors.is_full:
-            detail = f"there are {self._monitors.max_keys} keys already (max_keys)"
+        elif key not in self.monitors and self.monitors.is_full:
+            detail = f"there are {self.monitors.max_keys} keys already (max_keys)"
             taken.set_aside(rows, RejectReason.TOO_MANY_KEYS, detail)
         else:
             self._update(key, rows, taken)
@@ -407,7 +386,7 @@ class Lane:
         nor the stream: every exception ends here.
         """
         try:
-            item = self._monitors.fetch(key)
+            item = self.monitors.fetch(key)
             n_unfit = item.monitor.n_rejected
             found = self._reports(item, key, rows)
             n_unfit = item.monitor.n_rejected - n_unfit
@@ -463,9 +442,9 @@ class Lane:
 
         The windows that this completes are known already.
         """
-        since = self._monitors.drop(key)
+        since = self.monitors.drop(key)
         try:
-            item = self._monitors.fetch(key)
+            item = self.monitors.fetch(key)
             for rows in since:
                 self._reports(item, key, rows)
                 item.since.append(rows)
@@ -473,7 +452,7 @@ class Lane:
             logger.exception(
                 "a monitor cannot be put back", extra={"monitor": self.stream.name, "key": key}
             )
-            self._monitors.drop(key)
+            self.monitors.drop(key)
             return None
         return item
 
@@ -523,7 +502,8 @@ class Committer:
             return None
         settings = self.settings
         wait = settings.publish_seconds if lane.has_reports else settings.interval_seconds
-        return max(0.0, self._since(lane) + wait - self._clock())
+        since = self._committed_at.setdefault(lane.name, self._clock())
+        return max(0.0, since + wait - self._clock())
 
     def commit(self, lane: Lane) -> bool:
         """Commit a lane; waits until that is possible, or returns ``False`` if abandoned.
@@ -539,9 +519,6 @@ class Committer:
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
         self._committed_at[lane.name] = self._clock()
         return True
-
-    def _since(self, lane: Lane) -> float:
-        return self._committed_at.setdefault(lane.name, self._clock())
 
     def _try(self, lane: Lane, wait: float) -> bool:
         try:

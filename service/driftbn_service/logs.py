@@ -18,12 +18,6 @@ from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 OWN: Final = "driftbn"
 """The logger above all of ours; its level is the one that is set."""
 
-_LEVELS: Final = {
-    LogLevel.DEBUG: logging.DEBUG,
-    LogLevel.INFO: logging.INFO,
-    LogLevel.WARNING: logging.WARNING,
-    LogLevel.ERROR: logging.ERROR,
-}
 _PRIORITIES: Final = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4))
 _INFO_PRIORITY, _DEBUG_PRIORITY = 6, 7  # of syslog, as sd-daemon(3) has them
 _STANDARD: Final = frozenset(
@@ -62,7 +56,7 @@ def configure_logging(
     for old in before:
         root.removeHandler(old)
     root.setLevel(logging.INFO if debug else logging.WARNING)
-    logging.getLogger(OWN).setLevel(_LEVELS[settings.level])
+    logging.getLogger(OWN).setLevel(settings.level.value.upper())
     logging.captureWarnings(True)
 
 

@@ -375,7 +375,6 @@ class Stream:
         self.show()
 
     def window(self, publication: Publication, now: float) -> None:
-        """Take in a window that was published at a time."""
         self._note(publication.key, publication.report)
         self._count(publication, now)
         self.set(PUBLISHED_TIME, now)
@@ -437,7 +436,6 @@ class Stream:
 
 
 def _starts(source: str, outlets: Iterable[str]) -> dict[Family, dict[Labels, float]]:
-    """Return the series that a stream has from the start."""
     ends = [(_number(limit), "_bucket") for limit in BUCKETS]
     rows = [*ends, ("+Inf", "_bucket"), ("_count",), ("_sum",)]
     starts = product(PHASES, ("warm", "cold"))
@@ -628,7 +626,6 @@ class Metrics(Collector):
         self._use({**self._streams, stream: found})
 
     def drop_stream(self, stream: str) -> None:
-        """Let all series of a stream vanish."""
         self._use({name: found for name, found in self._streams.items() if name != stream})
 
     def recall(
@@ -655,7 +652,6 @@ class Metrics(Collector):
             found.window(publication, self._clock())
 
     def buffered(self, stream: str, n_records: int) -> None:
-        """Note how many records wait for their window to fill."""
         if found := self._streams.get(stream):
             found.set(BUFFER, n_records)
 
@@ -678,7 +674,6 @@ class Metrics(Collector):
             found.set_state(state)
 
     def committed(self, stream: str, seconds: float) -> None:
-        """Note a commit and how long it took."""
         if found := self._streams.get(stream):
             found.set(CHECKPOINT_TIME, self._clock())
             found.set(CHECKPOINT_DURATION, seconds)
@@ -700,11 +695,9 @@ class Metrics(Collector):
     # What a scraper reads.
 
     def describe(self) -> Iterable[Metric]:
-        """Return the families without samples, as a registry asks for."""
         return [Metric(family.full_name, family.text, family.kind) for family in FAMILIES]
 
     def collect(self) -> Iterator[Metric]:
-        """Iterate over the families with their samples of now."""
         streams = self._streams.values()
         for family, metric in zip(FAMILIES, self.describe(), strict=True):
             samples = (stream.series[family].samples() for stream in streams)

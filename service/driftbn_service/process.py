@@ -8,7 +8,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Mapping
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -44,12 +44,7 @@ class Signals:
             self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup_before)
@@ -95,7 +90,6 @@ class Notifier:
         self._send(f"READY=1\nSTATUS={status}")
 
     def status(self, status: str) -> None:
-        """Say in words what is going on."""
         self._send(f"STATUS={status}")
 
     def reloading(self, monotonic_seconds: float) -> None:

@@ -53,21 +53,11 @@ class Quarantine:
         self._lock = threading.Lock()
         self._held: list[bytes] = []
         self._n_held_bytes = 0
-        self._n_added = 0
-        self._n_lost = 0
+        self.n_added = 0  # records that were written
+        self.n_lost = 0  # records that were not, because of an error or for want of room
         self._failing = False
         self._n_untold = 0
         self._told_at: float | None = None
-
-    @property
-    def n_added(self) -> int:
-        """The number of records that were written."""
-        return self._n_added
-
-    @property
-    def n_lost(self) -> int:
-        """The number of records that were not, because of an error or for want of room."""
-        return self._n_lost
 
     def add(self, rejected: Rejected) -> None:
         """Take in one record. It stays in memory until ``flush``, or until there are many."""
@@ -75,7 +65,7 @@ class Quarantine:
         with self._lock:
             self._tell(rejected)
             if len(line) > self.max_bytes // 2:
-                self._n_lost += 1
+                self.n_lost += 1
                 return
             if self._n_held_bytes + len(line) > min(_MAX_HELD_BYTES, self.max_bytes // 2):
                 self._flush()
@@ -124,14 +114,14 @@ class Quarantine:
         try:
             self._write(data)
         except OSError as error:
-            self._n_lost += n_held
+            self.n_lost += n_held
             if not self._failing:
                 logger.warning(
                     "rejected records cannot be kept: %s", error, extra={"path": str(self.path)}
                 )
             self._failing = True
             return
-        self._n_added += n_held
+        self.n_added += n_held
         if self._failing:
             logger.info("rejected records are kept again", extra={"path": str(self.path)})
         self._failing = False

@@ -43,14 +43,10 @@ class WorkQueue(Generic[Item]):
     def __init__(self, max_cost: int) -> None:
         self.max_cost = max_cost
         self._items: deque[tuple[Item, int]] = deque()
-        self._cost = 0
+        self.cost = 0  # of all that waits
         lock = threading.Lock()
         self._added = threading.Condition(lock)
         self._emptied = threading.Condition(lock)
-
-    @property
-    def cost(self) -> int:
-        return self._cost
 
     def put(self, item: Item, cost: int, timeout: float | None = None) -> bool:
         """Add an item; ``False`` if there was no room within ``timeout`` seconds."""
@@ -58,7 +54,7 @@ class WorkQueue(Generic[Item]):
             if not self._emptied.wait_for(lambda: self._has_room(cost), timeout):
                 return False
             self._items.append((item, cost))
-            self._cost += cost
+            self.cost += cost
             self._added.notify()
             return True
 
@@ -68,19 +64,19 @@ class WorkQueue(Generic[Item]):
             if not self._added.wait_for(lambda: self._items, timeout):
                 return None
             item, cost = self._items.popleft()
-            self._cost -= cost
-            if 2 * self._cost <= self.max_cost:
+            self.cost -= cost
+            if 2 * self.cost <= self.max_cost:
                 self._emptied.notify_all()
             return item
 
     def clear(self) -> None:
         with self._emptied:
             self._items.clear()
-            self._cost = 0
+            self.cost = 0
             self._emptied.notify_all()
 
     def _has_room(self, cost: int) -> bool:
-        return not self._items or self._cost + cost <= self.max_cost
+        return not self._items or self.cost + cost <= self.max_cost
 
 
 # What the thread that reads hands to the thread that learns.

@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 
 KILLED = """
 import json, os, signal, sys
-from driftbn_service.outlets.factory import make_outlet
+from driftbn_service.outlets.delivery import make_outlet
 from driftbn_service import settings
 from tests.outlet_parts import make_event
 

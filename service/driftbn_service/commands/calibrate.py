@@ -20,7 +20,7 @@ from driftbn_service.commands.output import (
     write_lines,
     write_text,
 )
-from driftbn_service.commands.replay import Replay, add_replay_options
+from driftbn_service.commands.replay import Replay, add_replay_options, counted
 
 SHADOW_SHARE = 1.0
 """Share of windows judged once more to measure false alarms: a file has few of them."""
@@ -69,13 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(json.dumps(document, indent=1) + "\n", arguments.output)
     else:
         name = ", ".join(map(printable, replay.paths))
-        head = Line(f"{name}: {_counted(n_windows, 'window')}", Style.HEAD)
+        head = Line(f"{name}: {counted(n_windows, 'window')}", Style.HEAD)
         write_lines([head, *_lines(found, n_drifts)], arguments.output)
     return 0
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _lines(found: CalibrationReport, n_drifts: int) -> list[Line]:
@@ -104,7 +100,7 @@ def _measured(found: CalibrationReport) -> str:
     low, high = found.false_alarm_interval
     return (
         f"{rate:.2%} (95 % interval {low:.2%} to {high:.2%}):"
-        f" {found.shadow_alarms} of {_counted(found.shadow_windows, 'window')} dealt out anew"
+        f" {found.shadow_alarms} of {counted(found.shadow_windows, 'window')} dealt out anew"
     )
 
 

@@ -31,7 +31,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the demonstration and return the exit code: 0 if every drift was found."""
+    """Return 0 if every drift was found."""
     options = demo.Options(
         stay=arguments.stay,
         port=arguments.port,

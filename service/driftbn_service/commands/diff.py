@@ -138,7 +138,6 @@ def _loaded(
 
 
 def _tell(learned: LearnedFile, *, quiet: bool) -> None:
-    """Say what limits the comparison."""
     if learned.structure.overrun is not None:
         note(f"{learned.name}: warning: the search was stopped early; the graph has no directions")
     if not quiet:

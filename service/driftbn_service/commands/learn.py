@@ -91,8 +91,6 @@ def _graph_in(text: str) -> object:
 
 @dataclass(frozen=True, eq=False)
 class LearnedFile:
-    """A structure with the table it was learned from."""
-
     name: str
     table: EncodedTable
     structure: LearnedStructure
@@ -255,7 +253,8 @@ def run(arguments: argparse.Namespace) -> int:
             write_lines(_lines(learned, arguments, blanket), arguments.output)
         case "json":
             document = learned_document(learned, options)
-            document |= _blanket_document(arguments.target, blanket)
+            about = {"target": arguments.target, "markov_blanket": list(blanket or ())}
+            document |= {} if blanket is None else about
             write_text(json.dumps(document, indent=1) + "\n", arguments.output)
         case "dot":
             write_text(write_dot(learned.structure.graph), arguments.output)
@@ -293,10 +292,6 @@ def _blanket(learned: LearnedFile, target: str) -> tuple[str, ...]:
     with blamed_on(learned.name):
         check_target(learned.table.schema, target)
         return tuple(sorted(learned.structure.dag.markov_blanket(target)))
-
-
-def _blanket_document(target: str, blanket: tuple[str, ...] | None) -> dict[str, Any]:
-    return {} if blanket is None else {"target": target, "markov_blanket": list(blanket)}
 
 
 def _lines(

@@ -33,27 +33,23 @@ class ReadingOptions:
         )
 
 
-@dataclass(frozen=True)
-class LearnOptions:
+@dataclass(frozen=True, kw_only=True)
+class LearnOptions(ReadingOptions):
     """How the user wants tables read and structures learned."""
 
     config: LearnerConfig
     required: tuple[str, ...] = ()  # edges as written, ``SOURCE:TARGET``
     forbidden: tuple[str, ...] = ()
     tiers: tuple[tuple[str, ...], ...] = ()  # from causes to effects
-    columns: tuple[str, ...] = ()  # none for all
-    input_format: TableFormat | None = None  # None to go by their extensions
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> LearnOptions:
-        reading = ReadingOptions.from_arguments(arguments)
         return cls(
             config=LearnerConfig(**given_settings(arguments, LearnerConfig)),
             required=tuple(arguments.required),
             forbidden=tuple(arguments.forbidden),
             tiers=tuple(_names("tier", text) for text in arguments.tier),
-            columns=reading.columns,
-            input_format=reading.input_format,
+            **vars(ReadingOptions.from_arguments(arguments)),
         )
 
     def knowledge(self, names: Sequence[str]) -> Knowledge:
@@ -83,7 +79,6 @@ def add_setting_options(group: argparse._ArgumentGroup, config: type, names: Seq
 
 
 def given_settings(arguments: argparse.Namespace, config: type) -> dict[str, Any]:
-    """Return the settings of a class that were given as options."""
     values = {name: getattr(arguments, name, None) for name in field_types(config)}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -130,7 +125,6 @@ def _add_knowledge_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(field: str, text: str) -> tuple[str, ...]:
-    """Split a list of names as CSV does."""
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:

@@ -40,11 +40,8 @@ class Style(Enum):
     WARNING = "yellow"
     """Something that limits what the result means."""
     ADDED = "green"
-    """Something that is new."""
     REMOVED = "red"
-    """Something that is gone."""
     REVERSED = "orange3"
-    """An edge whose direction is another."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,6 @@ def coloured(lines: Sequence[Line]) -> str:
 
 
 def write_lines(lines: Sequence[Line], path: str | None) -> None:
-    """Write lines of text, in colour if they go to a terminal."""
     at_terminal = _to_stdout(path) and sys.stdout.isatty()
     write_text(coloured(lines) if at_terminal else plain(lines), path)
 

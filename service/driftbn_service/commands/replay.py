@@ -235,23 +235,23 @@ class _Told:
         if self._disagreements:
             n_audits, total = len(self._disagreements), sum(self._disagreements)
             found.append(
-                f"{_counted(n_audits, 'window')} learned once more from nothing:"
+                f"{counted(n_audits, 'window')} learned once more from nothing:"
                 f" {total / n_audits:.1f} edges differ on average"
             )
         if monitor.n_late:
-            found.append(f"{_counted(monitor.n_late, 'record')} came too late for a window")
+            found.append(f"{counted(monitor.n_late, 'record')} came too late for a window")
         if n_rejected:
-            rejected = _counted(n_rejected, "record")
+            rejected = counted(n_rejected, "record")
             found.append(f"{rejected} could not be read and were left out")
         if n_pending:
             are = "is" if n_pending == 1 else "are"
-            found.append(f"{_counted(n_pending, 'record')} {are} left in an unfinished window")
+            found.append(f"{counted(n_pending, 'record')} {are} left in an unfinished window")
         if not self.n_windows:
             found.append(f"no window is complete; up to {self._row_limit} records make one")
         return found
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

@@ -50,7 +50,7 @@ from driftbn_service.events import naming_window
 from driftbn_service.records.inputs import STDIN
 from driftbn_service.settings import load_settings, settings_path
 from driftbn_service.state import FILE, EpisodeRow, Store, WindowRow
-from driftbn_service.state.rows import EpisodeEdge
+from driftbn_service.state.history import EpisodeEdge
 
 FORMAT: Final = "driftbn.monitor-report"
 VERSION: Final = 1
@@ -191,14 +191,12 @@ class Story:
 
     @property
     def state(self) -> str:
-        """What it comes to, in a word."""
         if self.episode is None:
             return self.report.decision.level.value
         return "drift" if self.episode.is_open else "ended"
 
     @property
     def subject(self) -> str:
-        """What it is about, in words."""
         if self.episode is None:
             return f"window {self.report.index:,}"
         return f"episode {self.episode.episode:,}"
@@ -378,7 +376,6 @@ def _context(row: EpisodeRow) -> str:
 
 
 def _lines(story: Story) -> list[Line]:
-    """Return what is told as lines: headline, sentences, advice, episodes."""
     blank = Line("", Style.NOTE)
     lines = [Line(printable(story.title), Style.NOTE)]
     lines += [Line(text, Style.HEAD) for text in _wrapped(story.headline)]
@@ -393,7 +390,6 @@ def _lines(story: Story) -> list[Line]:
 
 
 def _more_episodes(story: Story) -> tuple[str, ...]:
-    """Return how many episodes are not listed, if any."""
     n_more = story.n_episodes - len(story.episodes)
     return (f"and {counted(n_more, 'earlier episode')}",) if n_more > 0 else ()
 
@@ -414,7 +410,6 @@ def _episode_windows(row: EpisodeRow) -> str:
 
 
 def _document(story: Story) -> dict[str, Any]:
-    """Return what is told as plain values, ready for JSON."""
     columns = ("window_index", "hamming", "confirmed_hamming", "drift", "episode", "p_value", "end")
     series = {name: [getattr(row, name) for row in story.windows] for name in columns}
     return {

@@ -90,7 +90,8 @@ def run_export(arguments: argparse.Namespace) -> int:
         _write_rows(target / "snapshots.ndjson", _snapshots(store, stream, target))
         _write_rows(target / "windows.ndjson", _windows(store, stream))
         _write_rows(target / "episodes.ndjson", _episodes(store, stream))
-        _write_rows(target / "events.ndjson", _events(store, stream))
+        events = (event.document for _, event in store.events_of(stream))
+        _write_rows(target / "events.ndjson", events)
     return ExitCode.OK
 
 
@@ -142,10 +143,6 @@ def _episodes(store: Store, stream: str) -> Iterator[dict[str, Any]]:
     for key in (monitor.key for monitor in store.monitors(stream)):
         for episode in reversed(store.episodes(stream, key, limit=2**62)):
             yield asdict(episode)
-
-
-def _events(store: Store, stream: str) -> Iterator[dict[str, Any]]:
-    return (event.document for _, event in store.events_of(stream))
 
 
 def _write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:

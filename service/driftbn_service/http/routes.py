@@ -30,7 +30,7 @@ from driftbn_service.http.limits import Limits
 from driftbn_service.http.problems import PROBLEM_TYPE, Problem, ProblemError, bad_value
 from driftbn_service.http.service import ServiceView
 from driftbn_service.state import EdgeRow, EpisodeRow, Series, WindowRow
-from driftbn_service.state.rows import EpisodeEdge
+from driftbn_service.state.history import EpisodeEdge
 
 JSON_TYPE: Final = "application/json"
 _TYPES: Final = {int: "integer", str: "string", bool: "boolean"}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from driftbn_service.events import Event, EventType
 from driftbn_service.outlets.base import OutletError
-from driftbn_service.outlets.posting import Poster
+from driftbn_service.outlets.webhook import Poster
 from driftbn_service.settings import AlertmanagerOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.alertmanager")
@@ -80,7 +80,7 @@ class AlertmanagerOutlet:
         open_ = [event for event in events if event.type not in _ENDS]
         for start in range(0, len(open_), MAX_POSTED):
             part = open_[start : start + MAX_POSTED]
-            if self._post([self._firing_alert(event, FIRING_SECONDS) for event in part]):
+            if self._post([self._alert(event, _labels(event), FIRING_SECONDS) for event in part]):
                 for event in part:
                     self._note(event)
 
@@ -91,14 +91,14 @@ class AlertmanagerOutlet:
     def _alerts(self, event: Event) -> list[dict[str, Any]]:
         """Return the alerts by which an event becomes known."""
         if event.type == EventType.SCHEMA_CHANGED:
-            return [self._firing_alert(event, ONCE_SECONDS)]
+            return [self._alert(event, _labels(event), ONCE_SECONDS)]
         labels, before = _labels(event), self._firing.get(_matter(event))
         if event.type in _ENDS:
             ending = [labels] if before in (None, labels) else [before, labels]
-            return [self._resolved(old, event) for old in ending if old is not None]
-        alerts = [self._firing_alert(event, FIRING_SECONDS)]
+            return [self._alert(event, old, 0.0) for old in ending if old is not None]
+        alerts = [self._alert(event, labels, FIRING_SECONDS)]
         if before is not None and before != labels:  # to Alertmanager that is another alert
-            alerts.append(self._resolved(before, event))
+            alerts.append(self._alert(event, before, 0.0))
         return alerts
 
     def _note(self, event: Event) -> None:
@@ -107,22 +107,14 @@ class AlertmanagerOutlet:
         elif event.type != EventType.SCHEMA_CHANGED:
             self._firing[_matter(event)] = _labels(event)
 
-    def _firing_alert(self, event: Event, seconds: float) -> dict[str, Any]:
-        now = self._clock()
-        return {
-            "labels": _labels(event),
-            "annotations": _annotations(event),
-            "startsAt": _began(event, now),
-            "endsAt": _moment(now + seconds),
-        }
-
-    def _resolved(self, labels: Labels, event: Event) -> dict[str, Any]:
+    def _alert(self, event: Event, labels: Labels, seconds: float) -> dict[str, Any]:
+        """Return an alert that fires for so many seconds; 0 resolves it."""
         now = self._clock()
         return {
             "labels": labels,
             "annotations": _annotations(event),
             "startsAt": _began(event, now),
-            "endsAt": _moment(now),
+            "endsAt": _moment(now + seconds),
         }
 
     def _post(self, alerts: list[dict[str, Any]]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 from driftbn.errors import DriftbnError
-from driftbn_service.events import Event
+from driftbn_service.events import Event, fingerprint_of
 
 
 class OutletError(DriftbnError):
@@ -103,3 +104,12 @@ class RecentEvents:
 
     def __contains__(self, fingerprint: object) -> bool:
         return fingerprint in self._known
+
+
+def fingerprint_in(data: str | bytes) -> str | None:
+    """Return the fingerprint of an event as JSON; ``None`` for anything else that is there."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return fingerprint_of(document) if isinstance(document, dict) else None

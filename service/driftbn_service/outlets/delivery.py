@@ -9,13 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from driftbn.errors import DriftbnError
 from driftbn.explain.words import counted
 from driftbn_service.events import Event
+from driftbn_service.optional_parts import part_of_kind
 from driftbn_service.outlets.base import Outlet, OutletError, RefreshingOutlet
-from driftbn_service.state import DamagedRowError
+from driftbn_service.settings import OutletSettings
+from driftbn_service.state import DamagedRowError, Store
+
+if TYPE_CHECKING:
+    from driftbn_service.metrics import Metrics
 
 logger = logging.getLogger("driftbn.service.delivery")
 
@@ -33,33 +38,8 @@ Lanes = Collection[tuple[str, str]]
 """Stream and lane of each lane that this process has."""
 
 
-class Spool(Protocol):
-    """What a deliverer needs of the history; called by its thread only."""
-
-    def pending(self, outlet: str, lanes: Lanes, limit: int) -> Sequence[tuple[int, Event]]:
-        """Return events of these lanes that an outlet has not got yet, oldest first, numbered."""
-
-    def delivered(self, outlet: str, sequences: Sequence[int]) -> None:
-        """Note that an outlet has got events."""
-
-    def n_pending(self, outlet: str) -> int:
-        """Return how many events an outlet has not got yet."""
-
-    def newest_events(self, outlet: str, lanes: Lanes, types: Collection[str]) -> Sequence[Event]:
-        """Return of each monitor the newest event of these types that an outlet has got."""
-
-
-class Counts(Protocol):
-    """Is told how many events were sent; an ``Observer`` is one."""
-
-    def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
-        """Count events by what became of them: sent, failed."""
-
-
 @dataclass(frozen=True)
 class DeliveryStatus:
-    """How the delivery to one outlet goes."""
-
     outlet: str
     n_pending: int = 0
     n_sent: int = 0
@@ -80,9 +60,9 @@ class Deliverer:
     def __init__(
         self,
         outlet: Outlet,
-        store: Spool,
+        store: Store,
         lanes: Callable[[], Lanes],
-        observer: Counts,
+        observer: Metrics,
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -95,17 +75,12 @@ class Deliverer:
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"to {outlet.name}", daemon=True)
-        self._status = DeliveryStatus(outlet.name)
+        self.status = DeliveryStatus(outlet.name)  # may be read by any thread
         self._is_open = False
         self._unnoted: list[int] = []
         self._abandoned = False
         self._refresh_at = clock()
         self._down_since = self._tell_at = clock()
-
-    @property
-    def status(self) -> DeliveryStatus:
-        """How it goes. May be read by any thread."""
-        return self._status
 
     @property
     def alive(self) -> bool:
@@ -136,7 +111,7 @@ class Deliverer:
         ``None``: only after a wake.
         """
         now = self._clock()
-        next_try = self._status.next_try
+        next_try = self.status.next_try
         if next_try is not None and now < next_try and not self._stopping:
             self._count_pending()
             return next_try - now
@@ -147,7 +122,7 @@ class Deliverer:
         except DriftbnError as error:
             return self._failed(error, getattr(error, "retry_after", None))
         self._worked()
-        if self._status.n_pending:
+        if self.status.n_pending:
             return LOOK_SECONDS if wait is None else min(wait, LOOK_SECONDS)
         return wait
 
@@ -177,7 +152,6 @@ class Deliverer:
             self._is_open = True
 
     def _send_all(self) -> None:
-        """Send until nothing is pending."""
         self._note()
         while pending := self._pending(BATCH_EVENTS):
             try:
@@ -199,11 +173,10 @@ class Deliverer:
                 sequence, monitor = error.event
                 logger.error("%s; it is given up", error, extra={"outlet": name})
                 self._observer.notified(name, monitor, "failed", 1)
-                self._status = replace(self._status, n_refused=self._status.n_refused + 1)
+                self.status = replace(self.status, n_refused=self.status.n_refused + 1)
                 self._store.delivered(name, [sequence])
 
     def _done(self, numbered: Sequence[tuple[int, Event]]) -> None:
-        """Count and note what was sent."""
         self._count([event for _, event in numbered])
         self._unnoted = [sequence for sequence, _ in numbered]
         self._note()
@@ -222,10 +195,10 @@ class Deliverer:
             for monitor, n_events in counts.items():
                 self._observer.notified(self.outlet.name, monitor, outcome, n_events)
         n_refused = refused.total()
-        self._status = replace(
-            self._status,
-            n_sent=self._status.n_sent + len(done) - n_refused,
-            n_refused=self._status.n_refused + n_refused,
+        self.status = replace(
+            self.status,
+            n_sent=self.status.n_sent + len(done) - n_refused,
+            n_refused=self.status.n_refused + n_refused,
         )
 
     def _count_pending(self) -> None:
@@ -234,16 +207,16 @@ class Deliverer:
         except DriftbnError as error:
             logger.debug("pending events cannot be counted: %s", error)
             return
-        self._status = replace(self._status, n_pending=n_pending)
+        self.status = replace(self.status, n_pending=n_pending)
 
     def _worked(self) -> None:
-        if self._status.error is not None:
+        if self.status.error is not None:
             logger.warning(
                 "delivery works again after %.0f s",
                 self._clock() - self._down_since,
                 extra={"outlet": self.outlet.name},
             )
-        self._status = replace(self._status, n_failures=0, error=None, next_try=None)
+        self.status = replace(self.status, n_failures=0, error=None, next_try=None)
         self._count_pending()
 
     def _refresh(self) -> float | None:
@@ -264,15 +237,14 @@ class Deliverer:
         return max(0.0, self._refresh_at - now)
 
     def _failed(self, error: DriftbnError, retry_after: float | None = None) -> float:
-        """Note a failure and return how long to wait."""
         self._count_failure()
-        n_failures = self._status.n_failures + 1
+        n_failures = self.status.n_failures + 1
         longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(n_failures - 1, 10))
         # Spread, so that many daemons do not come back to a server all at once.
         wait = max(longest * self._jitter.uniform(0.5, 1.0), retry_after or 0.0)
         self._tell(str(error), wait)
-        self._status = replace(
-            self._status,
+        self.status = replace(
+            self.status,
             n_failures=n_failures,
             error=str(error),
             next_try=self._clock() + wait,
@@ -293,18 +265,37 @@ class Deliverer:
     def _tell(self, error: str, wait: float) -> None:
         """Log a failure that is new, and one that lasts again and again, ever less often."""
         now = self._clock()
-        if self._status.error is None:
+        if self.status.error is None:
             self._down_since, self._tell_at = now, now + FIRST_TELL_SECONDS
         elif now >= self._tell_at:
             seconds = min(now - self._down_since, LONGEST_TELL_SECONDS)
             self._tell_at = now + max(seconds, FIRST_TELL_SECONDS)
-        elif error == self._status.error:
+        elif error == self.status.error:
             return
         logger.warning(
             "%s; %s pending, for %.0f s nothing could be sent, next try in %.1f s",
             error,
-            counted(self._status.n_pending, "event"),
+            counted(self.status.n_pending, "event"),
             now - self._down_since,
             wait,
             extra={"outlet": self.outlet.name},
         )
+
+
+# Outlets by their settings; each kind is imported only where it is used.
+
+
+def make_outlet(settings: OutletSettings) -> Outlet:
+    """Return the outlet that the settings describe.
+
+    Examples
+    --------
+    >>> from driftbn_service.settings import LogOutletSettings
+    >>> make_outlet(LogOutletSettings(kind="log")).name
+    'log'
+    """
+    kind = settings.kind
+    outlet: Outlet = part_of_kind("driftbn_service.outlets", kind, f"{kind.title()}Outlet")(
+        settings
+    )
+    return outlet

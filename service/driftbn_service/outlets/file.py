@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from driftbn_service.events import Event, fingerprint_of
-from driftbn_service.outlets.base import OutletError, RecentEvents
+from driftbn_service.events import Event
+from driftbn_service.outlets.base import OutletError, RecentEvents, fingerprint_in
 from driftbn_service.settings import FileOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.file")
@@ -124,7 +123,7 @@ class FileOutlet:
         added = _read(file, max(self._read_until, size - LOOK_BACK_BYTES), size)
         *lines, torn = added.split(b"\n")
         if torn:
-            if _document(torn) is not None:
+            if fingerprint_in(torn) is not None:
                 lines.append(torn)
                 self._append(file, b"\n")
             else:
@@ -134,8 +133,7 @@ class FileOutlet:
                     extra={"outlet": self.name, "n_bytes": len(torn)},
                 )
                 os.ftruncate(file, size - len(torn))
-        documents = (_document(line) for line in lines)
-        self._recent.add(fingerprint_of(found) for found in documents if found is not None)
+        self._recent.add(filter(None, map(fingerprint_in, lines)))
         self._read_until = os.fstat(file).st_size
 
     def _append(self, file: int, data: bytes) -> None:
@@ -158,15 +156,6 @@ def _read(file: int, start: int, end: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
-
-
-def _document(line: bytes) -> dict[str, Any] | None:
-    """Return the event of a line; ``None`` for anything else that stands in the file."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _sync_directory(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,8 +10,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from driftbn_service.events import Event, fingerprint_of
-from driftbn_service.outlets.base import OutletError, RecentEvents
+from driftbn_service.events import Event
+from driftbn_service.outlets.base import OutletError, RecentEvents, fingerprint_in
 from driftbn_service.settings import KafkaOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.kafka")
@@ -78,22 +77,12 @@ class _Tail:
         error, partition, offset = message.error(), message.partition(), message.offset()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
-        if error is None:
-            self.found += _fingerprints(message)
+        if error is None and (fingerprint := fingerprint_in(message.value() or b"")):
+            self.found.append(fingerprint)
         # Offsets may have gaps at the end: then only the broker's word ends a partition.
         end = self.open.get(partition or 0, 0)
         if error is not None or (offset or 0) + 1 >= end:
             self.open.pop(partition or 0, None)
-
-
-def _fingerprints(message: Message) -> list[str]:
-    """Return the fingerprint of an event; none for anything else that stands in the topic."""
-    value = message.value()
-    try:
-        document = json.loads(value) if value else None
-    except (ValueError, RecursionError):
-        return []
-    return [fingerprint_of(document)] if isinstance(document, dict) else []
 
 
 _TOO_LARGE: Final = frozenset(

@@ -56,7 +56,6 @@ class RedisOutlet:
         self._client: redis.Redis | None = None
 
     def open(self) -> None:
-        """Connect and log in."""
         self.close()
         with self._blamed():
             client = self._connected()

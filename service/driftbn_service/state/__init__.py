@@ -5,7 +5,17 @@ from driftbn_service.state.database import (
     DamagedRowError,
     StoreError,
 )
-from driftbn_service.state.history import Wanted
+from driftbn_service.state.history import (
+    EdgeRow,
+    EpisodeEdge,
+    EpisodeRow,
+    LaneRow,
+    MonitorRow,
+    Series,
+    Wanted,
+    WindowDetail,
+    WindowRow,
+)
 from driftbn_service.state.journal import (
     Accepted,
     Body,
@@ -15,16 +25,6 @@ from driftbn_service.state.journal import (
     KeyConflictError,
 )
 from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, LockedError
-from driftbn_service.state.rows import (
-    EdgeRow,
-    EpisodeEdge,
-    EpisodeRow,
-    LaneRow,
-    MonitorRow,
-    Series,
-    WindowDetail,
-    WindowRow,
-)
 from driftbn_service.state.store import FILE, Store
 
 __all__ = [

@@ -413,12 +413,9 @@ def _opened(path: Path, options: str = "") -> Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.text_factory = _readable
+    # A damaged text, whose checksum tells, is to be read too.
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
     return connection
-
-
-def _readable(data: bytes) -> str:
-    return data.decode("utf-8", "replace")  # of a damaged text, whose checksum tells
 
 
 def _with_log(path: Path) -> Connection:

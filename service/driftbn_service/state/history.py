@@ -6,7 +6,7 @@ import json
 import logging
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -16,25 +16,151 @@ from driftbn.drift.outcome import EpisodeEvent
 from driftbn_service.events import Event, Publication
 from driftbn_service.state import sql
 from driftbn_service.state.database import Connection, next_number
-from driftbn_service.state.rows import EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
 
 
-def encoded(value: object, *, sort_keys: bool = False) -> bytes:
-    r"""Return text, finite numbers, booleans, ``None``, dicts and lists as JSON.
+@dataclass(frozen=True)
+class WindowRow:
+    """A window in short; the fields are the columns of the table ``windows``."""
 
-    The same values give the same bytes. What orjson refuses, such as half of a surrogate pair in
-    a name or a whole number of more than 64 bits, the standard library writes, in twelve times the
-    time.
+    monitor: str
+    key: str
+    window_index: int
+    lane: str  # that its records came by
+    first_record: int
+    last_record: int
+    rows: int
+    start: float | None  # smallest event time in seconds since the epoch, if there are any
+    end: float | None  # largest
+    hamming: int  # raw distance from the window before
+    skeleton: int  # its part that is edges added or removed
+    confirmed_hamming: int  # changes of edges that a test confirms
+    level: str
+    drift: bool
+    kind: str | None
+    p_value: float | None
+    alpha: float | None  # the level that the p-value is held against
+    p_mechanism: float | None  # smallest of this family of tests; None if it was not asked
+    p_association: float | None
+    n_edges: int
+    n_nodes: int
+    warm: bool  # whether the search began from the window before
+    tests: int
+    undecided: int  # pairs of fields that the rows could not decide on
+    design_effect: float | None  # by how much alike rows weaken the tests
+    effect: float | None  # size of the change in nats
+    degraded: bool  # whether a limit stopped the search
+    episode: int | None
+    headline: str
+    learn_seconds: float | None
+    decide_seconds: float | None
+    stored: float  # seconds since the epoch when it came into the history
 
-    Examples
-    --------
-    >>> encoded({"b": [0.1, None], "a": "\ud800"}, sort_keys=True)
-    b'{"a":"\\ud800","b":[0.1,null]}'
-    """
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
-    except orjson.JSONEncodeError:
-        return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode()
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """A change of an edge in a window."""
+
+    monitor: str
+    key: str
+    window_index: int
+    origin: str  # ``confirmed`` by a test, or ``raw``: it differs from the window before
+    source: str
+    target: str
+    change: str  # ``added``, ``removed`` or ``reversed``
+    p_value: float | None
+    before: float | None  # strength of the association in the reference, in nats
+    after: float | None  # the same now
+
+
+@dataclass(frozen=True)
+class WindowDetail:
+    """A window with all that there is to know of it."""
+
+    row: WindowRow
+    report: dict[str, Any] = field(repr=False)  # ``WindowReport.to_dict()``
+    explanation: dict[str, Any] = field(repr=False)  # headline, sentences, advice
+    edges: tuple[EdgeRow, ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class EpisodeEdge:
+    """A change of an edge that belongs to an episode."""
+
+    source: str
+    target: str
+    change: str
+    window_index: int  # that named it
+    settled: bool  # whether that window is all after the change, and names it better
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """An episode: a change, however many windows it takes."""
+
+    monitor: str
+    key: str
+    episode: int
+    started_window: int  # in which it was found
+    started_record: int | None
+    started_time: float | None  # smallest event time of that window, if known
+    last_window: int
+    ended_window: int | None  # None while it is open
+    kind: str | None  # by the window that named it last, as is the headline
+    headline: str
+    recurring: bool  # whether the relations are back to an earlier state
+    n_windows: int
+    state: str  # ``open`` or ``ended``
+    edges: tuple[EpisodeEdge, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "open"
+
+
+@dataclass(frozen=True)
+class MonitorRow:
+    """A monitor in short."""
+
+    monitor: str
+    key: str
+    lane: str
+    n_windows: int  # like the next two since its beginning, whether or not still kept
+    n_drifts: int
+    n_episodes: int
+    last: WindowRow
+    open_episode: EpisodeRow | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Windows of a monitor as columns for a time line, the oldest first."""
+
+    window_index: tuple[int, ...]
+    hamming: tuple[int, ...]
+    confirmed_hamming: tuple[int, ...]
+    level: tuple[str, ...]
+    p_value: tuple[float | None, ...]
+    alpha: tuple[float | None, ...]
+    last_record: tuple[int, ...]
+    end: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class LaneRow:
+    """A lane in short."""
+
+    stream: str
+    lane: str
+    position: dict[str, Any] | None  # where the source goes on
+    n_ahead: int  # records after that which are in the states already
+    committed: float | None  # seconds since the epoch of the last commit; None before the first
+    owner: str | None  # host and process that work on it; None if nobody does
+    n_keys: int
+    state_bytes: int
+    n_windows: int  # since the beginning
+
+
+# --- Writing ---
 
 
 logger = logging.getLogger("driftbn.service.state.history")
@@ -46,6 +172,11 @@ PRUNED_WINDOWS: Final = 1000
 """Windows that are deleted at a time at most."""
 PRUNED_EVENTS: Final = 5000
 """Events that are deleted at a time at most."""
+_OF_REPORT: Final = ("first_record", "last_record", "rows", "start", "end", "degraded")
+_OF_DECISION: Final = (
+    "confirmed_hamming", "level", "drift", "kind", "p_value", "alpha", "design_effect", "effect",
+    "episode",
+)  # fmt: skip
 _LEVEL: Final = 3
 """Of zlib: a report of Alarm takes 50 us and 1.36 kB; at level 6 87 us and 1.23 kB."""
 
@@ -264,19 +395,8 @@ def window_row_of(publication: Publication, now: float) -> WindowRow:
         key=publication.key,
         window_index=publication.window,
         lane=publication.lane,
-        first_record=report["first_record"],
-        last_record=report["last_record"],
-        rows=report["rows"],
-        start=report["start"],
-        end=report["end"],
         hamming=diff["hamming"],
         skeleton=diff["skeleton"],
-        confirmed_hamming=decision["confirmed_hamming"],
-        level=decision["level"],
-        drift=decision["drift"],
-        kind=decision["kind"],
-        p_value=decision["p_value"],
-        alpha=decision["alpha"],
         p_mechanism=_family_p(decision, "mechanism"),
         p_association=_family_p(decision, "association"),
         n_edges=len(report["dag"]["edges"]),
@@ -284,14 +404,12 @@ def window_row_of(publication: Publication, now: float) -> WindowRow:
         warm=report["cost"]["warm"],
         tests=report["cost"]["n_tests"],
         undecided=decision["n_undecided"],
-        design_effect=decision["design_effect"],
-        effect=decision["effect"],
-        degraded=report["degraded"],
-        episode=decision["episode"],
         headline=publication.explanation["headline"],
         learn_seconds=timings.get("learn"),
         decide_seconds=timings.get("decide"),
         stored=now,
+        **{name: report[name] for name in _OF_REPORT},
+        **{name: decision[name] for name in _OF_DECISION},
     )
 
 
@@ -349,14 +467,21 @@ def _with_flags(values: list[Any], places: tuple[int, ...]) -> list[Any]:
 
 
 def compressed(document: Mapping[str, Any]) -> bytes:
-    """Return a document as compressed JSON.
+    r"""Return a document as compressed JSON, the same bytes for the same values.
+
+    What orjson refuses, such as half of a surrogate pair in a name or a whole number of more than
+    64 bits, the standard library writes, in twelve times the time.
 
     Examples
     --------
-    >>> decompressed(compressed({"a": [0.1, None]}))
-    {'a': [0.1, None]}
+    >>> decompressed(compressed({"a": [0.1, None], "b": "\ud800"}))
+    {'a': [0.1, None], 'b': '\ud800'}
     """
-    return zlib.compress(encoded(document), _LEVEL)
+    try:
+        text = orjson.dumps(document)
+    except orjson.JSONEncodeError:
+        text = json.dumps(document, separators=(",", ":")).encode()
+    return zlib.compress(text, _LEVEL)
 
 
 def decompressed(data: bytes) -> dict[str, Any]:

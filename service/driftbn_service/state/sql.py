@@ -87,19 +87,9 @@ class Table:
 
     def described(self, row: Sequence[Any]) -> str:
         named = dict(zip(self.names, row, strict=False))
-        monitor = named.get("monitor", named.get("stream"))
-        return self.label.format(**named, whose=monitor_name(str(monitor), named.get("key", "")))
-
-
-def monitor_name(monitor: str, key: object) -> str:
-    """Return a monitor in words.
-
-    Examples
-    --------
-    >>> monitor_name("orders", ""), monitor_name("orders", "x")
-    ("monitor 'orders'", "monitor 'orders', key 'x'")
-    """
-    return f"monitor {monitor!r}, key {key!r}" if key else f"monitor {monitor!r}"
+        monitor, key = str(named.get("monitor", named.get("stream"))), named.get("key")
+        whose = f"monitor {monitor!r}, key {key!r}" if key else f"monitor {monitor!r}"
+        return self.label.format(**named, whose=whose)
 
 
 def _checksum(values: Sequence[Any]) -> int:
@@ -133,15 +123,11 @@ def text(value: str | None) -> str | None:
     return value.encode("utf-8", "backslashreplace").decode()
 
 
-def _bytes(value: Any) -> bytes:
-    return bytes(value)
-
-
 _KINDS: Final[dict[str, Callable[[Any], Any]]] = {
     "BIGINT": _integer,
     "DOUBLE": _number,
     "TEXT": text,
-    "BLOB": _bytes,
+    "BLOB": bytes,
 }
 
 # --- Who works on what, and how far that is ---

@@ -24,18 +24,21 @@ from driftbn_service.state.database import (
     owner_path,
     structure_problem,
 )
-from driftbn_service.state.history import Wanted, episode_row, event_pair, window_row
-from driftbn_service.state.journal import REMEMBERED_KEYS, Journal
-from driftbn_service.state.lanes import LaneState, Owner
-from driftbn_service.state.rows import (
+from driftbn_service.state.history import (
     EdgeRow,
     EpisodeRow,
     LaneRow,
     MonitorRow,
     Series,
+    Wanted,
     WindowDetail,
     WindowRow,
+    episode_row,
+    event_pair,
+    window_row,
 )
+from driftbn_service.state.journal import REMEMBERED_KEYS, Journal
+from driftbn_service.state.lanes import LaneState, Owner
 
 logger = logging.getLogger("driftbn.service.state.store")
 
