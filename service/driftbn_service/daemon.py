@@ -134,10 +134,7 @@ class Assembly:
                 self._streams[stream.name] = self._start_stream(stream)
 
     def reload(self, settings: Settings) -> Settings:
-        """Apply new settings and return those that hold now.
-
-        The state directory and the endpoint need a restart: they stay.
-        """
+        """Apply new settings and return those that hold now; state directory and endpoint stay."""
         old = self.settings
         fixed = {"endpoint": old.endpoint, "service": old.service}
         for name in ("endpoint", "service"):
@@ -342,10 +339,7 @@ class DaemonView:
         return self._assembly.metrics.text(accept)
 
     def ingest(self, submission: Submission) -> Accepted:
-        """Write records to the journal of a stream and return when they are on disk.
-
-        Raises ``IngestError`` or ``JournalError`` if the stream takes none, or not now.
-        """
+        """Write records to the journal of a stream; on return they are on disk."""
         name = submission.stream
         try:
             journal = self._assembly.journal(name)
@@ -443,10 +437,7 @@ class Daemon:
             logger.warning("monitor begins anew", extra={"monitor": name})
 
     def startup(self, give_up: Callable[[], bool] = lambda: False) -> None:
-        """Open the endpoint, load or compile the kernels, then start outlets and streams.
-
-        ``give_up`` is asked before each stream whether to start no more.
-        """
+        """Open the endpoint, load or compile the kernels, then start outlets and streams."""
         self._assembly.start_endpoint(self.view)
         warm_up_monitor()
         warm_up_decoding()

@@ -153,11 +153,7 @@ class MonitorSet:
         return item.since
 
     def save(self) -> None:
-        """Write every monitor that has moved on.
-
-        Raises ``OSError`` if the disk is full; what could not be written is tried again by the next
-        call.
-        """
+        """Write every monitor that has moved on; after an ``OSError`` the next call tries again."""
         for key, item in self._live.items():
             if item.changed:
                 self._write(key, item)
@@ -263,18 +259,8 @@ class Lane:
     none any more until the next start. The place in the source moves on in any case.
 
     Only one thread may use it. Nothing that ``take`` returns may be shown to anybody before
-    ``commit`` has returned it too.
-
-    Attributes
-    ----------
-    position
-        Where to go on reading.
-    n_uncommitted, n_uncommitted_bytes
-        Rows seen since the last commit, and about how much memory they hold on to.
-    failed
-        Keys of the monitors that have failed, each with the reason.
-    lost
-        Whether another process has taken it over: then nothing of it may be used any more.
+    ``commit`` has returned it too. Once it is ``lost`` to another process, nothing of it may be
+    used any more.
     """
 
     def __init__(
@@ -283,8 +269,8 @@ class Lane:
         self.stream = stream
         self.origin = origin
         self.name = state.lane
-        self.n_uncommitted = self.n_uncommitted_bytes = 0
-        self.failed: dict[str, str] = {}
+        self.n_uncommitted = self.n_uncommitted_bytes = 0  # rows, and about their memory
+        self.failed: dict[str, str] = {}  # reasons by key
         self.lost = False
         self._state = state
         checkpoint = state.checkpoint
@@ -469,10 +455,7 @@ MAX_BYTES: Final = 64 << 20
 
 
 class Committer:
-    """Commits the lanes of a stream and tells what they have committed.
-
-    ``wake`` is called when there is something new in the history.
-    """
+    """Commits the lanes of a stream, tells what they have committed, and then calls ``wake``."""
 
     def __init__(
         self,

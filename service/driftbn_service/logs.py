@@ -35,12 +35,12 @@ def configure_logging(
     """Send the log of the process to a stream; called again, it changes what was set before.
 
     Our own loggers have the level of the settings. Those of other libraries are routed to the same
-    stream from warnings on, from information on where ours tell everything; nothing else of them
-    is changed. Warnings of Python are logged too.
+    stream from warnings on, from information on where ours tell everything; nothing else of them is
+    changed. Warnings of Python are logged too. Without ``stream`` it stays as before, and is
+    standard error the first time.
 
-    Where the stream goes to the journal of systemd, each line begins with its priority, as sd-
-    daemon(3) describes, and text goes without the time, which the journal knows. Without ``stream``
-    it stays as before, and is standard error the first time.
+    Where the stream goes to the journal of systemd, each line begins with its priority, as
+    sd-daemon(3) describes, and text goes without the time, which the journal knows.
     """
     root = logging.getLogger()
     before = [handler for handler in root.handlers if isinstance(handler, ServiceHandler)]

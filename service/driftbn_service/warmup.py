@@ -21,10 +21,7 @@ def warm_up() -> None:
 
 
 def warm_up_monitor() -> tuple[str, ...]:
-    """Run a monitor on a tiny stream with a drift and return what each window was called.
-
-    So every part of a decision is used.
-    """
+    """Run a monitor on a tiny stream with a drift, for every part of a decision to be used."""
     monitor, rng = DriftMonitor(window=_WINDOW), np.random.default_rng(1)
     levels = []
     for copies in (True, True, True, False, False, True):

@@ -136,10 +136,7 @@ def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
 def fitted_network(
     learned: LearnedFile, method: ParameterMethod, equivalent_sample_size: float
 ) -> BayesianNetwork:
-    """Fit the probabilities of the learned DAG; levels that no row has are no states.
-
-    Raises ``InputError`` if a node has so many parents that its table does not fit.
-    """
+    """Fit the probabilities of the learned DAG; levels that no row has are no states."""
     codes = np.empty_like(learned.table.codes)
     states = []
     for i, variable in enumerate(learned.table.schema.variables):

@@ -42,10 +42,7 @@ class Outlet(Protocol):
     """Events of the last ``send`` that count as delivered because they are refused for good."""
 
     def open(self) -> None:
-        """Connect. Called until it succeeds once; later the outlet itself connects again.
-
-        ``OutletError``: that is not possible now, and is tried again later.
-        """
+        """Connect. Called until it succeeds once; later the outlet itself connects again."""
 
     def send(self, events: Sequence[Event]) -> None:
         """Deliver events for good, in their order.

@@ -106,10 +106,7 @@ class Deliverer:
         return not self._abandoned
 
     def step(self) -> float | None:
-        """Send what is pending if a try is due; return after how many seconds to call it again.
-
-        ``None``: only after a wake.
-        """
+        """Send what is pending if due; return seconds until the next try, ``None`` for a wake."""
         now = self._clock()
         next_try = self.status.next_try
         if next_try is not None and now < next_try and not self._stopping:

@@ -34,10 +34,7 @@ _CONSUMER: Final[Mapping[str, Any]] = {
 def events_at_end(
     config: Mapping[str, Any], partitions: Sequence[TopicPartition], clock: Callable[[], float]
 ) -> list[str]:
-    """Return the fingerprints of the events at the end of each partition.
-
-    Raises ``KafkaException`` if the end is not reached in time.
-    """
+    """Return fingerprints from the end of each partition; ``KafkaException`` if not in time."""
     consumer = Consumer({**config, **_CONSUMER}, logger=logger)
     try:
         tail = _Tail(consumer, partitions)

@@ -72,7 +72,7 @@ class Poster:
         )
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> int | None:
-        """Post, and return ``None`` if it was taken, or the status if it was refused for good.
+        """Post; return ``None`` if it was taken, or the status if it was refused for good.
 
         Raises ``OutletError`` if it is worth trying again.
         """

@@ -159,10 +159,7 @@ class LaneState:
         return key in self._keys
 
     def get(self, key: str) -> bytes:
-        """Return the state that was put last, whether or not it is committed yet.
-
-        Raises ``KeyError`` if there is none, ``StoreError`` if it cannot be read or is damaged.
-        """
+        """Return the state that was put last, committed or not; ``KeyError`` if there is none."""
         if key in self._spill.places:
             return self._spill.get(key)
         with self._database.reading() as connection:
@@ -174,10 +171,7 @@ class LaneState:
             return state
 
     def put(self, key: str, state: bytes) -> None:
-        """Keep a state in place of an earlier one.
-
-        Raises ``OSError`` if there is no room: the earlier one is still there, try again later.
-        """
+        """Keep a state in place of an earlier one, which is still there after an ``OSError``."""
         self._spill.put(key, state)
         self._keys.add(key)
 

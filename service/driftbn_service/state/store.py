@@ -136,7 +136,7 @@ class Store:
         )
 
     def reset(self, stream: str) -> None:
-        """Forget states, positions and history of a stream, whose events get other ids from now on.
+        """Forget states, positions and history of a stream; its events get other ids from then on.
 
         Raises ``LockedError`` if another process works on it.
         """
