@@ -6,7 +6,7 @@ import pytest
 from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.tables import unmixed
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import MonitorConfig, SchemaConfig
@@ -164,6 +164,7 @@ cells = st.sampled_from(
 ) | st.floats(allow_nan=False, allow_infinity=False).map(repr)
 
 
+@example(table=[('q"x', ""), ("a", "a")], where=[1], window=2)
 @settings(max_examples=100)
 @given(
     table=st.lists(st.tuples(cells, cells), min_size=1, max_size=40),

@@ -187,6 +187,8 @@ def _parse(data: bytes, names: Sequence[str]) -> tuple[pa.Table, dict[int, Probl
     columns = [f"{number}" for number in range(len(names))]  # a header may leave names empty
     if not data:
         return pa.table({name: pa.array([], _TEXT) for name in columns}), {}
+    if not data.endswith((b"\n", b"\r")):
+        data += b"\n"  # Arrow takes an empty cell at the very end for one in quotes
     table = arrow.read_csv(
         pa.BufferReader(data),
         read_options=arrow.ReadOptions(
