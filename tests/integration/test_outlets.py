@@ -83,7 +83,7 @@ from driftbn_service.state import Store
 from tests.unit.test_cloud_events import make_report
 
 folder = Path(sys.argv[1])
-service.delivery.BATCH_EVENTS = 2
+driftbn_service.outlets.delivery.BATCH_EVENTS = 2
 
 
 class Counts:
