@@ -269,10 +269,9 @@ def _check_width(records: list[Record], limits: Limits) -> None:
     if len(records) <= _MANY_RECORDS:
         return
     n_fields = len(set(chain.from_iterable(records)))
-    if n_fields > limits.fields and n_fields * len(records) > MAX_CELLS:
-        detail = f"{n_fields} different fields, where max_fields allows {limits.fields}"
-        raise Problem(RejectReason.TOO_LARGE, detail)
-    check_cells(n_fields * len(records))
+    if n_fields * len(records) > MAX_CELLS:
+        limits.check_fields(n_fields)
+        check_cells(n_fields * len(records))
 
 
 def decode_records(
