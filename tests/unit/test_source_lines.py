@@ -201,6 +201,13 @@ def test_a_bad_item_does_not_touch_its_neighbours() -> None:
     ]
 
 
+@pytest.mark.parametrize("stray", [b"}", b"}}]", b"]}", b"},{", b"]]}"])
+def test_a_bracket_that_nothing_opened_ends_no_reading(stray):
+    text = b'[{"a": 1}' + stray + b', {"a": 2}]'
+    for size in (1, 100):
+        assert b'{"a": 1}' in bodies(pieces(JsonItems(LIMIT), text, [size]))
+
+
 def test_a_byte_order_mark_is_no_part_of_a_record() -> None:
     assert bodies(pieces(Lines(), b"\xef\xbb\xbf{}\n", [1])) == b"{}\n"
     (piece,) = pieces(CsvRecords(LIMIT), b"\xef\xbb\xbfx,y\n1,2\n", [1])[:1]

@@ -646,7 +646,8 @@ def cut_items(data: Bytes, lines: Bytes, items: Items) -> tuple[int, int, Items]
         else:
             in_text = byte == QUOTE
             depth += byte == OPEN_OBJECT or byte == OPEN_LIST
-            depth -= byte == CLOSE_OBJECT or byte == CLOSE_LIST
+            # A brace that nothing opened belongs to its item: only a bracket ends the array.
+            depth -= depth > 1 and (byte == CLOSE_OBJECT or byte == CLOSE_LIST)
             blank = blank and (byte == SPACE or byte == TAB or byte == RETURN)
         i += 1
     return first, last, Items(depth, in_text, escaped, blank, n_items, n_blank)
