@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import json
 import logging
 import os
+import platform
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from typing import Final, NoReturn
 
 import pyarrow as pa
 
+import driftbn
 from driftbn.errors import ConfigError, DriftbnError
-from driftbn_service.commands.output import note
-from driftbn_service.errors import ExitCode, UsageError
-from driftbn_service.optional_parts import naming_the_extra
+from driftbn_service.commands.output import note, write_text
+from driftbn_service.errors import ExitCode, UsageError, naming_the_extra
 
 _COMMANDS: Final = {
     "demo": "watch a made-up stream with known drifts; needs no settings",
@@ -30,7 +33,9 @@ _COMMANDS: Final = {
     "diff": "compare two graphs or two tables",
     "version": "print versions",
 }
-"""The modules of ``driftbn_service.commands``; only the one that is asked for is imported."""
+"""Modules of ``driftbn_service.commands``, all but the last; only the one that is asked for is
+imported."""
+_STANDS_ON: Final = ("numpy", "numba", "scipy", "pyarrow", "pandas", "networkx")
 _EXIT_CODES = """exit codes:
   0    done (diff, replay: whether or not there is a difference or a drift)
   1    an input cannot be used, a package is missing, a file cannot be read or written, or a stream
@@ -95,7 +100,9 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, summary in _COMMANDS.items():
-        if name == chosen:
+        if name == chosen == "version":
+            _add_version(commands)
+        elif name == chosen:
             importlib.import_module(f"driftbn_service.commands.{name}").add_parser(commands)
         else:
             commands.add_parser(name, help=summary)
@@ -103,6 +110,21 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         subparser.epilog = _EXIT_CODES
         subparser.formatter_class = argparse.RawDescriptionHelpFormatter
     return parser
+
+
+def _add_version(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("version")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of text")
+    parser.set_defaults(run=_write_versions)
+
+
+def _write_versions(arguments: argparse.Namespace) -> int:
+    """Say which driftbn this is, and on what it stands."""
+    versions = {"driftbn": driftbn.__version__, "python": platform.python_version()}
+    versions |= {name: metadata.version(name) for name in _STANDS_ON}
+    text = "".join(f"{name} {version}\n" for name, version in versions.items())
+    write_text(json.dumps(versions) + "\n" if arguments.json else text, None)
+    return 0
 
 
 def _silence_stdout() -> None:

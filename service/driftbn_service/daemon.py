@@ -11,6 +11,9 @@ from pathlib import Path
 from time import monotonic, time
 from typing import Final
 
+import numpy as np
+
+from driftbn import DriftMonitor
 from driftbn.errors import DriftbnError
 from driftbn_service.errors import StateError, UsageError
 from driftbn_service.http.app import make_app
@@ -33,13 +36,11 @@ from driftbn_service.metrics import Metrics
 from driftbn_service.outlets.delivery import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals
-from driftbn_service.quarantine import Quarantine
 from driftbn_service.records import warm_up as warm_up_decoding
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from driftbn_service.sources import make_source
 from driftbn_service.state import FILE, Accepted, Journal, Store, StoreError
-from driftbn_service.stream import StreamParts, StreamPipeline, StreamState
-from driftbn_service.warmup import warm_up_monitor
+from driftbn_service.stream import Quarantine, StreamParts, StreamPipeline, StreamState
 
 logger = logging.getLogger("driftbn.service.daemon")
 
@@ -391,6 +392,18 @@ class _Chore:
         if now - self.done_at >= self.seconds:
             self.done_at = now
             self.action()
+
+
+def warm_up_monitor() -> tuple[str, ...]:
+    """Run a monitor on a tiny stream with a drift, for every part of a decision to be used."""
+    n_rows = 500
+    monitor, rng = DriftMonitor(window=n_rows), np.random.default_rng(1)
+    levels = []
+    for copies in (True, True, True, False, False, True):
+        x, y, z = rng.integers(0, 2, (3, n_rows))
+        for report in monitor.update({"x": x, "y": x ^ (y * z) if copies else y, "z": z}):
+            levels.append(report.decision.level.value)
+    return tuple(levels)
 
 
 class Daemon:

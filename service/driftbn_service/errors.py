@@ -1,15 +1,18 @@
-"""Errors of the command line, each naming the input that is at fault, and its exit codes."""
+"""Errors that name the input at fault, exit codes, and parts whose packages may be missing."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 
-from driftbn.errors import ConfigError, DriftbnError
+from driftbn.errors import ConfigError, DriftbnError, MissingExtraError
 
 
 class ExitCode(IntEnum):
@@ -70,3 +73,42 @@ def blamed_on(name: str) -> Iterator[None]:
         raise InputError(name, "does not fit into memory") from error
     except (DriftbnError, pa.ArrowException) as error:
         raise InputError(name, str(error)) from error
+
+
+EXTRAS: Final = {
+    "service": (
+        "h11",
+        "prometheus_client",
+        "pydantic",
+        "starlette",
+        "urllib3",
+        "uvicorn",
+    ),
+    "kafka": ("confluent_kafka",),
+    "redis": ("redis",),
+    "png": ("resvg_py", "ziafont"),
+    "river": ("river",),
+}
+"""The packages of each extra, by the names under which they are imported."""
+
+
+def is_installed(extra: str) -> bool:
+    return all(find_spec(package) is not None for package in EXTRAS[extra])
+
+
+@contextmanager
+def naming_the_extra(feature: str) -> Iterator[None]:
+    """Say what to install, as ``MissingExtraError``, where a package of an extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        for extra, packages in EXTRAS.items():
+            if package in packages:
+                raise MissingExtraError(feature, extra) from error
+        raise
+
+
+def part_of_kind(package: str, kind: str, name: str) -> Any:
+    """Return what has a name in the module that is called after a kind."""
+    return getattr(importlib.import_module(f"{package}.{kind}"), name)

@@ -29,7 +29,6 @@ class Signals:
 
     def __init__(self) -> None:
         self.n_stops = 0
-        self.stopped_by: int | None = None
         self._reload = False
         self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
         self._pipe = (-1, -1)
@@ -66,7 +65,6 @@ class Signals:
             self._reload = True
         else:
             self.n_stops += 1
-            self.stopped_by = number
 
 
 # Messages to systemd, as described in sd_notify(3); nothing happens where there is none.

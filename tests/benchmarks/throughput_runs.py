@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import orjson
 import pandas as pd
+from driftbn_service.commands.learn import warm_up
 from driftbn_service.records import Decoded, Decoder
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.sources.base import Chunk
-from driftbn_service.warmup import warm_up
 
 from driftbn import DriftMonitor
 from driftbn.config import MonitorConfig

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from driftbn_service.demo import WINDOW, Scene, make_scenes
+from driftbn_service.commands.demo import WINDOW, Scene, make_scenes
 from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from driftbn_service.cli import ExitCode
-from driftbn_service.optional_parts import EXTRAS
+from driftbn_service.errors import EXTRAS
 
 from driftbn.datasets import asia, sample
 

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from driftbn_service.lane import Committer
 from driftbn_service.metrics import Metrics
-from driftbn_service.quarantine import Quarantine
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position
 from driftbn_service.state import FILE, Checkpoint, Store
 from driftbn_service.state.lanes import LEASE_SECONDS
-from driftbn_service.stream import StreamParts, StreamPipeline, StreamState
+from driftbn_service.stream import Quarantine, StreamParts, StreamPipeline, StreamState
 
 from driftbn import datasets
 from tests.services.process import wait_for

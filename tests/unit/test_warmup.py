@@ -1,4 +1,4 @@
-from driftbn_service.warmup import warm_up_monitor
+from driftbn_service.daemon import warm_up_monitor
 
 
 def test_every_part_of_a_decision_is_used() -> None:

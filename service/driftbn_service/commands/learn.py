@@ -24,7 +24,13 @@ from driftbn.graphs.network import (
     check_sample_size,
     fit_parameters,
 )
-from driftbn.learning import LearnedStructure, Overrun, StructureLearner
+from driftbn.learning import (
+    LearnedStructure,
+    Overrun,
+    StructureLearner,
+    extend_to_dag,
+    learn_structure,
+)
 from driftbn.tables.encode import EncodedTable, encode
 from driftbn.tables.infer import infer_and_encode
 from driftbn.tables.schema import Schema
@@ -45,7 +51,6 @@ from driftbn_service.errors import InputError, UsageError, blamed_on
 from driftbn_service.records.formats import suffix_and_codec
 from driftbn_service.records.inputs import Input
 from driftbn_service.records.tables import for_inference, one_table, unmixed
-from driftbn_service.warmup import warm_up
 
 LEARNED_FORMAT = "driftbn-learned"
 """Marks the JSON that ``learn`` writes; it holds the graph and what it cost."""
@@ -96,6 +101,14 @@ class LearnedFile:
     structure: LearnedStructure
     reading_seconds: float  # from bytes to columns
     encoding_seconds: float  # from columns to codes
+
+
+def warm_up() -> None:
+    """Learn a tiny table and direct its graph; the library says so if it has to compile."""
+    rows = range(20)
+    text = pa.array([str(row // 2 % 2) for row in rows]).dictionary_encode()
+    columns = {"x": [row % 2 for row in rows], "y": text, "z": [row // 4 % 2 == 0 for row in rows]}
+    extend_to_dag(learn_structure(pa.table(columns)).graph)
 
 
 def learn_input(

@@ -20,8 +20,7 @@ from typing import Any, Final
 from driftbn.explain.svg import Drawing
 from driftbn.explain.words import printable
 from driftbn.graphs.graph import Dag, Edge, Pdag
-from driftbn_service.errors import UsageError, blamed_on
-from driftbn_service.optional_parts import naming_the_extra
+from driftbn_service.errors import UsageError, blamed_on, naming_the_extra
 from driftbn_service.records.inputs import STDIN
 
 MAX_MESSAGE = 500

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from driftbn.errors import DriftbnError
 from driftbn.explain.words import counted
+from driftbn_service.errors import part_of_kind
 from driftbn_service.events import Event
-from driftbn_service.optional_parts import part_of_kind
 from driftbn_service.outlets.base import Outlet, OutletError, RefreshingOutlet
 from driftbn_service.settings import OutletSettings
 from driftbn_service.state import DamagedRowError, Store

@@ -43,8 +43,8 @@ from driftbn.errors import (
     UnknownSettingError,
 )
 from driftbn.tables.schema import Schema
+from driftbn_service.errors import is_installed
 from driftbn_service.events import EventType
-from driftbn_service.optional_parts import is_installed
 from driftbn_service.records.formats import TableFormat
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from driftbn_service.optional_parts import part_of_kind
+from driftbn_service.errors import part_of_kind
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import RecordSource
 
