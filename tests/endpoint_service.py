@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.http.service import (
-    Health,
     LiveSignal,
     NotAnHttpStreamError,
-    Readiness,
     StreamInfo,
     Submission,
     UnknownStreamError,
@@ -44,15 +42,15 @@ class FakeService:
             "orders", max_pending_bytes=max_pending_bytes, remember_keys=100
         )
         self.live = LiveSignal()
-        self.health = Health(True)
-        self.readiness = Readiness(True)
+        self.sick: tuple[str, ...] = ()
+        self.unready: tuple[str, ...] = ()
         self.accepts: list[str] = []
 
-    def healthy(self) -> Health:
-        return self.health
+    def sickness(self) -> tuple[str, ...]:
+        return self.sick
 
-    def ready(self) -> Readiness:
-        return self.readiness
+    def unreadiness(self) -> tuple[str, ...]:
+        return self.unready
 
     def streams(self) -> tuple[StreamInfo, ...]:
         return STREAMS

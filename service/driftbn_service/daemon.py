@@ -19,11 +19,9 @@ from driftbn_service.errors import StateError, UsageError
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.http.service import (
-    Health,
     LiveSignal,
     NotAnHttpStreamError,
     NotReadyError,
-    Readiness,
     ServiceView,
     StoppingError,
     StreamInfo,
@@ -303,13 +301,12 @@ class DaemonView:
         self.store = assembly.store
         self.live = assembly.live
 
-    def healthy(self) -> Health:
-        """Say whether the threads of all streams are there and move."""
-        reasons = [reason for stream in self._assembly.streams for reason in _sickness(stream)]
-        return Health(not reasons, tuple(reasons))
+    def sickness(self) -> tuple[str, ...]:
+        """Say which streams have threads that are gone or do not move."""
+        return tuple(reason for stream in self._assembly.streams for reason in _sickness(stream))
 
-    def ready(self) -> Readiness:
-        """Say whether sources are connected and checkpoints are written."""
+    def unreadiness(self) -> tuple[str, ...]:
+        """Say which sources are not connected, or write no checkpoints."""
         streams = self._assembly.streams
         reasons = [
             f"stream {stream.name} is {stream.state.value}"
@@ -320,7 +317,7 @@ class DaemonView:
         n_missing = len(self._assembly.settings.streams) - len(streams)
         if n_missing > 0:
             reasons.append(f"{n_missing} streams are not started yet")
-        return Readiness(not reasons, tuple(reasons))
+        return tuple(reasons)
 
     def streams(self) -> tuple[StreamInfo, ...]:
         return tuple(
@@ -517,18 +514,18 @@ class Daemon:
                 raise
 
     def _tell_manager(self, now: float) -> None:
-        if not self._was_ready and self.view.ready().ready:
+        if not self._was_ready and not self.view.unreadiness():
             self._was_ready = True
             self._notifier.ready(self._summary())
         period = self._notifier.watchdog_seconds
         if period is None or now - self._alive_at < period / 3:
             return
         self._alive_at = now
-        health = self.view.healthy()
-        if health.healthy:
-            self._notifier.alive()
+        sickness = self.view.sickness()
+        if sickness:
+            logger.error("not healthy: %s", "; ".join(sickness))
         else:
-            logger.error("not healthy: %s", "; ".join(health.reasons))
+            self._notifier.alive()
 
     def _summary(self) -> str:
         return f"{len(self._assembly.streams)} streams, endpoint {self.address or 'off'}"

@@ -20,7 +20,7 @@ import pytest
 import urllib3
 from driftbn_service.events import Publication
 from driftbn_service.http.app import make_app
-from driftbn_service.http.limits import Limits
+from driftbn_service.http.routes import Limits
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.settings import EndpointSettings
 

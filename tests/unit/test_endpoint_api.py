@@ -9,8 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from driftbn_service.http.app import all_operations, make_app
-from driftbn_service.http.limits import Limits
-from driftbn_service.http.service import Health, Readiness
+from driftbn_service.http.routes import Limits
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.state import DamagedRowError, StoreError
 from jsonschema import Draft202012Validator
@@ -79,12 +78,12 @@ def paged(client: Client, path: str, limit: int) -> list[list[Any]]:
 def test_health_and_readiness_are_told_in_words(client: Client, service: FakeService) -> None:
     assert client.get("/-/healthy").text == "healthy\n"
     assert client.get("/-/ready").text == "ready\n"
-    service.health = Health(False, ("the worker of orders is stuck",))
-    service.readiness = Readiness(False, ("orders: no broker", "clicks: no checkpoint"))
+    service.sick = ("the worker of orders is stuck",)
+    service.unready = ("orders: no broker", "clicks: no checkpoint")
 
     unhealthy, unready = client.get("/-/healthy"), client.get("/-/ready")
 
-    service.health, service.readiness = Health(True), Readiness(True)
+    service.sick = service.unready = ()
     assert (unhealthy.status_code, unready.status_code) == (503, 503)
     assert unhealthy.text == "not healthy\nthe worker of orders is stuck\n"
     assert unready.text == "not ready\norders: no broker\nclicks: no checkpoint\n"

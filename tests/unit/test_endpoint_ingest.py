@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
-from driftbn_service.http.limits import Limits
+from driftbn_service.http.routes import Limits
 from driftbn_service.http.service import (
     NotAnHttpStreamError,
     StoppingError,

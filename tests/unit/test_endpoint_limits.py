@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from driftbn_service.http.limits import Limits, Reception, decompressed
-from driftbn_service.http.problems import ProblemError
+from driftbn_service.http.ingest import Reception, decompressed
+from driftbn_service.http.routes import Limits, ProblemError
 from starlette.requests import Request
 
 SMALL = Limits(max_body_bytes=1000, max_decoded_bytes=2000, body_seconds=10, min_rate=20)

@@ -15,8 +15,15 @@ from starlette.responses import PlainTextResponse, Response
 from driftbn.explain.explanation import Explanation
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window
-from driftbn_service.http.problems import ProblemError, bad_value, not_found
-from driftbn_service.http.routes import ANSWERS, Operation, Parameter, Reply
+from driftbn_service.http.routes import (
+    ANSWERS,
+    Operation,
+    Parameter,
+    ProblemError,
+    Reply,
+    bad_value,
+    not_found,
+)
 from driftbn_service.http.service import ServiceView, StreamInfo
 from driftbn_service.state import (
     EdgeRow,
@@ -56,14 +63,12 @@ Place: TypeAlias = tuple[str, str]
 
 async def healthy(service: ServiceView) -> Response:
     """Tell whether the service works; restart it if not."""
-    health = service.healthy()
-    return _state(health.healthy, "healthy", health.reasons)
+    return _state("healthy", service.sickness())
 
 
 async def ready(service: ServiceView) -> Response:
     """Tell whether all sources are connected and checkpoints are written."""
-    readiness = service.ready()
-    return _state(readiness.ready, "ready", readiness.reasons)
+    return _state("ready", service.unreadiness())
 
 
 def metrics(
@@ -77,8 +82,8 @@ def metrics(
     return Response(body, headers={"content-type": content_type})
 
 
-def _state(holds: bool, word: str, reasons: tuple[str, ...]) -> Response:
-    if holds:
+def _state(word: str, reasons: tuple[str, ...]) -> Response:
+    if not reasons:
         return PlainTextResponse(f"{word}\n")
     lines = "".join(f"{reason}\n" for reason in reasons)
     return PlainTextResponse(f"not {word}\n{lines}", HTTPStatus.SERVICE_UNAVAILABLE)

@@ -27,9 +27,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from driftbn_service.http import api, graph, ingest, live
-from driftbn_service.http.limits import Limits
-from driftbn_service.http.problems import ProblemError, shortened
-from driftbn_service.http.routes import Operation, openapi_operation, route_of
+from driftbn_service.http.routes import (
+    Limits,
+    Operation,
+    ProblemError,
+    openapi_operation,
+    route_of,
+    shortened,
+)
 from driftbn_service.http.service import ServiceView
 from driftbn_service.settings import EndpointSettings, is_loopback
 from driftbn_service.state import DamagedRowError, StoreError

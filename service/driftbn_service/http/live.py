@@ -16,9 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from driftbn_service.events import Event
-from driftbn_service.http.limits import Limits
-from driftbn_service.http.problems import ProblemError
-from driftbn_service.http.routes import ANSWERS, Operation, Parameter, Reply
+from driftbn_service.http.routes import ANSWERS, Limits, Operation, Parameter, ProblemError, Reply
 from driftbn_service.http.service import Listener, ServiceView
 from driftbn_service.state import Store
 

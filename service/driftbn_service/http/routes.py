@@ -3,7 +3,8 @@
 A parameter of a function is a parameter of its route, with the name, the type and the default that
 it has there; its description and its limits are an annotation. The type that the function returns
 is the shape of the answer, and its docstring says what the route does. Requests are read, answers
-written and the OpenAPI document made from that alone, so the three cannot disagree.
+written and the OpenAPI document made from that alone, so the three cannot disagree. Errors are
+problem documents after RFC 9457.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from types import NoneType
 from typing import Any, Final, NamedTuple, get_args
@@ -25,12 +26,122 @@ from starlette.routing import Route
 
 import driftbn
 from driftbn.codec import Codec, Schema
+from driftbn.errors import DriftbnError
 from driftbn.report import REPORTS
-from driftbn_service.http.limits import Limits
-from driftbn_service.http.problems import PROBLEM_TYPE, Problem, ProblemError, bad_value
 from driftbn_service.http.service import ServiceView
 from driftbn_service.state import EdgeRow, EpisodeRow, Series, WindowRow
 from driftbn_service.state.history import EpisodeEdge
+
+PROBLEM_TYPE = "application/problem+json"
+_SHOWN_CHARACTERS = 200  # a value can be as long as an address; the start of it tells which
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem document; it may have further members."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class ProblemError(DriftbnError):
+    """A request cannot be answered.
+
+    ``kind`` is a short name of what went wrong, which never changes; it makes the ``type`` of the
+    document. ``detail`` is what is wrong, with the value, and what is allowed or what to do. The
+    document also has ``members``.
+
+    >>> ProblemError(404, "unknown-monitor", "there is no monitor 'x'").document()["type"]
+    'urn:driftbn:problem:unknown-monitor'
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        members: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.members = dict(members or {})
+        self.headers = dict(headers or {})
+        super().__init__(detail)
+
+    def document(self) -> dict[str, Any]:
+        phrase = HTTPStatus(self.status).phrase
+        problem = Problem(f"urn:driftbn:problem:{self.kind}", phrase, self.status, self.detail)
+        return asdict(problem) | self.members
+
+    def response(self) -> Response:
+        return Response(
+            orjson.dumps(self.document()), self.status, self.headers, media_type=PROBLEM_TYPE
+        )
+
+
+def bad_value(field: str, value: str, allowed: str) -> ProblemError:
+    """Return the problem of a parameter or header whose value is not allowed.
+
+    >>> bad_value("limit", "-1", "a whole number from 1 to 1000").detail
+    "limit = '-1' is not allowed: it must be a whole number from 1 to 1000"
+    """
+    shown = shortened(value)
+    return ProblemError(
+        HTTPStatus.BAD_REQUEST,
+        "bad-value",
+        f"{field} = {shown!r} is not allowed: it must be {allowed}",
+        members={"field": field, "value": shown, "allowed": allowed},
+    )
+
+
+def not_found(field: str, value: object, detail: str) -> ProblemError:
+    shown = shortened(value) if isinstance(value, str) else value
+    return ProblemError(
+        HTTPStatus.NOT_FOUND,
+        f"unknown-{field}",
+        detail,
+        members={"field": field, "value": shown},
+    )
+
+
+def shortened(text: str) -> str:
+    """Return a text cut to what a message can show."""
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+MIN_RATE: Final = 500
+"""Bytes a second that a client must send or read at least, as in Apache's mod_reqtimeout."""
+RETRY_SECONDS: Final = 1
+"""When to try again if too many send at once, or too much waits."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may cost."""
+
+    max_body_bytes: int = 32 << 20  # as sent
+    max_decoded_bytes: int = 64 << 20  # after decompression
+    max_page: int = 1000  # most items of a page
+    # Bodies that are there and are taken in at a time; few of them are decoded at a time.
+    max_ingests: int = 16
+    max_live_clients: int = 64  # clients that follow events at a time
+    # A body that has not ended must bring ``body_seconds * min_rate`` bytes in this time, again and
+    # again.
+    body_seconds: float = 20.0
+    min_rate: int = MIN_RATE  # bytes a second
+    heartbeat_seconds: float = 15.0  # silence after which a follower of events gets a sign of life
+    send_seconds: float = 30.0  # time after which a follower of events that does not read is let go
+
+    @property
+    def max_held_bytes(self) -> int:
+        """Bytes of all bodies that are held at a time, be they on their way or being taken in."""
+        return 8 * self.max_body_bytes
+
 
 JSON_TYPE: Final = "application/json"
 _TYPES: Final = {int: "integer", str: "string", bool: "boolean"}

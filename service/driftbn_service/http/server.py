@@ -32,8 +32,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from driftbn.errors import DriftbnError
 from driftbn_service.http.api import ALWAYS_ANSWERED
-from driftbn_service.http.limits import MIN_RATE, RETRY_SECONDS
-from driftbn_service.http.problems import ProblemError, shortened
+from driftbn_service.http.routes import MIN_RATE, RETRY_SECONDS, ProblemError, shortened
 from driftbn_service.settings import EndpointSettings
 
 logger = logging.getLogger("driftbn.service.http")

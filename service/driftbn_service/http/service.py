@@ -28,22 +28,6 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Health:
-    """Whether the service works at all; a supervisor restarts one that does not."""
-
-    healthy: bool
-    reasons: tuple[str, ...] = ()  # what is wrong, in words
-
-
-@dataclass(frozen=True)
-class Readiness:
-    """Whether all sources are connected and checkpoints are written."""
-
-    ready: bool
-    reasons: tuple[str, ...] = ()  # what is missing, in words
-
-
-@dataclass(frozen=True)
 class StreamInfo:
     name: str  # of the stream, which is that of its monitors
     source: str  # the kind of its source: ``http``, ``kafka`` and so on
@@ -167,11 +151,14 @@ class ServiceView(Protocol):
     def live(self) -> LiveSignal:
         """Woken by the service whenever it has published something."""
 
-    def healthy(self) -> Health:
-        """Say whether the service works. Must not block: it is asked on the event loop."""
+    def sickness(self) -> tuple[str, ...]:
+        """Say what keeps the service from working at all, in words: a supervisor restarts it then.
 
-    def ready(self) -> Readiness:
-        """Say whether the service is ready. Must not block: it is asked on the event loop."""
+        Must not block, as it is asked on the event loop; nor must the next.
+        """
+
+    def unreadiness(self) -> tuple[str, ...]:
+        """Say which sources are not connected, or what else is missing, in words."""
 
     def streams(self) -> tuple[StreamInfo, ...]:
         """Return the streams in the order of the settings."""
