@@ -34,8 +34,7 @@ from driftbn.errors import (
     UnknownVariableError,
     VariableMismatchError,
 )
-from driftbn.graphs.diff import StructureDiff, compare, shd
-from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff, compare, shd
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport

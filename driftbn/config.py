@@ -460,8 +460,6 @@ class LearnerConfig(_Checked):
 class Knowledge:
     """What an expert knows of the edges before any data is seen.
 
-    Examples
-    --------
     >>> knowledge = Knowledge(required=[("smoke", "lung")], tiers=[["asia"], ["tub", "xray"]])
     >>> knowledge.tiers
     (('asia',), ('tub', 'xray'))

@@ -15,8 +15,7 @@ from driftbn.drift.decider import CountDecider
 from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
 from driftbn.errors import ConfigError
-from driftbn.graphs.diff import StructureDiff, compare
-from driftbn.graphs.graph import Dag, Pdag
+from driftbn.graphs.graph import Dag, Pdag, StructureDiff, compare
 from driftbn.learning import (
     ChiSquareTest,
     LearnedStructure,
@@ -26,7 +25,7 @@ from driftbn.learning import (
     StructureLearner,
     extend_to_dag,
 )
-from driftbn.learning.knowledge import apply_knowledge, knowledge_about
+from driftbn.learning.search import apply_knowledge, knowledge_about
 from driftbn.report import (
     Excluded,
     MissingShare,

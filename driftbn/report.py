@@ -11,8 +11,7 @@ from driftbn.drift.outcome import DriftDecision
 from driftbn.errors import FormatError
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.html import report_to_html
-from driftbn.graphs.diff import StructureDiff
-from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff
 from driftbn.learning import SearchCost
 from driftbn.learning.search import Overrun
 from driftbn.tables.encode import SchemaEvent

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from itertools import product
 
+import networkx as nx
 import numpy as np
 
 from driftbn.datasets import Change, random_network
 from driftbn.graphs.graph import Dag, Edge
-from driftbn.graphs.network import BayesianNetwork, ancestors, descendants, joint
+from driftbn.graphs.network import BayesianNetwork, ancestors, joint
 
 BINARY = ("no", "yes")
 BENCHMARKS = ("asia", "alarm", "insurance", "hailfinder", "win95pts", "100_130", "200_250")
@@ -124,5 +125,6 @@ def assert_same_marginals(
 
 def untouched_below(network: BayesianNetwork, *changed: str) -> list[str]:
     """Return the nodes that are no descendants of the changed ones: these and all others."""
-    below = set().union(*(descendants(network.dag, node) for node in changed))
+    graph = network.dag.to_networkx()
+    below = set().union(*(nx.descendants(graph, node) for node in changed))
     return [node for node in network.nodes if node not in below]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.datasets.networks import MAX_STATES, configurations, drawn, labelled
+from driftbn.datasets import MAX_STATES, configurations, drawn, labelled
 from driftbn.errors import ConfigError, DataError
 from driftbn.graphs.network import BayesianNetwork, FloatArray, ancestors
 

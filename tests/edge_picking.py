@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import networkx as nx
 import numpy as np
 
 from driftbn.datasets.changes import (
@@ -18,7 +19,7 @@ from driftbn.datasets.changes import (
 )
 from driftbn.errors import ConfigError
 from driftbn.graphs.graph import Dag
-from driftbn.graphs.network import BayesianNetwork, ancestors, descendants, separated
+from driftbn.graphs.network import BayesianNetwork, ancestors
 
 _STRONGEST_ADDED = 0.1  # where a strength class has no upper end, added edges stay below this
 _HEADROOM = 1.5  # a picked edge could be this much stronger: other picked edges may take some away
@@ -188,11 +189,12 @@ def _unheard_around(dag: Dag, parent: str, child: str) -> bool:
     child that are parents on the way. If the child's other parents separate these from the parent,
     that joint is a matter of P(child | other parents) alone, which a change of the edge keeps.
     """
-    below = descendants(dag, child)
+    graph = dag.to_networkx()
+    below = nx.descendants(graph, child)
     given = set(dag.parents(child)) - {parent}
     for node in sorted(below):
         on_the_way = ancestors(dag, (node,)) & below
         beside = {p for n in on_the_way for p in dag.parents(n)} - below - {child}
-        if parent in beside or not separated(dag, parent, beside, given):
+        if parent in beside or not nx.is_d_separator(graph, {parent}, beside - given, given):
             return False
     return True

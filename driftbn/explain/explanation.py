@@ -15,21 +15,19 @@ from driftbn.explain.sentences import (
     advice_of,
     caveat_sentences,
     change_sentences,
-    event_sentence,
-    summary_of,
-    target_sentences,
-    touched_fields,
-    twin_sentences,
-)
-from driftbn.explain.words import (
     counted,
     decimal,
+    event_sentence,
     joined,
     listed,
     quoted,
     shortened,
     span,
     strength,
+    summary_of,
+    target_sentences,
+    touched_fields,
+    twin_sentences,
 )
 from driftbn.learning.search import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
@@ -74,7 +72,7 @@ class Explanation:
 def explain(report: WindowReport) -> Explanation:
     """Say in plain words what a report tells, and nothing that it does not.
 
-    >>> from driftbn.graphs.diff import StructureDiff
+    >>> from driftbn.graphs.graph import StructureDiff
     >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.learning import SearchCost
     >>> from driftbn.report import WindowReport

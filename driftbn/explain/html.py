@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Final
 from driftbn.drift.outcome import Association
 from driftbn.explain.explanation import Explanation, explain
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of
-from driftbn.explain.sentences import event_sentence
-from driftbn.explain.svg import DARK, LIGHT, STYLE, Drawing
-from driftbn.explain.timeline import Moment, moments_of, timeline_of, windows_per_bar
-from driftbn.explain.words import counted, decimal, moment, printable, strength
+from driftbn.explain.sentences import counted, decimal, event_sentence, moment, printable, strength
+from driftbn.explain.svg import (
+    DARK,
+    LIGHT,
+    STYLE,
+    Drawing,
+    Moment,
+    moments_of,
+    timeline_of,
+    windows_per_bar,
+)
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
@@ -79,7 +86,7 @@ def report_to_html(report: WindowReport) -> str:
     that comes from data is escaped.
 
     >>> from driftbn.drift.outcome import DriftDecision, DriftLevel
-    >>> from driftbn.graphs.diff import StructureDiff
+    >>> from driftbn.graphs.graph import StructureDiff
     >>> from driftbn.graphs.graph import Dag
     >>> from driftbn.learning import SearchCost
     >>> from driftbn.report import WindowReport

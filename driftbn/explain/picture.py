@@ -9,10 +9,9 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from driftbn.explain.sentences import counted, shortened
 from driftbn.explain.svg import FONT, Drawing, Key, Point, sheet, text_width
-from driftbn.explain.words import counted, shortened
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Dag, Edge, Pdag, compare
 
 if TYPE_CHECKING:
     from driftbn.explain.layout import Layout

@@ -10,7 +10,6 @@ white space, quotes, marks and the start of a comment.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -452,30 +451,6 @@ def graph_from_dict(data: object) -> Pdag:
         return Pdag(_names(data), _edges(data, "directed"), _edges(data, "undirected"))
     except GraphError as error:
         raise FormatError(f"the graph is not sound: {error}") from error
-
-
-def write_json(graph: Dag | Pdag) -> str:
-    """Write a graph as one line of JSON; equal graphs give equal text.
-
-    >>> write_json(Dag("a"))
-    '{"format":"driftbn-graph","version":1,"nodes":["a"],"directed":[],"undirected":[]}'
-    """
-    return json.dumps(graph_to_dict(graph), separators=(",", ":"))
-
-
-def read_json(text: str) -> Pdag:
-    """Read what `write_json` wrote; see `graph_from_dict`.
-
-    Raises FormatError if the text is not JSON or not a graph.
-
-    >>> read_json(write_json(Dag("ab", [("a", "b")]))).directed_edges
-    (('a', 'b'),)
-    """
-    try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise FormatError(f"not JSON: {error}") from error
-    return graph_from_dict(data)
 
 
 def _field(data: Mapping[str, object], key: str) -> list[object]:

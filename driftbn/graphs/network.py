@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -433,47 +432,6 @@ def ancestors(dag: Dag, nodes: Iterable[str]) -> set[str]:
             waiting.extend(dag.parents(node))
             found.add(node)
     return found
-
-
-def descendants(dag: Dag, node: str) -> set[str]:
-    """Return all descendants of a node, without itself.
-
-    >>> sorted(descendants(Dag("abcd", [("a", "b"), ("b", "c")]), "a"))
-    ['b', 'c']
-    """
-    found: set[str] = set()
-    waiting = list(dag.children(node))
-    while waiting:
-        child = waiting.pop()
-        if child not in found:
-            waiting.extend(dag.children(child))
-            found.add(child)
-    return found
-
-
-def separated(dag: Dag, node: str, others: Iterable[str], given: Collection[str]) -> bool:
-    """Return whether ``node`` is d-separated from each of ``others`` by ``given``.
-
-    Others that are among ``given`` are separated from everything; ``node`` must not be.
-
-    >>> collider = Dag("abc", [("a", "c"), ("b", "c")])
-    >>> separated(collider, "a", ["b"], []), separated(collider, "a", ["b"], ["c"])
-    (True, False)
-    """
-    targets = set(others) - set(given)
-    relevant = ancestors(dag, {node, *targets, *given})
-    neighbours: dict[str, set[str]] = {name: set() for name in relevant}
-    for name in relevant:
-        for a, b in combinations((name, *dag.parents(name)), 2):
-            neighbours[a].add(b)
-            neighbours[b].add(a)
-    reached = {node}
-    waiting = [node]
-    while waiting:
-        new = neighbours[waiting.pop()] - reached - set(given)
-        reached |= new
-        waiting.extend(new)
-    return not targets & reached
 
 
 def _factor(network: BayesianNetwork, node: str) -> _Factor:

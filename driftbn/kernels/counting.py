@@ -1,8 +1,8 @@
-"""Counting rows: bit sets in machine words, tables of counts, and strata of the rows."""
+"""Counting rows: bit sets in machine words, tables of counts, strata and partitions of rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -382,3 +382,36 @@ def _n_levels(work: Workspace, slot: int, begin: int, end: int) -> int:
         count += 1 - seen[level]
         seen[level] = 1
     return count
+
+
+# Columns told apart as partitions of the rows.
+
+Bytes = npt.NDArray[np.uint8]
+
+UNSEEN = 255  # no code is 255: there are at most 250 levels and two reserved ones
+
+
+class Partitions(NamedTuple):
+    """Rows of codes, and room for the same rows with codes by first appearance."""
+
+    codes: Bytes  # [columns, rows]
+    ranks: Bytes  # [columns, ranked rows]; written
+    rank_of: Bytes  # [256]; scratch
+
+
+@kernel
+def rank_by_appearance(partitions: Partitions) -> None:
+    """Write the rank of each code: 0 for the first of its column, 1 for the next new one.
+
+    Two columns have equal ranks if and only if they part the ranked rows alike.
+    """
+    codes, ranks, rank_of = partitions
+    for column in range(ranks.shape[0]):
+        rank_of[:] = UNSEEN
+        n_seen = 0
+        for row in range(ranks.shape[1]):
+            code = codes[column, row]
+            if rank_of[code] == UNSEEN:
+                rank_of[code] = n_seen
+                n_seen += 1
+            ranks[column, row] = rank_of[code]

@@ -60,7 +60,7 @@ class Workspace(NamedTuple):
     rows_b: npt.NDArray[np.int32]  # [rows]
     place: Ints  # [largest card]; scratch
     entry_set: Ints  # [N_ENTRIES, members]
-    entry_place: Ints  # [N_ENTRIES, 9]; see strata.py
+    entry_place: Ints  # [N_ENTRIES, 9]; see counting.py
     entry_hash: Ints  # [2 * N_ENTRIES]; entry or -1
-    cursor: Ints  # [5]; see strata.py
+    cursor: Ints  # [5]; see counting.py
     tests: Ints  # [members + 1, 2]; asked and undecided, by size of the set

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ from driftbn.kernels.search import (
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+_A = TypeVar("_A", Search, Census)
 _EMPTY_SET = np.empty((1, 0), np.int64)
 
 
@@ -83,22 +85,20 @@ class IndependenceTest(ABC):
 
     def pursue_search(self, search: Search, n_tests: int) -> int:
         """Answer the questions of a search for about ``n_tests`` tests; return its state."""
-        limit = self.tests[:, 0].sum() + n_tests
-        while self.tests[:, 0].sum() < limit:
-            state = ask(search)
-            if state != READY:
-                return int(state)
-            tell(search, self._answer(search.question))
-        return PAUSED
+        return self._pursue(search, ask, tell, n_tests)
 
     def pursue_census(self, census: Census, n_tests: int) -> int:
-        """Answer the questions of a census for about ``n_tests`` tests; return its state."""
+        return self._pursue(census, ask_census, tell_census, n_tests)
+
+    def _pursue(
+        self, asker: _A, ask: Callable[[_A], int], tell: Callable[[_A, int], None], n_tests: int
+    ) -> int:
         limit = self.tests[:, 0].sum() + n_tests
         while self.tests[:, 0].sum() < limit:
-            state = ask_census(census)
+            state = ask(asker)
             if state != READY:
                 return int(state)
-            tell_census(census, self._answer(census.question))
+            tell(asker, self._answer(asker.question))
         return PAUSED
 
     def _answer(self, question: Question) -> int:

@@ -20,7 +20,6 @@ from driftbn.learning.independence import (
     SearchCost,
     design_effects,
 )
-from driftbn.learning.knowledge import KnownEdges, apply_knowledge
 from driftbn.learning.orientation import (
     Orientation,
     OrientationPlan,
@@ -29,17 +28,15 @@ from driftbn.learning.orientation import (
     undirected,
 )
 from driftbn.learning.search import (
+    KnownEdges,
     Limits,
     Overrun,
     RdsaTally,
-    SearchPlan,
     SearchStart,
     SeparatorMap,
+    apply_knowledge,
     find_skeleton,
-    fsbn_plan,
-    original_pc_plan,
-    pc_plan,
-    ssbn_plan,
+    plan_of,
 )
 from driftbn.tables.encode import EncodedTable
 from driftbn.tables.infer import find_duplicates, infer_and_encode
@@ -48,13 +45,6 @@ from driftbn.tables.schema import Schema
 MAX_SETS = 200  # tried for a pair and size, in the order of the tallies
 CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders
 TALLY_DECAY = 0.5  # what the tallies of an earlier structure are worth
-
-_PLANS: dict[Algorithm, Callable[[int], SearchPlan]] = {
-    Algorithm.PC: pc_plan,
-    Algorithm.PC_ORIGINAL: original_pc_plan,
-    Algorithm.FSBN: fsbn_plan,
-    Algorithm.SSBN: ssbn_plan,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +214,7 @@ class StructureLearner:
         test.begin(max(config.max_conditioning, self.census_size))
         skeleton = find_skeleton(
             test,
-            _PLANS[config.algorithm](config.max_conditioning),
+            plan_of(config.algorithm, config.max_conditioning),
             self._start(test.names, known, previous if warm else None),
             self.max_sets,
             limits,

@@ -22,8 +22,7 @@ from driftbn.kernels.orientation import (
 )
 from driftbn.kernels.search import PAUSED
 from driftbn.learning.independence import IndependenceTest, Ints, Mask, places
-from driftbn.learning.knowledge import KnownEdges
-from driftbn.learning.search import Limits, Skeleton, make_question, make_subsets
+from driftbn.learning.search import KnownEdges, Limits, Skeleton, make_question, make_subsets
 
 CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
 CLEAR = 0.5  # least p-value of a separator if no set of the census separates

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from driftbn.config import SchemaConfig
 from driftbn.errors import DataError
-from driftbn.kernels.encoding import Partitions, rank_by_appearance
+from driftbn.kernels.counting import Partitions, rank_by_appearance
 from driftbn.tables.cells import ALLOWED, canonical_text, is_mixed, time_cells
 from driftbn.tables.encode import (
     Column,

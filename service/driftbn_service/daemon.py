@@ -29,11 +29,10 @@ from driftbn_service.http.service import (
     UnknownStreamError,
 )
 from driftbn_service.lane import Committer
-from driftbn_service.logs import configure_logging
 from driftbn_service.metrics import Metrics
 from driftbn_service.outlets.delivery import Deliverer, make_outlet
 from driftbn_service.page import page_routes
-from driftbn_service.process import Notifier, Signals
+from driftbn_service.process import Notifier, Signals, configure_logging
 from driftbn_service.records import warm_up as warm_up_decoding
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from driftbn_service.sources import make_source

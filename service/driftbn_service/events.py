@@ -100,8 +100,6 @@ class Event:
 class Publication:
     """One window of one monitor, ready for the history, or events without a window.
 
-    Examples
-    --------
     >>> told = Publication("orders", "", "", 0, {"rows": 9}, {"headline": "Calm."}, {"learn": 0.1})
     >>> Publication.from_dict(told.to_dict()) == told
     True
@@ -133,8 +131,6 @@ def fingerprint_of(document: Mapping[str, Any]) -> str:
     directory was copied with it and two daemons make other events of the same id. When the event
     was told does not count.
 
-    Examples
-    --------
     >>> told = {"id": "1", "time": "2026-01-01T00:00:00Z", "data": {"window": 3}}
     >>> fingerprint_of(told) == fingerprint_of(told | {"time": "2026-01-02T00:00:00Z"})
     True
@@ -176,8 +172,6 @@ class EventState:
 
     It is kept with the monitor, so that a daemon that was killed tells the same once more.
 
-    Examples
-    --------
     >>> state = EventState(degraded=True)
     >>> EventState.from_dict(state.to_dict()) == state
     True
@@ -206,8 +200,6 @@ def news_of(
 
     A column that was there again and is absent once more is news.
 
-    Examples
-    --------
     >>> absent = SchemaEvent(SchemaEventKind.MISSING_COLUMN, "x", n_rows=9)
     >>> news, known = news_of((), (absent,))
     >>> news == (absent,), news_of(known, (absent,))[0], news_of(known, ())[1]
@@ -253,8 +245,6 @@ def publication_of(  # noqa: PLR0913 - each says something else of the window
     ``origin`` is the namespace of the ids of events: another one for every stream, state directory
     and reset.
 
-    Examples
-    --------
     >>> from driftbn import DriftMonitor, MonitorConfig
     >>> monitor = DriftMonitor(MonitorConfig(window=100))
     >>> (report,) = monitor.update({"x": ["a", "b"] * 50, "y": ["c", "d"] * 50})
@@ -304,8 +294,6 @@ def event_id(
 ) -> str:
     """Return the id of an event: a UUID that follows from what the event is about.
 
-    Examples
-    --------
     >>> event_id("orders", "", 14, EventType.DRIFT_STARTED)
     '90880909-dcec-59ee-b959-e9561c0f5103'
     """
@@ -315,8 +303,6 @@ def event_id(
 def rfc3339(seconds: float | None) -> str | None:
     """Return seconds since the epoch as CloudEvents write a time, if there is such a time.
 
-    Examples
-    --------
     >>> rfc3339(0.0), rfc3339(1.5), rfc3339(1e300)
     ('1970-01-01T00:00:00Z', '1970-01-01T00:00:01.500000Z', None)
     """

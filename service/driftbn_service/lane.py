@@ -19,7 +19,7 @@ import numpy as np
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DataError, DriftbnError
-from driftbn.explain.words import counted, shortened
+from driftbn.explain.sentences import counted, shortened
 from driftbn.tables.schema import Schema
 from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_of, publication_of
 from driftbn_service.metrics import Metrics

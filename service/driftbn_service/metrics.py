@@ -63,8 +63,6 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 class Family:
     """Series of one name, which stands without ``driftbn_`` in front and ``_total`` behind.
 
-    Examples
-    --------
     >>> Family("counter", "records", "Records.").sample_name
     'driftbn_records_total'
     """
@@ -198,8 +196,6 @@ class Series:
     ``start`` is there from the start, by the values of the labels; in ``stale`` it is noted that
     the text of the family has changed.
 
-    Examples
-    --------
     >>> series = Series(REJECTED, "orders", {("not_json",): 0.0}, set())
     >>> series.add(("not_json",), 2)
     >>> series.text(rich=False)
@@ -297,8 +293,6 @@ class Series:
 def label_of(name: str) -> str:
     r"""Return a name from the data as a label: not too long, on one line, and in UTF-8.
 
-    Examples
-    --------
     >>> label_of("delay"), label_of("a\nb"), len(label_of("x" * 1000))
     ('delay', 'a?b', 80)
     """
@@ -589,8 +583,6 @@ class Metrics(Collector):
     words; only the two families that name fields of a stream take words from the data, and both
     are bounded.
 
-    Examples
-    --------
     >>> metrics = Metrics()
     >>> metrics.add_stream("orders", "files")
     >>> metrics.records("orders", "taken", 5)

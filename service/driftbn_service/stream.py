@@ -36,8 +36,6 @@ class WorkQueue(Generic[Item]):
     longer than to hand over an item. A single item that costs more than ``max_cost`` is let in
     alone.
 
-    Examples
-    --------
     >>> queue = WorkQueue(100)
     >>> queue.put("a", 60), queue.put("b", 60, timeout=0)
     (True, False)
@@ -556,8 +554,6 @@ class Quarantine:
     raised. The first record, and later ones once a minute, are told in the log, without what
     is in them. Any thread may use it.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from driftbn_service.records import RejectReason
     >>> path = Path(tempfile.mkdtemp()) / "orders.ndjson"

@@ -18,10 +18,16 @@ from driftbn.config import Knowledge, LearnerConfig
 from driftbn.kernels.compiled import kernel
 from driftbn.kernels.counting import count_pairs, count_two
 from driftbn.learning import ChiSquareTest, StructureLearner
-from driftbn.learning.knowledge import apply_knowledge
 from driftbn.learning.learner import CENSUS_SIZE, MAX_SETS
 from driftbn.learning.orientation import OrientationPlan, orient
-from driftbn.learning.search import Limits, SearchStart, Skeleton, find_skeleton, ssbn_plan
+from driftbn.learning.search import (
+    Limits,
+    SearchStart,
+    Skeleton,
+    apply_knowledge,
+    find_skeleton,
+    plan_of,
+)
 from tests.benchmarks.environment import pin_to_one_core
 from tests.benchmarks.truth import load_network, sample
 
@@ -66,7 +72,9 @@ def report(name: str) -> str:
 
     def search() -> Skeleton:
         test.begin(config.max_conditioning)
-        return find_skeleton(test, ssbn_plan(config.max_conditioning), start, MAX_SETS, limits)
+        return find_skeleton(
+            test, plan_of(config.algorithm, config.max_conditioning), start, MAX_SETS, limits
+        )
 
     skeleton = search()
     inner = np.diff(evidence.first) - 1

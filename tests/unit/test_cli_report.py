@@ -15,13 +15,12 @@ from xml.etree import ElementTree
 import pytest
 from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import report as report_command
-from driftbn_service.commands.output import MAX_PIXELS
+from driftbn_service.commands.console import MAX_PIXELS
 from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.state import Store, StoreError
 
 from driftbn.config import MonitorConfig
-from driftbn.datasets import asia, random_dag, remove_edge
-from driftbn.datasets.networks import labelled
+from driftbn.datasets import asia, labelled, random_dag, remove_edge
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
@@ -33,8 +32,7 @@ from driftbn.drift.outcome import (
     NodeChange,
 )
 from driftbn.explain.svg import LIGHT, Drawing
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag
+from driftbn.graphs.graph import Dag, compare
 from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport

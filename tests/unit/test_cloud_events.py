@@ -33,8 +33,7 @@ from driftbn.drift.outcome import (
     NodeChange,
 )
 from driftbn.errors import FormatError
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag
+from driftbn.graphs.graph import Dag, compare
 from driftbn.learning import Overrun, SearchCost
 from driftbn.report import Timings, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind

@@ -5,11 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from driftbn.datasets import alarm, asia, random_network, sample_codes
+from driftbn.datasets import alarm, asia, sample_codes
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graphs.graph import Dag
-from driftbn.graphs.network import BayesianNetwork, ancestors, descendants, joint, separated
-from driftbn.testing import DSeparationOracle
+from driftbn.graphs.network import BayesianNetwork, joint
 from tests import networks
 from tests.changed_networks import (
     BENCHMARKS,
@@ -81,29 +79,3 @@ class TestJoint:
         network = BayesianNetwork(roots, [BINARY] * 25, [()] * 25, [[[0.5, 0.5]]] * 25)
         with pytest.raises(GraphError, match="33554432 cells"):
             joint(network, roots)
-
-
-class TestGraphQuestions:
-    def test_ancestors_and_descendants_mirror_each_other(self) -> None:
-        dag = alarm().dag
-        for node in dag.nodes:
-            assert node in ancestors(dag, (node,))
-            assert node not in descendants(dag, node)
-            for other in descendants(dag, node):
-                assert node in ancestors(dag, (other,))
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_separation_is_that_of_the_oracle(self, seed: int) -> None:
-        dag = random_network(7, 9, seed=seed).dag
-        oracle = DSeparationOracle(dag)
-        position = {node: i for i, node in enumerate(dag.nodes)}
-        for x, y in combinations(dag.nodes, 2):
-            rest = [node for node in dag.nodes if node not in (x, y)]
-            for size in range(3):
-                for given in combinations(rest, size):
-                    numbers = [position[node] for node in given]
-                    found = oracle.first_separator(position[x], position[y], [numbers])
-                    assert separated(dag, x, [y], given) == (found == 0)
-
-    def test_a_given_node_is_separated_from_all(self) -> None:
-        assert separated(Dag("ab", [("a", "b")]), "a", ["b"], ["b"])

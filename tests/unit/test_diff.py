@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.graphs.diff import StructureDiff, compare, shd
-from driftbn.graphs.graph import Dag, Pdag
+from driftbn.graphs.graph import Dag, Pdag, StructureDiff, compare, shd
 from tests import reference
 
 

@@ -26,8 +26,7 @@ from driftbn.drift.outcome import (
     NodeChange,
 )
 from driftbn.explain.svg import LIGHT
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag
+from driftbn.graphs.graph import Dag, compare
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 

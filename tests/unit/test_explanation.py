@@ -19,9 +19,8 @@ from driftbn.drift.outcome import (
     UndecidedPair,
 )
 from driftbn.explain.explanation import Explanation
-from driftbn.explain.words import decimal, listed, moment, span, strength
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag
+from driftbn.explain.sentences import decimal, listed, moment, span, strength
+from driftbn.graphs.graph import Dag, compare
 from driftbn.learning import Overrun, SearchCost
 from driftbn.report import WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind

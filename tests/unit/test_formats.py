@@ -14,10 +14,8 @@ from driftbn.graphs.files import (
     graph_from_dict,
     graph_to_dict,
     read_bif,
-    read_json,
     write_bif,
     write_dot,
-    write_json,
 )
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.graphs.network import BayesianNetwork
@@ -359,13 +357,12 @@ def test_dot_names_can_be_told_apart(names: list[str]) -> None:
 @settings(deadline=None)
 def test_graphs_survive_json(names: list[str]) -> None:
     graph = Pdag(names, [(names[0], names[1])], [(names[1], names[2])])
-    assert read_json(write_json(graph)) == graph
     assert graph_from_dict(json.loads(json.dumps(graph_to_dict(graph)))) == graph
 
 
 def test_dag_survives_json() -> None:
     dag = load("alarm").dag
-    found = read_json(write_json(dag))
+    found = graph_from_dict(graph_to_dict(dag))
     assert Dag(found.nodes, found.directed_edges) == dag
 
 
@@ -418,13 +415,7 @@ def test_missing_field_of_a_json_graph_is_named(key: str) -> None:
         graph_from_dict(data)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nonsense"])
-def test_text_that_is_not_json_is_refused(text: str) -> None:
-    with pytest.raises(FormatError, match="not JSON"):
-        read_json(text)
-
-
 @pytest.mark.parametrize("text", ["[]", "null", '"graph"', "1"])
 def test_json_that_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="must be a JSON object"):
-        read_json(text)
+        graph_from_dict(json.loads(text))

@@ -1,9 +1,8 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.kernels.encoding import WORD, Partitions, rank_by_appearance, turn_bytes
+from driftbn.kernels.counting import Partitions, rank_by_appearance
 
 
 def ranked(codes: np.ndarray, n_ranked: int | None = None) -> np.ndarray:
@@ -16,12 +15,6 @@ def ranked(codes: np.ndarray, n_ranked: int | None = None) -> np.ndarray:
 def naive_ranks(row: list[int]) -> list[int]:
     order = list(dict.fromkeys(row))
     return [order.index(code) for code in row]
-
-
-def turned(table: np.ndarray) -> np.ndarray:
-    words = np.full((table.shape[1], -(-len(table) // WORD)), 2**64 - 1, np.uint64)
-    turn_bytes(table, words)
-    return words.view(np.uint8)
 
 
 class TestRankByAppearance:
@@ -44,18 +37,3 @@ class TestRankByAppearance:
     def test_columns_do_not_see_each_other(self):
         codes = np.array([[3, 4], [4, 3], [4, 4]], np.uint8)
         assert ranked(codes).tolist() == [[0, 1], [0, 1], [0, 0]]
-
-
-class TestTurnBytes:
-    @pytest.mark.parametrize("n_rows", [*range(1, 18), 64, 65])
-    @pytest.mark.parametrize("n_columns", [1, 7, 33])
-    def test_columns_become_rows_whatever_the_size(self, n_rows, n_columns):
-        table = np.random.default_rng(n_rows).integers(0, 256, (n_rows, n_columns), np.uint8)
-        np.testing.assert_array_equal(turned(table)[:, :n_rows], table.T)
-
-    def test_bytes_behind_the_last_row_are_zero(self):
-        assert turned(np.full((3, 1), 255, np.uint8)).tolist() == [[255] * 3 + [0] * 5]
-
-    def test_table_without_rows_or_columns_writes_nothing(self):
-        assert turned(np.zeros((0, 3), np.uint8)).shape == (3, 0)
-        assert turned(np.zeros((3, 0), np.uint8)).size == 0

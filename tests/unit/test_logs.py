@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.logs import ServiceHandler, configure_logging
+from driftbn_service.process import ServiceHandler, configure_logging
 from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 
 import service
@@ -224,7 +224,7 @@ def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
 
 def test_standard_error_is_where_logs_go_first() -> None:
     code = (
-        "import logging; from driftbn_service.logs import configure_logging;"
+        "import logging; from driftbn_service.process import configure_logging;"
         "from driftbn_service.settings import LogSettings; configure_logging(LogSettings());"
         "logging.getLogger('driftbn.service').info('hello')"
     )

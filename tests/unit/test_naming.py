@@ -21,8 +21,7 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     NodeChange,
 )
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag
+from driftbn.graphs.graph import Dag, compare
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from tests.endpoint_service import FakeService

@@ -21,8 +21,7 @@ from driftbn.drift.outcome import (
     UndecidedPair,
 )
 from driftbn.errors import FormatError
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag, Pdag
+from driftbn.graphs.graph import Dag, Pdag, compare
 from driftbn.learning import Overrun, SearchCost
 from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind

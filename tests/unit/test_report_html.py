@@ -25,9 +25,8 @@ from driftbn.drift.outcome import (
 )
 from driftbn.explain.html import MAX_PICTURES, NARROW_NODES, html_of
 from driftbn.explain.picture import MAX_NODES, Line, LineKind, drawing_of, lines_of, scene_of
-from driftbn.explain.timeline import MAX_BARS, moments_of, timeline_of
-from driftbn.graphs.diff import compare
-from driftbn.graphs.graph import Dag, Pdag
+from driftbn.explain.svg import MAX_BARS, moments_of, timeline_of
+from driftbn.graphs.graph import Dag, Pdag, compare
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind

@@ -9,9 +9,9 @@ from typing import Any
 
 from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError
-from driftbn.explain.words import printable
+from driftbn.explain.sentences import printable
 from driftbn.monitor import DriftMonitor
-from driftbn_service.commands.output import (
+from driftbn_service.commands.console import (
     Line,
     Progress,
     Style,

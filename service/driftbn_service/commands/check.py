@@ -7,7 +7,7 @@ import json
 import os
 
 from driftbn.config import WindowConfig, WindowMode
-from driftbn_service.commands.output import note, write_text
+from driftbn_service.commands.console import note, write_text
 from driftbn_service.errors import UsageError
 from driftbn_service.settings import (
     LoadedSettings,

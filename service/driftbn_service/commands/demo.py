@@ -20,8 +20,7 @@ from rich.table import Table
 from driftbn import datasets
 from driftbn.graphs.network import BayesianNetwork
 from driftbn_service.daemon import TICK_SECONDS, Daemon
-from driftbn_service.logs import configure_logging
-from driftbn_service.process import Signals
+from driftbn_service.process import Signals, configure_logging
 from driftbn_service.settings import LogLevel, LogSettings, Settings
 from driftbn_service.state import EpisodeRow
 
@@ -64,8 +63,6 @@ def make_scenes() -> tuple[Scene, ...]:
 def lines_of(network: BayesianNetwork, n_records: int, seed: int) -> bytes:
     """Return records as NDJSON.
 
-    Examples
-    --------
     >>> line = lines_of(datasets.asia(), 1, seed=1)
     >>> sorted(json.loads(line))
     ['asia', 'bronc', 'dysp', 'either', 'lung', 'smoke', 'tub', 'xray']

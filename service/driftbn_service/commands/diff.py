@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from driftbn.explain.picture import picture_of, scene_of_graphs
+from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
-from driftbn.explain.words import printable
-from driftbn.graphs.diff import StructureDiff, compare, shd
-from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff, compare, shd
 from driftbn.learning import extend_to_dag
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
-from driftbn_service.commands.learn import LearnedFile, is_graph, learn_input, read_graph
-from driftbn_service.commands.options import LearnOptions, add_learning_options
-from driftbn_service.commands.output import (
+from driftbn_service.commands.console import (
+    LearnOptions,
     Line,
     Style,
+    add_learning_options,
     directed_edges,
     edge_text,
     note,
@@ -28,6 +27,7 @@ from driftbn_service.commands.output import (
     write_picture,
     write_text,
 )
+from driftbn_service.commands.learn import LearnedFile, is_graph, learn_input, read_graph
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.records.inputs import STDIN, Input
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from driftbn.errors import FormatError
 from driftbn.explain.picture import picture_of, scene_of_graph
+from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
-from driftbn.explain.words import printable
 from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write_bif, write_dot
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.graphs.network import (
@@ -34,10 +34,11 @@ from driftbn.learning import (
 from driftbn.tables.encode import EncodedTable, encode
 from driftbn.tables.infer import infer_and_encode
 from driftbn.tables.schema import Schema
-from driftbn_service.commands.options import LearnOptions, add_learning_options
-from driftbn_service.commands.output import (
+from driftbn_service.commands.console import (
+    LearnOptions,
     Line,
     Style,
+    add_learning_options,
     edge_text,
     note,
     png_renderer,

@@ -15,13 +15,18 @@ from driftbn.explain.html import html_of
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from driftbn.tables.schema import Schema
-from driftbn_service.commands.options import (
+from driftbn_service.commands.console import (
+    Line,
+    Progress,
     ReadingOptions,
+    Style,
     add_reading_options,
     add_setting_options,
     given_settings,
+    note,
+    write_lines,
+    write_text,
 )
-from driftbn_service.commands.output import Line, Progress, Style, note, write_lines, write_text
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.records.inputs import DEFAULT_ROWS, STDIN, Batch, Input
 from driftbn_service.records.rows import n_rows_of

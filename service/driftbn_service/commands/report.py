@@ -31,12 +31,10 @@ from driftbn.explain.html import (
     undecided_table,
 )
 from driftbn.explain.picture import picture_of, scene_of
-from driftbn.explain.sentences import change_sentences, target_sentences
-from driftbn.explain.svg import Drawing
-from driftbn.explain.timeline import Moment, timeline_of
-from driftbn.explain.words import counted, moment, printable
+from driftbn.explain.sentences import change_sentences, counted, moment, printable, target_sentences
+from driftbn.explain.svg import Drawing, Moment, timeline_of
 from driftbn.report import REPORTS, WindowReport
-from driftbn_service.commands.output import (
+from driftbn_service.commands.console import (
     Line,
     Style,
     check_names,
@@ -397,8 +395,6 @@ def _more_episodes(story: Story) -> tuple[str, ...]:
 def _episode_windows(row: EpisodeRow) -> str:
     """Return the windows of an episode.
 
-    Examples
-    --------
     >>> row = EpisodeRow("m", "", 0, 8, None, None, 13, 13, None, "", False, 6, "ended")
     >>> _episode_windows(row)
     '8 to 13'

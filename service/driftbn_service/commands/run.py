@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from driftbn_service.daemon import Daemon
-from driftbn_service.logs import configure_logging
+from driftbn_service.process import configure_logging
 from driftbn_service.settings import Settings, load_settings, remarks
 
 logger = logging.getLogger("driftbn.service.commands.run")
@@ -58,8 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
 def switch_seconds(n_streams: int) -> float:
     """Return how long a thread may keep others from running Python.
 
-    Examples
-    --------
     >>> switch_seconds(1), switch_seconds(500)
     (0.0005, 0.005)
     """

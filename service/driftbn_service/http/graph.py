@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
 from driftbn.drift.outcome import Association, ChangeType, DriftDecision, EdgeChange
+from driftbn.explain.sentences import decimal, strength
 from driftbn.explain.svg import LIGHT
-from driftbn.explain.words import decimal, strength
 from driftbn.graphs.graph import Edge
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window

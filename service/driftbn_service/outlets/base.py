@@ -79,8 +79,6 @@ class RecentEvents:
 
     Far more are kept than can be sent again after a crash.
 
-    Examples
-    --------
     >>> recent = RecentEvents(limit=2)
     >>> recent.add(["a", "b", "c"])
     >>> [text in recent for text in "abc"]

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from driftbn.errors import DriftbnError
-from driftbn.explain.words import counted
+from driftbn.explain.sentences import counted
 from driftbn_service.errors import part_of_kind
 from driftbn_service.events import Event
 from driftbn_service.outlets.base import Outlet, OutletError, RefreshingOutlet
@@ -285,8 +285,6 @@ class Deliverer:
 def make_outlet(settings: OutletSettings) -> Outlet:
     """Return the outlet that the settings describe.
 
-    Examples
-    --------
     >>> from driftbn_service.settings import LogOutletSettings
     >>> make_outlet(LogOutletSettings(kind="log")).name
     'log'

@@ -27,8 +27,6 @@ class FileOutlet:
     another process, and leaves out events that are there. A last line that a crash tore is cut off.
     When the file was moved away, a new one is begun.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name) / "events.ndjson"

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from driftbn.config import Algorithm
 from driftbn.errors import ConfigError, UnknownSettingError
-from driftbn.explain.words import printable
+from driftbn.explain.sentences import printable
 from driftbn_service.settings.model import (
     HTTP_PATTERN,
     NAME_PATTERN,

@@ -1,9 +1,31 @@
 """The state of a daemon in one SQLite file: what must survive together is committed together."""
 
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from uuid import UUID, uuid4, uuid5
+
+from driftbn_service.events import Event, Publication
+from driftbn_service.state import history, sql
 from driftbn_service.state.database import (
+    Connection,
     DamagedError,
     DamagedRowError,
+    Database,
+    ReadOnlyDatabase,
     StoreError,
+    damaged_rows,
+    is_held,
+    owner_path,
+    structure_problem,
 )
 from driftbn_service.state.history import (
     EdgeRow,
@@ -15,8 +37,12 @@ from driftbn_service.state.history import (
     Wanted,
     WindowDetail,
     WindowRow,
+    episode_row,
+    event_pair,
+    window_row,
 )
 from driftbn_service.state.journal import (
+    REMEMBERED_KEYS,
     Accepted,
     Body,
     Journal,
@@ -24,8 +50,7 @@ from driftbn_service.state.journal import (
     JournalFullError,
     KeyConflictError,
 )
-from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, LockedError
-from driftbn_service.state.store import FILE, Store
+from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, LockedError, Owner
 
 __all__ = [
     "FILE",
@@ -53,3 +78,372 @@ __all__ = [
     "WindowDetail",
     "WindowRow",
 ]
+
+logger = logging.getLogger("driftbn.service.state.store")
+
+FILE: Final = "state.sqlite"
+"""The name of the file in a state directory."""
+MAX_PENDING: Final = 100_000
+"""Events that wait for one outlet at most."""
+PRUNE_SECONDS: Final = 5.0
+"""How long deleting goes on at a time."""
+Lanes: TypeAlias = Collection[tuple[str, str]] | None
+"""Monitor and lane of the events that are meant; ``None`` for all."""
+_SECONDS_A_DAY: Final = 86_400.0
+_PAGE: Final = 100
+_LARGEST: Final = 2**63 - 1
+_INSTANCE: Final = "instance"
+
+
+class Store:
+    """The state in a file; for any thread, and for several processes.
+
+    Every method raises ``StoreError`` if the file cannot be read or written. Nothing is lost then,
+    and calling again later works. The file is made if need be; one that is damaged is replaced by
+    its copy. With ``read_only`` it must be there, is never changed, and a daemon may be writing to
+    it.
+
+    >>> import tempfile
+    >>> from driftbn_service.state import Checkpoint
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with Store(Path(directory, FILE)) as store:
+    ...         lane = store.lane("orders", "")
+    ...         lane.put("tenant", b"state")
+    ...         lane.commit(Checkpoint({"byte": 5}))
+    ...     with Store(Path(directory, FILE)) as store:
+    ...         lane = store.lane("orders", "")
+    ...         lane.checkpoint.position, lane.get("tenant")
+    ({'byte': 5}, b'state')
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        read_only: bool = False,
+        new_id: Callable[[], UUID] = uuid4,
+    ) -> None:
+        self.path = Path(path)
+        self._clock = clock
+        self._database = ReadOnlyDatabase(self.path) if read_only else Database(self.path)
+        self._owner = Owner(self._database, clock)
+        if not read_only:
+            self._have_identity(new_id)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file and of all lanes; no other thread may be using it."""
+        self._owner.close()
+        self._database.close()
+
+    # --- What a daemon works with ---
+
+    @property
+    def restored_from(self) -> float | None:
+        """When the copy was made that this start had to go back to; ``None`` if it had not to."""
+        return self._database.restored_from
+
+    def origin(self, stream: str) -> UUID:
+        """Return the namespace of the ids of a stream's events.
+
+        No two states have the same, and a stream gets another one with each reset.
+        """
+        with self._database.reading() as connection:
+            instance = UUID(_fact(connection, _INSTANCE))
+            return uuid5(instance, json.dumps([stream, _n_resets(connection, stream)]))
+
+    def lane(self, stream: str, lane: str, journal: Journal | None = None) -> LaneState:
+        """Take a lane over; ``LockedError`` if another process works on it."""
+        return LaneState(self._owner, stream, lane, journal)
+
+    def journal(
+        self, stream: str, *, max_pending_bytes: int, remember_keys: int = REMEMBERED_KEYS
+    ) -> Journal:
+        return Journal(
+            self._database,
+            stream,
+            max_pending_bytes=max_pending_bytes,
+            remember_keys=remember_keys,
+        )
+
+    def reset(self, stream: str) -> None:
+        """Forget states, positions and history of a stream; its events get other ids from then on.
+
+        Raises ``LockedError`` if another process works on it.
+        """
+
+        def action(connection: Connection) -> None:
+            fact = (f"resets of {stream}", str(_n_resets(connection, stream) + 1))
+            connection.execute(sql.FACTS.upsert, sql.FACTS.sealed(fact))
+            for row in connection.execute(sql.LANES_OF, (stream,)).fetchall():
+                values = sql.LANES.opened(row)
+                self._owner.check_free(connection, values)
+                anew = (*values[:2], None, values[3] + 1, None, 0, None, None)
+                connection.execute(sql.LANES.upsert, sql.LANES.sealed(anew))
+            connection.execute(sql.FORGET_STATES, (stream,))
+            history.delete_monitor(connection, stream)
+
+        self._database.write(action)
+
+    def renew_lease(self) -> None:
+        """Say that this process still works on its lanes; call it several times a minute."""
+        self._owner.renew()
+
+    def back_up(self) -> bool:
+        return self._database.back_up()
+
+    def publish(self, publications: Sequence[Publication], outlets: Wanted = ()) -> int:
+        """Enter windows with their events, all or none; return how many are new.
+
+        The windows of a monitor come in their order. One that is there already stays.
+        """
+
+        def action(connection: Connection) -> int:
+            writer = history.PublicationWriter(connection, outlets, self._clock())
+            writer.write(publications)
+            return writer.n_new
+
+        return self._database.write(action)
+
+    def prune(self, keep_windows: int, keep_events_days: float) -> int:
+        """Delete what is too old, in steps between which others write; return how much went.
+
+        What is left after a few seconds is for the next call. Events that wait for an outlet stay,
+        unless more than 100,000 wait for one: then the oldest are given up, with an error in the
+        log. With windows go their documents and edges, and episodes that do not reach into those
+        kept. The newest event of each type stays.
+        """
+        before = self._clock() - keep_events_days * _SECONDS_A_DAY
+
+        def action(connection: Connection) -> int:
+            history.give_up_oldest(connection, MAX_PENDING)
+            n_windows = history.prune_windows(connection, keep_windows)
+            return n_windows + history.prune_events(connection, before)
+
+        n_deleted, until = 0, time.monotonic() + PRUNE_SECONDS
+        while n_step := self._database.write(action):
+            n_deleted += n_step
+            if time.monotonic() > until:
+                break
+        return n_deleted
+
+    # --- Events on their way to outlets ---
+
+    def pending(self, outlet: str, lanes: Lanes, limit: int) -> list[tuple[int, Event]]:
+        """Return events that an outlet has not got yet, the oldest first, with their numbers."""
+        query = sql.pending_of(None if lanes is None else len(lanes))
+        found: list[tuple[int, Event]] = []
+        with self._database.reading() as connection:
+            for row in connection.execute(query, (outlet, *_flat(lanes), limit)):
+                try:
+                    found.append(_pending_pair(row))
+                except sql.RowDamage:
+                    if not found:
+                        raise
+                    break  # told when it is the first
+        return found
+
+    def delivered(self, outlet: str, sequences: Collection[int]) -> None:
+        if sequences:
+            values = [(outlet, sequence) for sequence in sequences]
+            self._database.write(
+                lambda connection: connection.executemany(sql.DELIVERED, values).rowcount
+            )
+
+    def n_pending(self, outlet: str) -> int:
+        """Return how many events an outlet has not got yet."""
+        with self._database.reading() as connection:
+            return int(connection.execute(sql.COUNT_PENDING, (outlet,)).fetchone()[0])
+
+    def outlets(self) -> list[str]:
+        with self._database.reading() as connection:
+            return [name for (name,) in connection.execute(sql.PENDING_OUTLETS)]
+
+    def newest_events(self, outlet: str, lanes: Lanes, types: Collection[str]) -> list[Event]:
+        """Return each monitor's newest event of these types that does not wait for an outlet."""
+        query = sql.newest_of(len(types), None if lanes is None else len(lanes))
+        values = (*sorted(types), *_flat(lanes), outlet)
+        with self._database.reading() as connection:
+            return [event for _, event in _intact_events(connection.execute(query, values))]
+
+    def events(self, after_sequence: int = 0, limit: int = _PAGE) -> list[tuple[int, Event]]:
+        """Return events after a number, the oldest first, with their numbers."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sql.EVENTS_AFTER, (after_sequence,))
+            return list(islice(_intact_events(rows), limit))
+
+    # --- Reading the history ---
+
+    def monitors(
+        self,
+        monitor: str | None = None,
+        *,
+        after: tuple[str, str] | None = None,
+        limit: int = sys.maxsize,
+    ) -> list[MonitorRow]:
+        """Return monitors in the order of name and key, those after a name and key if given."""
+        query = sql.summaries(of_one=monitor is not None, after=after is not None)
+        values = (*(after or ()), *(() if monitor is None else (monitor,)), limit)
+        with self._database.reading() as connection:
+            return [_monitor_row(row) for row in connection.execute(query, values)]
+
+    def monitor(self, monitor: str, key: str) -> MonitorRow | None:
+        """Return a monitor; ``None`` if no window of it is there."""
+        with self._database.reading() as connection:
+            found = connection.execute(sql.SUMMARY, (monitor, key)).fetchone()
+            return None if found is None else _monitor_row(found)
+
+    def windows(  # noqa: PLR0913 - all but the monitor are limits that may be left out
+        self,
+        monitor: str,
+        key: str,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        limit: int = _PAGE,
+        drift_only: bool = False,
+    ) -> list[WindowRow]:
+        """Return windows of a monitor, the newest first, with numbers between two if given."""
+        query = sql.DRIFTS_BETWEEN if drift_only else sql.WINDOWS_BETWEEN
+        limits = (-1 if after is None else after, _LARGEST if before is None else before, limit)
+        with self._database.reading() as connection:
+            found = connection.execute(query, (monitor, key, *limits))
+            return [window_row(row) for row in found]
+
+    def window(self, monitor: str, key: str, index: int) -> WindowDetail | None:
+        """Return a window with all that belongs to it; ``None`` if it is not there."""
+        place = (monitor, key, index)
+        with self._database.reading() as connection:
+            found = connection.execute(sql.WINDOW, place).fetchone()
+            documents = connection.execute(sql.DOCUMENT, place).fetchone()
+            if found is None and documents is None:
+                return None
+            if found is None or documents is None:
+                raise sql.RowDamage(sql.DOCUMENTS.described(place))
+            row = window_row(found)
+            report, explanation = map(history.decompressed, sql.DOCUMENTS.opened(documents)[3:])
+        by_name = attrgetter("origin", "source", "target", "change")
+        edges = sorted(history.edges_of(*place, report), key=by_name)
+        return WindowDetail(row, report, explanation, tuple(edges))
+
+    def series(self, monitor: str, key: str, limit: int = _PAGE) -> Series:
+        """Return the last windows of a monitor as columns, the oldest first."""
+        rows = self.windows(monitor, key, limit=limit)[::-1]
+        names = Series.__dataclass_fields__
+        return Series(*(tuple(getattr(row, name) for row in rows) for name in names))
+
+    def episodes(
+        self, monitor: str, key: str, *, before: int | None = None, limit: int = _PAGE
+    ) -> list[EpisodeRow]:
+        """Return episodes of a monitor, the newest first; ``before`` as for ``windows``."""
+        values = (monitor, key, _LARGEST if before is None else before, limit)
+        with self._database.reading() as connection:
+            return [episode_row(row) for row in connection.execute(sql.EPISODES_BEFORE, values)]
+
+    def episode(self, monitor: str, key: str, number: int) -> EpisodeRow | None:
+        """Return an episode; ``None`` if it is not there."""
+        with self._database.reading() as connection:
+            found = connection.execute(sql.EPISODE, (monitor, key, number)).fetchone()
+            return None if found is None else episode_row(found)
+
+    def edge_history(
+        self, monitor: str, key: str, source: str, target: str, limit: int = _PAGE
+    ) -> list[EdgeRow]:
+        """Return what became of an edge, in either direction, the newest first."""
+        names = (sql.text(source), sql.text(target))
+        values = (monitor, key, *names, monitor, key, *names[::-1], limit)
+        with self._database.reading() as connection:
+            found = connection.execute(sql.EDGE_HISTORY, values)
+            return [EdgeRow(*sql.EDGES.opened(row)) for row in found]
+
+    # --- Looking at the whole of it ---
+
+    def lanes(self) -> list[LaneRow]:
+        """Return the lanes of all streams, in the order of their names."""
+        with self._database.reading() as connection:
+            return [_lane_row(self.path, row) for row in connection.execute(sql.SURVEY)]
+
+    def states(self, stream: str) -> Iterator[tuple[str, str, bytes]]:
+        """Iterate over lane, key and state of the monitors of a stream."""
+        with self._database.reading() as connection:
+            for row in connection.execute(sql.STATES_OF, (stream,)):
+                _, lane, key, state = sql.STATES.opened(row)
+                yield lane, key, state
+
+    def events_of(self, stream: str) -> Iterator[tuple[int, Event]]:
+        """Iterate over the events of a stream, the oldest first, with their numbers."""
+        with self._database.reading() as connection:
+            yield from _intact_events(connection.execute(sql.EVENTS_OF, (stream,)))
+
+    def check(self) -> Iterator[str]:
+        """Check every page and every row; iterate over what is damaged, in words."""
+        with self._database.reading() as connection:
+            problem = structure_problem(connection, with_indexes=True)
+            if problem is not None:
+                yield problem
+            yield from damaged_rows(connection)
+
+    def _have_identity(self, new_id: Callable[[], UUID]) -> None:
+        def action(connection: Connection) -> None:
+            if not _fact(connection, _INSTANCE):
+                fact = sql.FACTS.sealed((_INSTANCE, str(new_id())))
+                connection.execute(sql.FACTS.insert, fact)
+
+        self._database.write(action)
+
+
+def _fact(connection: Connection, name: str) -> str:
+    found = connection.execute(sql.FACT, (name,)).fetchone()
+    return "" if found is None else str(sql.FACTS.opened(found)[1])
+
+
+def _n_resets(connection: Connection, stream: str) -> int:
+    return int(_fact(connection, f"resets of {stream}") or 0)
+
+
+def _flat(lanes: Lanes) -> Iterable[str]:
+    return () if lanes is None else chain.from_iterable(sorted(lanes))
+
+
+def _pending_pair(row: Sequence[Any]) -> tuple[int, Event]:
+    """Return an event that waits, with its number."""
+    n_columns = len(sql.DELIVERIES)
+    delivery, event = row[:n_columns], row[n_columns:]
+    try:
+        sql.DELIVERIES.opened(delivery)
+        return event_pair(event)
+    except sql.RowDamage as damage:
+        raise sql.RowDamage(f"event {delivery[1]}", (delivery[1], str(event[3]))) from damage
+
+
+def _intact_events(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, Event]]:
+    """Iterate over events; damaged ones are logged and left out."""
+    for row in rows:
+        try:
+            yield event_pair(row)
+        except sql.RowDamage as damage:
+            logger.error("%s in the history and left out", damage)
+
+
+def _monitor_row(row: Sequence[Any]) -> MonitorRow:
+    n_counts, n_window = len(sql.MONITORS), len(sql.WINDOWS)
+    counts = sql.MONITORS.opened(row[:n_counts])
+    window, episode = row[n_counts : n_counts + n_window], row[n_counts + n_window :]
+    if window[0] is None:  # its last window has lost its name
+        raise sql.RowDamage(sql.MONITORS.described(row))
+    open_episode = None if episode[0] is None else episode_row(episode)
+    return MonitorRow(*(*counts[:6], window_row(window), open_episode))
+
+
+def _lane_row(path: Path, row: Sequence[Any]) -> LaneRow:
+    stream, lane, position, n_ahead, committed, owner, host, pid, *counts = row
+    place = None if position is None else json.loads(position)
+    lives = owner is not None and is_held(owner_path(path, owner))
+    process = f"process {pid} on {host}" if lives else None
+    return LaneRow(stream, lane, place, n_ahead, committed, process, *counts)

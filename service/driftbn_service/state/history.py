@@ -472,8 +472,6 @@ def compressed(document: Mapping[str, Any]) -> bytes:
     What orjson refuses, such as half of a surrogate pair in a name or a whole number of more than
     64 bits, the standard library writes, in twelve times the time.
 
-    Examples
-    --------
     >>> decompressed(compressed({"a": [0.1, None], "b": "\ud800"}))
     {'a': [0.1, None], 'b': '\ud800'}
     """

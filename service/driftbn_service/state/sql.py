@@ -37,8 +37,6 @@ class Table:
     The definitions of its columns have no commas in them. The label is a row in words, with the
     names of columns in braces; ``{whose}`` is the monitor.
 
-    Examples
-    --------
     >>> table = Table("t", "x TEXT NOT NULL, y BIGINT", "x", "row {x}")
     >>> table.opened(table.sealed(["a", True]))
     ['a', 1]
@@ -113,8 +111,6 @@ def _number(value: Any) -> float | None:
 def text(value: str | None) -> str | None:
     r"""Return a text that UTF-8 has; a name from JSON may hold half a character.
 
-    Examples
-    --------
     >>> text("\ud800")
     '\\ud800'
     """

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, gamma
 
-from driftbn.datasets import asia, random_dag
-from driftbn.datasets.networks import sample_codes
+from driftbn.datasets import asia, random_dag, sample_codes
 from driftbn.drift.comparison import Comparison, PooledWindows, chi_square_p, deviance_p_values
 from driftbn.drift.dispersion import pool_rare_states
 from driftbn.drift.plan import LevelMap, make_plan

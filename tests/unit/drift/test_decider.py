@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.config import DecisionConfig
-from driftbn.datasets import asia, change_table, remove_edge
-from driftbn.datasets.networks import sample_codes
+from driftbn.datasets import asia, change_table, remove_edge, sample_codes
 from driftbn.drift.decider import MAX_CORRECTED, CountDecider, strongest
 from driftbn.drift.outcome import (
     Association,

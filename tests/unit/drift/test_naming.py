@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftbn.config import DecisionConfig
-from driftbn.datasets import add_edge, asia, change_root_marginal, change_table, remove_edge
-from driftbn.datasets.networks import sample_codes
+from driftbn.datasets import (
+    add_edge,
+    asia,
+    change_root_marginal,
+    change_table,
+    remove_edge,
+    sample_codes,
+)
 from driftbn.drift.comparison import Comparison
 from driftbn.drift.naming import (
     NAMING_LEVEL,

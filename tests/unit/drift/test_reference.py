@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from driftbn.config import DecisionConfig, Knowledge, LearnerConfig
-from driftbn.datasets import asia, remove_edge
-from driftbn.datasets.networks import sample_codes
+from driftbn.datasets import asia, remove_edge, sample_codes
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.reference import LearnedWindow, Regime
 from driftbn.graphs.graph import Pdag

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2, ncx2
 
 from driftbn import DecisionConfig, DriftMonitor, MonitorConfig
-from driftbn.datasets import asia, random_dag, remove_edge, sample
-from driftbn.datasets.networks import sample_codes
+from driftbn.datasets import asia, random_dag, remove_edge, sample, sample_codes
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.decider import CountDecider
 from driftbn.drift.plan import LevelMap, make_plan

@@ -29,8 +29,7 @@ from driftbn_service.state import (
 )
 
 from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
-from driftbn.graphs.diff import StructureDiff
-from driftbn.graphs.graph import Dag
+from driftbn.graphs.graph import Dag, StructureDiff
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from tests.small_disk import small_disk_at

@@ -12,12 +12,11 @@ from uuid import UUID
 
 import pytest
 from driftbn_service.events import Event, EventState, Publication, publication_of
-from driftbn_service.state import FILE, EpisodeEdge, Store, StoreError, store
+from driftbn_service.state import FILE, EpisodeEdge, Store, StoreError
 from driftbn_service.state import history as state_history
 
 from driftbn.config import MonitorConfig
-from driftbn.datasets import asia, remove_edge
-from driftbn.datasets.networks import labelled
+from driftbn.datasets import asia, labelled, remove_edge
 from driftbn.monitor import DriftMonitor
 from tests.drift_streams import Abrupt, DriftStream
 
@@ -457,7 +456,7 @@ def test_a_call_deletes_a_bounded_number_of_windows(
     monkeypatch.setattr(state_history, "PRUNED_WINDOWS", 4)
     history.publish(published[:10])
     history.publish([of_key(one, "other") for one in published[:10]])
-    monkeypatch.setattr(store, "PRUNE_SECONDS", 0.0)
+    monkeypatch.setattr("driftbn_service.state.PRUNE_SECONDS", 0.0)
     steps = [history.prune(3, 30.0) for _ in range(5)]
     assert steps == [4, 4, 4, 2, 0]
     assert [len(history.windows("orders", key)) for key in ("", "other")] == [3, 3]
@@ -490,7 +489,7 @@ def test_old_events_go_but_not_those_that_wait_nor_the_newest_of_a_type(
     assert history.prune(99, 30.0) == 0
     clock.now += 2 * 86_400
     monkeypatch.setattr(state_history, "PRUNED_EVENTS", 2)
-    monkeypatch.setattr(store, "PRUNE_SECONDS", 0.0)
+    monkeypatch.setattr("driftbn_service.state.PRUNE_SECONDS", 0.0)
     assert [history.prune(99, 30.0) for _ in range(3)] == [2, 1, 0]
     assert [one.window for _, one in history.events()] == [1, 3, 5]
     history.delivered("all", [numbers[1]])
@@ -503,7 +502,7 @@ def test_events_beyond_the_cap_are_given_up_loudly(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(store, "MAX_PENDING", 3)
+    monkeypatch.setattr("driftbn_service.state.MAX_PENDING", 3)
     history.publish([with_event(published[0], n) for n in range(5)], [("down", None)])
     history.prune(99, 30.0)
     assert [one.window for _, one in history.pending("down", None, 9)] == [2, 3, 4]
