@@ -2,8 +2,8 @@
 
 The type of a field says what is allowed, ``alpha: Level`` is a number between 0 and 1, and the
 text below it says what it is for. The daemon's settings files, their JSON schema and the options
-of the command line are derived from both. All mistakes are reported at once. A part may also be
-given as a dict: ``MonitorConfig(learner={"algorithm": "pc"})``.
+of the command line are derived from both. What is not allowed is a ``ConfigError``; all mistakes
+are told at once. A part may also be a dict: ``MonitorConfig(learner={"algorithm": "pc"})``.
 """
 
 from __future__ import annotations
@@ -252,13 +252,6 @@ class WindowConfig(_Checked):
     The mode is not set but follows from ``size``, ``step`` and ``seconds``; see ``WindowMode``.
     A setting that the mode does not read must be left alone.
 
-    Raises
-    ------
-    ConfigError
-        If a setting is out of range or contradicts another one.
-
-    Examples
-    --------
     >>> WindowConfig().mode, WindowConfig().size
     (<WindowMode.ROWS: 'rows'>, 5000)
     >>> hourly = WindowConfig(seconds=3600, lateness_seconds=60, min_rows=500)
@@ -340,13 +333,6 @@ class MissingPolicy(StrEnum):
 class SchemaConfig(_Checked):
     """How fields become variables, which is settled by the first window.
 
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
-
-    Examples
-    --------
     >>> SchemaConfig(numeric_bins=3, missing="reject").missing
     <MissingPolicy.REJECT: 'reject'>
     """
@@ -425,13 +411,6 @@ class WarmStart(enum.Enum):
 class LearnerConfig(_Checked):
     """How a structure is learned.
 
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
-
-    Examples
-    --------
     >>> LearnerConfig(alpha=0.001, algorithm="pc").algorithm
     <Algorithm.PC: 'pc'>
     """
@@ -507,13 +486,6 @@ def _listed(name: str, value: object, allowed: str) -> Iterable[Any]:
 class DecisionConfig(_Checked):
     """How a window is judged.
 
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
-
-    Examples
-    --------
     >>> DecisionConfig(windows_between_false_alarms=1000).level
     0.001
     """
@@ -571,13 +543,6 @@ class MonitorConfig(DecisionConfig):
 
     Those of the decision, ``alpha`` above all, are its own.
 
-    Raises
-    ------
-    ConfigError
-        If a value is not allowed.
-
-    Examples
-    --------
     >>> MonitorConfig(window=1000, windows_between_false_alarms=500).level
     0.002
     """

@@ -10,13 +10,7 @@ class DriftbnError(Exception):
 
 
 class ConfigError(DriftbnError, ValueError):
-    """A setting has a value that is not allowed.
-
-    Attributes
-    ----------
-    field, value, allowed
-        What was set, to what, and what would have been accepted.
-    """
+    """A setting has a value that is not allowed: what was set, to what, and what may be."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         self.field = field
@@ -54,16 +48,9 @@ class KnowledgeError(ConfigError):
 
 
 class DataError(DriftbnError, ValueError):
-    """A table cannot be taken in; the message names column, value and rule.
+    """A table cannot be taken in; the message names column, first row, value and rule.
 
-    Attributes
-    ----------
-    column
-        Name of the offending column, or ``None`` when the table as a whole is at fault.
-    row
-        Index of the first offending row, or ``None`` when no single row is at fault.
-    value
-        The offending value, or ``None``.
+    ``column`` and ``row`` are ``None`` where no single one is at fault.
     """
 
     def __init__(

@@ -64,28 +64,15 @@ class DriftMonitor:
     a reference that grows with the stream. Records may come in batches of any size: the reports do
     not depend on how the stream is cut.
 
-    Parameters
-    ----------
-    config
-        All settings; each has a default.
-        A number is the rows of a window.
-    clock
-        Returns seconds, for deadlines and the reported times.
-    independence_test
-        Makes the test that graphs are learned with, from packed table, learner's settings and
-        design effects; by default chi-square or G, as ``config.learner`` says. The decision has
-        two-sample tests of its own. It is not part of a snapshot.
-    **settings
-        Those of ``MonitorConfig`` by their names, as in ``DriftMonitor(window=2000, alpha=0.001,
-        target="status")``; only without ``config``.
+    Settings are given as ``config``, where a number is the rows of a window, or by their names as
+    in ``DriftMonitor(window=2000, alpha=0.001, target="status")``; each has a default. ``clock``
+    returns seconds, for deadlines and the reported times. ``independence_test`` makes the test that
+    graphs are learned with, from packed table, learner's settings and design effects; by default
+    chi-square or G, as ``config.learner`` says. It is not part of a snapshot, and the decision has
+    two-sample tests of its own.
 
-    Raises
-    ------
-    ConfigError
-        If a setting is not allowed, or settings are given beside ``config``.
+    Raises ConfigError if a setting is not allowed, or settings are given beside ``config``.
 
-    Examples
-    --------
     >>> from driftbn import DriftMonitor, datasets
     >>> before = datasets.asia()
     >>> after = datasets.remove_edge(before, "smoke", "bronc").network
@@ -153,25 +140,14 @@ class DriftMonitor:
     def update(self, batch: object) -> tuple[WindowReport, ...]:
         """Take in a batch and report on the windows that it completes, in order.
 
-        Parameters
-        ----------
-        batch
-            DataFrame of pandas or polars, Arrow table or anything with ``__arrow_c_stream__``, list
-            of dicts, or dict of columns, with any number of rows; or an ``EncodedTable`` in the
-            monitor's own schema, which is fastest.
+        ``batch``: DataFrame of pandas or polars, Arrow table or anything with
+        ``__arrow_c_stream__``, list of dicts, or dict of columns, with any number of rows; or an
+        ``EncodedTable`` in the monitor's own schema, which is fastest. A window that cannot be
+        judged is undecided, with the reason; it is never an error.
 
-        Returns
-        -------
-        tuple of WindowReport
-            A window that cannot be judged is undecided, with the reason; it is never an error.
-
-        Raises
-        ------
-        DataError
-            If a record cannot be read; nothing of the batch is taken in. With
-            ``on_error="reject_rows"`` such records are left out and counted instead.
-        KnowledgeError
-            If ``config.knowledge`` names a field that the stream does not have.
+        Raises DataError if a record cannot be read; nothing of the batch is taken in. With
+        ``on_error="reject_rows"`` such records are left out and counted instead. Raises
+        KnowledgeError if ``config.knowledge`` names a field that the stream does not have.
         """
         return self._take(self._intake.take(batch))
 
@@ -196,15 +172,7 @@ class DriftMonitor:
     def calibration(self, wanted: float = 0.01) -> CalibrationReport:
         """Say how far the monitor can be trusted on this stream.
 
-        Parameters
-        ----------
-        wanted
-            The change that should be seen, in nats; a medium edge has 0.01 to 0.03.
-
-        Raises
-        ------
-        ConfigError
-            If ``wanted`` is not above 0.
+        ``wanted``: the change that should be seen, in nats above 0; a medium edge has 0.01 to 0.03.
         """
         names = () if self.schema is None else self.schema.names
         return self._decider.calibration(names, wanted)
@@ -223,10 +191,7 @@ class DriftMonitor:
     ) -> DriftMonitor:
         """Return a monitor that continues exactly where the one stood that gave the snapshot.
 
-        Raises
-        ------
-        FormatError
-            If the bytes are no snapshot, of another version, or damaged.
+        Raises FormatError if the bytes are no snapshot, of another version, or damaged.
         """
         values = unpack(KIND, VERSION, data)
         config = read_config(values["config"])

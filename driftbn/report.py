@@ -76,51 +76,18 @@ class ShadowLook:
 class WindowReport:
     """What a monitor says of one window.
 
-    Parameters
-    ----------
-    index
-        Running number of the window, from 0.
-    rows
-        Rows of the window.
-    first_record, last_record
-        Smallest and largest running number of its records, both inclusive.
-    start, end
-        Smallest and largest event time in seconds since the epoch, if there are any.
-    graph
-        The equivalence class (CPDAG) learned on this window; the previous one if the search was
-        stopped by a limit or the window could not be judged.
-    dag
-        A DAG of it that keeps the previous window's directions where the class allows.
-    diff
-        How ``dag`` differs from that of the previous window.
-    class_diff
-        How ``graph`` differs from that of the previous window.
-    decision
-        Whether the relations changed, and in what.
-    cost
-        Tests and time of the search.
-    timings
-        Where the time went.
-    conflicts
-        Pairs for which the data demand both directions.
-    events
-        Differences from the schema met since the previous window.
-    excluded
-        Columns without part in the graph, with the reason.
-    twins
-        For a field that always says the same as another one, that other one.
-    overrun
-        The limit that stopped the search, if one has.
-    audit
-        The comparison with a search from nothing, if there was one.
-    shadow
-        The decision on permuted rows, if there was one.
-    missing
-        Share of missing values of each field that has any.
-    target
-        The field that the user cares for, if one was named.
-    blanket
-        The fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
+    ``index``: running number of the window, from 0. ``first_record``, ``last_record``: smallest and
+    largest running number of its records. ``start``, ``end``: smallest and largest event time in
+    seconds since the epoch, if there are any. ``graph``: the equivalence class (CPDAG) learned on
+    this window; the previous one if the search was stopped by a limit or the window could not be
+    judged. ``dag``: a DAG of it that keeps the previous window's directions where the class allows.
+    ``diff``, ``class_diff``: how ``dag`` and ``graph`` differ from those of the previous window.
+    ``decision``: whether the relations changed, and in what. ``conflicts``: pairs for which the
+    data demand both directions. ``events``: differences from the schema met since the previous
+    window. ``overrun``: the limit that stopped the search, if one has. ``audit``: the comparison
+    with a search from nothing, if there was one. ``shadow``: the decision on permuted rows, if
+    there was one. ``target``: the field that the user cares for, if one was named. ``blanket``: the
+    fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
     """
 
     index: int
@@ -170,15 +137,9 @@ class WindowReport:
         """Return everything as plain dicts and lists, ready for JSON.
 
         Keys always come in the same order, and a number that is not finite is ``None``, so equal
-        reports give equal JSON.
+        reports give equal JSON. ``timings`` adds how long things took, which differs from run to
+        run.
 
-        Parameters
-        ----------
-        timings
-            Whether to add how long things took, which differs from run to run.
-
-        Examples
-        --------
         >>> from driftbn.drift.outcome import DriftLevel
         >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()
         >>> decision = DriftDecision(DriftLevel.LEARNING, alpha=0.01)
@@ -198,10 +159,7 @@ class WindowReport:
 
         A document of an earlier version may lack fields, which then have their defaults.
 
-        Raises
-        ------
-        FormatError
-            If it is no report, is of a later version, or a part of it is not allowed.
+        Raises FormatError if it is no report, of a later version, or a part is not allowed.
         """
         found = document.get("format"), document.get("version")
         if found[0] != FORMAT or found[1] not in range(1, VERSION + 1):

@@ -72,8 +72,7 @@ class Explanation:
 def explain(report: WindowReport) -> Explanation:
     """Say in plain words what a report tells, and nothing that it does not.
 
-    >>> from driftbn.graphs.graph import StructureDiff
-    >>> from driftbn.graphs.graph import Dag
+    >>> from driftbn.graphs.graph import Dag, StructureDiff
     >>> from driftbn.learning import SearchCost
     >>> from driftbn.report import WindowReport
     >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()

@@ -86,8 +86,7 @@ def report_to_html(report: WindowReport) -> str:
     that comes from data is escaped.
 
     >>> from driftbn.drift.outcome import DriftDecision, DriftLevel
-    >>> from driftbn.graphs.graph import StructureDiff
-    >>> from driftbn.graphs.graph import Dag
+    >>> from driftbn.graphs.graph import Dag, StructureDiff
     >>> from driftbn.learning import SearchCost
     >>> from driftbn.report import WindowReport
     >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()

@@ -24,27 +24,12 @@ _T = TypeVar("_T")
 class Pdag:
     """A graph with directed and undirected edges, such as a CPDAG.
 
-    Edges are kept sorted, undirected ones with the smaller name first, so equal graphs compare
-    equal whatever the order they were given in.
+    Nodes and edges are kept sorted, undirected ones with the smaller name first, so equal graphs
+    compare equal whatever the order they were given in. Directed edges are ``(source, target)``.
 
-    Parameters
-    ----------
-    nodes
-        Names of the variables; stored sorted.
-    directed_edges
-        Pairs ``(source, target)``.
-    undirected_edges
-        Pairs in any order.
+    Raises GraphError if a node is named twice, an edge is a loop or stands twice;
+    UnknownVariableError if an edge names a node that is not there.
 
-    Raises
-    ------
-    GraphError
-        If a node is named twice, an edge is a loop or stands twice.
-    UnknownVariableError
-        If an edge names a node that is not there.
-
-    Examples
-    --------
     >>> graph = Pdag(("a", "b", "c"), [("a", "b")], [("c", "b")])
     >>> graph.undirected_edges
     (('b', 'c'),)
@@ -106,24 +91,11 @@ class Pdag:
 
 @dataclass(frozen=True)
 class Dag:
-    """A directed acyclic graph.
+    """A directed acyclic graph; nodes and edges ``(parent, child)`` are kept sorted.
 
-    Parameters
-    ----------
-    nodes
-        Names of the variables; stored sorted.
-    edges
-        Pairs ``(parent, child)``; stored sorted.
+    Raises GraphError if there is a cycle, a loop, or a node or edge given twice;
+    UnknownVariableError if an edge names a node that is not there.
 
-    Raises
-    ------
-    GraphError
-        If there is a cycle, a loop, or a node or edge given twice.
-    UnknownVariableError
-        If an edge names a node that is not there.
-
-    Examples
-    --------
     >>> dag = Dag("abc", [("a", "c"), ("b", "c")])
     >>> dag.parents("c")
     ('a', 'b')
@@ -299,29 +271,18 @@ def _look_up(table: dict[str, _T], node: str) -> _T:
 class StructureDiff:
     """The difference between two graphs, seen from the previous to the current one.
 
-    Parameters
-    ----------
-    added, removed
-        Edges whose nodes have no edge in the other graph; an undirected one with the smaller name
-        first.
-    reversed
-        Edges that point one way before and the other way now, as they point now.
-    directed, undirected
-        Edges that are directed or undirected only now, as they are now.
-    nodes_added, nodes_removed
-        Variables that only one of the graphs has.
+    Edges are as they are now, removed ones as they were; an undirected one has the smaller name
+    first.
 
-    Examples
-    --------
     >>> diff = compare(Dag("abc", [("a", "b")]), Dag("abc", [("b", "a"), ("b", "c")]))
     >>> diff.added, diff.reversed, diff.hamming
     ((('b', 'c'),), (('b', 'a'),), 2)
     """
 
-    added: tuple[Edge, ...] = ()
+    added: tuple[Edge, ...] = ()  # their nodes have no edge in the other graph
     removed: tuple[Edge, ...] = ()
     reversed: tuple[Edge, ...] = ()
-    directed: tuple[Edge, ...] = ()
+    directed: tuple[Edge, ...] = ()  # only now, like the next
     undirected: tuple[Edge, ...] = ()
     nodes_added: tuple[str, ...] = ()
     nodes_removed: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ import importlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -258,32 +257,25 @@ def _imported(module: str, feature: str, extra: str) -> Any:
 # Fitting the probability tables of a known structure to data.
 
 
-class ParameterMethod(Enum):
-    MAXIMUM_LIKELIHOOD = "maximum_likelihood"
-    """Relative frequencies; a parent configuration without rows gets the uniform distribution."""
-
-    BDEU = "bdeu"
-    """Posterior mean under the BDeu prior: each cell of a table with ``q`` configurations and
-    ``r`` states starts from ``equivalent_sample_size / (q * r)`` (Heckerman, Geiger and
-    Chickering 1995)."""
-
-
-def fit_parameters(  # noqa: PLR0913 - the table alone takes three
+def fit_parameters(
     dag: Dag,
     codes: npt.NDArray[np.integer],
     names: Sequence[str],
     states: Sequence[Sequence[str]],
-    method: ParameterMethod = ParameterMethod.MAXIMUM_LIKELIHOOD,
-    equivalent_sample_size: float = 1.0,
+    equivalent_sample_size: float | None = None,
 ) -> BayesianNetwork:
     """Fit probability tables to a structure.
 
-    Nodes come in the order of ``names``, parents sorted by name.
+    Nodes come in the order of ``names``, parents sorted by name. Without an
+    ``equivalent_sample_size`` the tables are relative frequencies, the maximum likelihood; a parent
+    configuration without rows gets the uniform distribution. With one they are the posterior mean
+    under the BDeu prior, which weighs so many rows: each cell of a table with ``q`` configurations
+    and ``r`` states starts from ``equivalent_sample_size / (q * r)`` (Heckerman, Geiger and
+    Chickering 1995).
 
     ``codes``: state numbers, ``[variables, rows]``; they are only read. ``names``: the variable of
     each row of ``codes``; the same set as ``dag.nodes``, in any order. ``states``: the states of
-    each variable, in the order of ``names``; those without rows too. ``equivalent_sample_size``:
-    weight of the prior in rows; used by ``ParameterMethod.BDEU`` only.
+    each variable, in the order of ``names``; those without rows too.
 
     Raises VariableMismatchError if ``names`` and ``dag.nodes`` differ. Raises DataError if
     ``codes`` is not an integer matrix of that many variables, a code is not a state's number, or a
@@ -296,7 +288,8 @@ def fit_parameters(  # noqa: PLR0913 - the table alone takes three
     >>> network.cpt("wet").tolist()
     [[0.5, 0.5], [0.0, 1.0]]
     """
-    check_sample_size(equivalent_sample_size)
+    if equivalent_sample_size is not None:
+        check_sample_size(equivalent_sample_size)
     if len(states) != len(names):
         raise DataError(f"states of {len(states)} variables given for {len(names)} names")
     cards = [len(listed) for listed in states]
@@ -307,7 +300,7 @@ def fit_parameters(  # noqa: PLR0913 - the table alone takes three
     for child in range(len(names)):
         family = [*(position[parent] for parent in parents[child]), child]
         counts = _family_counts(codes, family, cards, names[child])
-        if method is ParameterMethod.BDEU:
+        if equivalent_sample_size is not None:
             counts += equivalent_sample_size / counts.size
         tables.append(_normalised(counts))
     return BayesianNetwork(names, states, parents, tables)

@@ -1,15 +1,46 @@
-"""Learning the structure of a table: PC, FSBN and SSBN."""
+"""From a table to a structure by PC, FSBN or SSBN: the learner that puts the parts together."""
 
-from driftbn.learning.independence import ChiSquareTest, IndependenceTest, PackedTable, SearchCost
-from driftbn.learning.learner import (
-    LearnedStructure,
-    LearnedWindow,
-    MakeTest,
-    StructureLearner,
-    learn_structure,
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from driftbn.config import Algorithm, Knowledge, LearnerConfig, SchemaConfig, WarmStart, choice
+from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.kernels.evidence import Floats
+from driftbn.learning.independence import (
+    ChiSquareTest,
+    Codes,
+    IndependenceTest,
+    PackedTable,
+    SearchCost,
+    design_effects,
 )
-from driftbn.learning.orientation import extend_to_dag
-from driftbn.learning.search import Overrun, RdsaTally, SeparatorMap
+from driftbn.learning.orientation import (
+    Orientation,
+    OrientationPlan,
+    extend_to_dag,
+    orient,
+    undirected,
+)
+from driftbn.learning.search import (
+    KnownEdges,
+    Limits,
+    Overrun,
+    RdsaTally,
+    SearchStart,
+    SeparatorMap,
+    apply_knowledge,
+    find_skeleton,
+    plan_of,
+)
+from driftbn.tables.encode import EncodedTable
+from driftbn.tables.infer import find_duplicates, infer_and_encode
+from driftbn.tables.schema import Schema
 
 __all__ = [
     "ChiSquareTest",
@@ -26,3 +57,258 @@ __all__ = [
     "extend_to_dag",
     "learn_structure",
 ]
+
+MAX_SETS = 200  # tried for a pair and size, in the order of the tallies
+CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders
+TALLY_DECAY = 0.5  # what the tallies of an earlier structure are worth
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedStructure:
+    """What was learned, and what it cost.
+
+    After an ``overrun``, a limit that has stopped the search, ``graph`` is the skeleton so far
+    without directions: it misses nothing that was found dependent, and has edges too many.
+    """
+
+    graph: Pdag  # the learned equivalence class (CPDAG)
+    separators: SeparatorMap  # of the pairs without an edge; the next search may start from them
+    tallies: RdsaTally  # and from these
+    conflicts: tuple[Edge, ...]  # undirected in ``graph``: the data demand both directions
+    cost: SearchCost
+    overrun: Overrun | None = None
+    schema: Schema | None = field(default=None, repr=False)  # ``None`` if codes were given
+
+    @cached_property
+    def dag(self) -> Dag:
+        """A DAG of the learned class; free choices go by the order of names."""
+        return extend_to_dag(self.graph)
+
+
+MakeTest = Callable[[PackedTable, LearnerConfig, Mapping[str, float]], IndependenceTest]
+"""Makes the independence test of a table: a subclass of ``IndependenceTest``, or any function.
+
+It is called with the table, the settings (which have ``alpha``) and design effects by name, as far
+as they are known.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedWindow:
+    """Rows and what was learned of them.
+
+    ``codes``: rows, ``[variables, rows]``, variables sorted by name. ``twins``: for each variable
+    that says the same as an earlier one, that one.
+    """
+
+    codes: Codes
+    table: PackedTable
+    learned: LearnedStructure
+    effects: Floats
+    twins: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.table.names
+
+
+class StructureLearner:
+    """Learns structures with one configuration.
+
+    ``clock``: returns seconds, for the deadline and the reported time. ``independence_test``: makes
+    the test that is asked; by default chi-square or G, as ``config`` says. ``max_sets``: sets tried
+    for a pair and size at most, in their order; ``None`` lifts the cap. ``census_size``: largest
+    set of the census that finds colliders, 1 to 10.
+    """
+
+    def __init__(  # noqa: PLR0913 - what tests with an oracle vary stands behind the star
+        self,
+        config: LearnerConfig | None = None,
+        knowledge: Knowledge | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+        independence_test: MakeTest = ChiSquareTest.of_table,
+        *,
+        max_sets: int | None = MAX_SETS,
+        census_size: int = CENSUS_SIZE,
+    ) -> None:
+        self.config = config or LearnerConfig()
+        self.knowledge = knowledge or Knowledge()
+        self._clock = clock
+        self._make_test = independence_test
+        self.max_sets, self.census_size = max_sets, census_size
+
+    def with_config(self, config: LearnerConfig) -> StructureLearner:
+        return StructureLearner(
+            config,
+            self.knowledge,
+            self._clock,
+            self._make_test,
+            max_sets=self.max_sets,
+            census_size=self.census_size,
+        )
+
+    def learn(
+        self,
+        table: EncodedTable,
+        previous: LearnedStructure | None = None,
+        design_effects: Mapping[str, float] | None = None,
+    ) -> LearnedStructure:
+        """Learn from an encoded table, warm if an earlier structure is given."""
+        started = self._clock()
+        packed = PackedTable(table.codes, table.schema.names)
+        test = self._make_test(packed, self.config, design_effects or {})
+        excluded = [column.name for column in table.schema.excluded]
+        return self._learn(test, previous, started, table.schema, excluded)
+
+    def learn_window(
+        self,
+        codes: Codes,
+        names: Sequence[str],
+        previous: LearnedStructure | None = None,
+        *,
+        dependent_rows: bool = True,
+    ) -> LearnedWindow:
+        """Learn from rows of a stream, corrected for dependence between neighbouring rows.
+
+        A variable that says the same as an earlier one has no part in the search: it hangs on that
+        one by an edge without direction, and nothing else can be said of it.
+        """
+        table = PackedTable(codes, names)
+        effects = design_effects(table) if dependent_rows else np.ones(len(names))
+        twins = find_duplicates(codes)
+        single, single_effects = table, effects
+        if twins:
+            kept = [v for v in range(len(names)) if v not in twins]
+            single = PackedTable(codes[kept], [names[v] for v in kept])
+            single_effects = effects[kept]
+        test = self._make_test(
+            single, self.config, dict(zip(single.names, single_effects.tolist(), strict=True))
+        )
+        learned = self.learn_from(test, previous, [names[v] for v in twins])
+        if twins:
+            learned = replace(learned, graph=_with_twins(learned.graph, names, twins))
+        return LearnedWindow(codes, table, learned, effects, twins)
+
+    def learn_from(
+        self,
+        test: IndependenceTest,
+        previous: LearnedStructure | None = None,
+        excluded: Sequence[str] = (),
+    ) -> LearnedStructure:
+        """Learn by asking an independence test, such as a d-separation oracle.
+
+        What is known of ``excluded`` variables is left aside: the test does not have them.
+        """
+        return self._learn(test, previous, self._clock(), None, excluded)
+
+    def _learn(
+        self,
+        test: IndependenceTest,
+        previous: LearnedStructure | None,
+        started: float,
+        schema: Schema | None,
+        excluded: Sequence[str] = (),
+    ) -> LearnedStructure:
+        config = self.config
+        known = apply_knowledge(self.knowledge, test.names, excluded)
+        limits = self._limits(started)
+        warm = previous is not None and config.warm is not WarmStart.NONE
+        test.begin(max(config.max_conditioning, self.census_size))
+        skeleton = find_skeleton(
+            test,
+            plan_of(config.algorithm, config.max_conditioning),
+            self._start(test.names, known, previous if warm else None),
+            self.max_sets,
+            limits,
+        )
+        asked = test.tests.copy()
+        plan = OrientationPlan(config.collider_rule, self.census_size, self.max_sets)
+        oriented = (
+            orient(skeleton, test, plan, known, limits)
+            if skeleton.finished
+            else Orientation(undirected(skeleton), (), finished=False)
+        )
+        return LearnedStructure(
+            graph=oriented.graph,
+            separators=skeleton.separators,
+            tallies=skeleton.tallies,
+            conflicts=oriented.conflicts,
+            cost=SearchCost(
+                tests=tuple(asked[:, 0].tolist()),
+                undecided=tuple(asked[:, 1].tolist()),
+                orientation_tests=tuple((test.tests - asked)[:, 0].tolist()),
+                seconds=self._clock() - started,
+                warm=warm,
+            ),
+            overrun=None if oriented.finished else limits.overrun(test),
+            schema=schema,
+        )
+
+    def _limits(self, started: float) -> Limits:
+        seconds = self.config.deadline_seconds
+        stop_at = None if seconds is None else started + seconds
+        return Limits(self._clock, stop_at, self.config.max_tests)
+
+    def _start(
+        self, names: tuple[str, ...], known: KnownEdges, previous: LearnedStructure | None
+    ) -> SearchStart:
+        config = self.config
+        start = SearchStart.cold(len(names), config.max_conditioning)
+        start = replace(start, adjacent=known.possible, fixed=known.required | known.required.T)
+        if previous is None:
+            return start
+        start = replace(start, tallies=previous.tallies.started_from(names, TALLY_DECAY))
+        if config.warm is WarmStart.TALLIES:
+            return start
+        recalled, sizes = previous.separators.started_from(names, config.max_conditioning)
+        return replace(start, recalled=recalled, recalled_size=sizes)
+
+
+def _with_twins(graph: Pdag, names: Sequence[str], twins: Mapping[int, int]) -> Pdag:
+    joined = ((names[first], names[copy]) for copy, first in twins.items())
+    return Pdag(names, graph.directed_edges, (*graph.undirected_edges, *joined))
+
+
+def learn_structure(  # noqa: PLR0913 - one call for every kind of table
+    data: object,
+    algorithm: Algorithm | str | None = None,
+    alpha: float | None = None,
+    *,
+    config: LearnerConfig | None = None,
+    knowledge: Knowledge | None = None,
+    previous: LearnedStructure | None = None,
+    design_effects: Mapping[str, float] | None = None,
+    schema: SchemaConfig | None = None,
+    names: Sequence[str] | None = None,
+    independence_test: MakeTest = ChiSquareTest.of_table,
+) -> LearnedStructure:
+    """Learn who depends on whom in a table.
+
+    ``data``: DataFrame of pandas or polars, Arrow table or anything with ``__arrow_c_stream__``,
+    list of dicts, dict of columns, or a 2-D array with ``names``. ``algorithm``: ``"ssbn"``
+    (default), ``"fsbn"``, ``"pc"`` or ``"pc-original"``. ``alpha``: level of the independence
+    tests; 0.01 by default. Both go before ``config``, all settings of the learner. ``knowledge``:
+    edges required or forbidden, and tiers. ``previous``: an earlier structure to start from.
+    ``design_effects``: by variable, how much the rows repeat themselves; see ``ChiSquareTest``.
+    ``schema``: how columns become codes. ``independence_test``: makes the test that is asked; by
+    default chi-square or G, as ``config`` says.
+
+    Raises DataError if the table cannot be read, ConfigError if a setting is not allowed.
+
+    >>> from driftbn import datasets, learn_structure
+    >>> table = datasets.sample(datasets.asia(), 5000, 1)
+    >>> learned = learn_structure(table, algorithm="ssbn", alpha=0.01)
+    >>> learned.graph.directed_edges[:2]
+    (('bronc', 'dysp'), ('either', 'dysp'))
+    >>> learned.graph.undirected_edges
+    (('asia', 'tub'), ('bronc', 'smoke'), ('lung', 'smoke'))
+    >>> learned.cost.weighted
+    334
+    """
+    settings = config or LearnerConfig()
+    if algorithm is not None:
+        settings = replace(settings, algorithm=choice(Algorithm, "algorithm", algorithm))
+    if alpha is not None:
+        settings = replace(settings, alpha=alpha)
+    learner = StructureLearner(settings, knowledge, independence_test=independence_test)
+    return learner.learn(infer_and_encode(data, schema, names=names), previous, design_effects)

@@ -111,32 +111,17 @@ class IndependenceTest(ABC):
 
 @dataclass(frozen=True)
 class SearchCost:
-    """What it cost to learn a structure.
+    """What it cost to learn a structure; tests are counted by size of the conditioning set.
 
-    Parameters
-    ----------
-    tests
-        Tests of the search for the skeleton, by size of the conditioning set.
-    undecided
-        How many of them had too few rows to tell, by size; taken for independent.
-    orientation_tests
-        Tests asked to direct edges, by size.
-    seconds
-        Time from codes to graph, by the clock that was given.
-    warm
-        Whether the search started from an earlier structure.
-
-    Examples
-    --------
     >>> SearchCost(tests=(10, 5), undecided=(0, 1), orientation_tests=(0, 2)).weighted
     35
     """
 
-    tests: tuple[int, ...]
-    undecided: tuple[int, ...] = ()
-    orientation_tests: tuple[int, ...] = ()
-    seconds: float = field(default=0.0, compare=False)
-    warm: bool = False
+    tests: tuple[int, ...]  # of the search for the skeleton
+    undecided: tuple[int, ...] = ()  # of these, too few rows to tell; taken for independent
+    orientation_tests: tuple[int, ...] = ()  # asked to direct edges
+    seconds: float = field(default=0.0, compare=False)  # from codes to graph
+    warm: bool = False  # whether the search started from an earlier structure
 
     @property
     def weighted(self) -> int:

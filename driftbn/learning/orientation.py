@@ -256,21 +256,10 @@ def _to_pdag(names: tuple[str, ...], arrows: Arrows) -> Pdag:
 def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
     """Direct every edge of ``graph`` without a cycle and, if possible, without a new collider.
 
-    Parameters
-    ----------
-    graph
-        The partially directed graph; its directed edges must have no cycle.
-    anchor
-        A graph whose directions are kept wherever the class of ``graph`` allows it, so that two
-        learned DAGs do not differ by choices that the data never made.
+    Its directed edges must have no cycle. The directions of ``anchor`` are kept wherever the class
+    of ``graph`` allows it, so that two learned DAGs do not differ by choices that the data never
+    made. Raises VariableMismatchError if the anchor shares no variable with the graph.
 
-    Raises
-    ------
-    VariableMismatchError
-        If the anchor shares no variable with the graph.
-
-    Examples
-    --------
     >>> chain = Pdag("abc", [], [("a", "b"), ("b", "c")])
     >>> extend_to_dag(chain).edges
     (('a', 'b'), ('b', 'c'))

@@ -21,9 +21,8 @@ from driftbn_service.http.server import EndpointServer
 from driftbn_service.http.service import (
     LiveSignal,
     NotAnHttpStreamError,
-    NotReadyError,
+    NotNowError,
     ServiceView,
-    StoppingError,
     StreamInfo,
     Submission,
     UnknownStreamError,
@@ -346,9 +345,9 @@ class DaemonView:
             kind = self._assembly.settings.stream(name).source.kind
             raise NotAnHttpStreamError(name, kind)
         if self._assembly.stopping:
-            raise StoppingError(name)
+            raise NotNowError("the service is being stopped: send again when it is back")
         if not self._assembly.stream(name).parts.source.ready:
-            raise NotReadyError(name)
+            raise NotNowError(f"monitor {name!r} is being started: send again in a moment")
         return journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
         )

@@ -46,7 +46,7 @@ logger = logging.getLogger("driftbn.service.lane")
 
 _HEAD: Final = struct.Struct("<I")
 """Length of the JSON before the snapshot."""
-_TABLES: Final = frozenset({"window", "learner", "decision", "schema", "knowledge"})
+_TABLES: Final = frozenset({"window", "learner", "schema", "knowledge"})
 _MAX_SHOWN: Final = 80  # characters of a value in a message
 
 
@@ -181,7 +181,7 @@ class MonitorSet:
         events, snapshot = unpacked(self._states.get(key))
         monitor = DriftMonitor.restore(snapshot)
         if monitor.config != self.config:
-            raise ChangedSettingsError(self.name, _changed(monitor.config, self.config))
+            raise ChangedSettingsError(self.name, tuple(_changes(monitor.config, self.config)))
         return KeyedMonitor(monitor, events)
 
 
@@ -190,12 +190,6 @@ def unpacked(state: bytes) -> tuple[EventState, bytes]:
     (length,) = _HEAD.unpack_from(state)
     start = _HEAD.size + length
     return EventState.from_dict(json.loads(state[_HEAD.size : start])), state[start:]
-
-
-def _changed(kept: MonitorConfig, wanted: MonitorConfig) -> tuple[ChangedSetting, ...]:
-    found = tuple(_changes(kept, wanted))
-    short = {f"decision.{change.name}" for change in found}  # a short form stands for both
-    return tuple(change for change in found if change.name not in short)
 
 
 def _changes(

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from driftbn.config import Knowledge, LearnerConfig
 from driftbn.kernels.compiled import kernel
 from driftbn.kernels.counting import count_pairs, count_two
-from driftbn.learning import ChiSquareTest, StructureLearner
-from driftbn.learning.learner import CENSUS_SIZE, MAX_SETS
+from driftbn.learning import CENSUS_SIZE, MAX_SETS, ChiSquareTest, StructureLearner
 from driftbn.learning.orientation import OrientationPlan, orient
 from driftbn.learning.search import (
     Limits,

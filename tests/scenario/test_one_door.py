@@ -20,7 +20,7 @@ from driftbn_service.records.formats import SUFFIXES, TableFormat
 from driftbn_service.records.inputs import Input
 from driftbn_service.records.rows import Undecoded
 from driftbn_service.records.tables import for_inference, one_table, unmixed
-from driftbn_service.settings.model import FilesSourceSettings, StdinSourceSettings
+from driftbn_service.settings import FilesSourceSettings, StdinSourceSettings
 from driftbn_service.sources.base import Chunk
 from driftbn_service.sources.files import FilesSource
 from driftbn_service.sources.stdin import StdinSource

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from driftbn_service.metrics import FAMILIES
-from driftbn_service.settings import load_settings
+from driftbn_service.settings.loading import load_settings
 from generator.__main__ import FOLDER, built
 from generator.parts import API_TYPE, FLEET, HEALTH, STREAM
 from grafana_foundation_sdk.cog.encoder import JSONEncoder

@@ -18,7 +18,7 @@ from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
 from driftbn_service.http.routes import Limits
 from driftbn_service.http.service import (
     NotAnHttpStreamError,
-    StoppingError,
+    NotNowError,
     Submission,
     UnknownStreamError,
 )
@@ -276,7 +276,7 @@ def test_a_full_journal_asks_to_wait(tmp_path: Path) -> None:
     ("error", "status"),
     [
         (JournalError(Path("secret/journal.sqlite"), "the disk is full"), 503),
-        (StoppingError("orders"), 503),
+        (NotNowError("it is being stopped"), 503),
         (UnknownStreamError("orders"), 404),
         (NotAnHttpStreamError("orders", "kafka"), 409),
     ],

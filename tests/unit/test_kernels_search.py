@@ -20,6 +20,7 @@ from driftbn.datasets import random_dag, random_network, sample_codes
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.kernels.orientation import _n_subsets
 from driftbn.learning import (
+    TALLY_DECAY,
     ChiSquareTest,
     IndependenceTest,
     LearnedStructure,
@@ -28,7 +29,6 @@ from driftbn.learning import (
     SeparatorMap,
     StructureLearner,
 )
-from driftbn.learning.learner import TALLY_DECAY
 from driftbn.learning.search import UNITS
 from driftbn.testing import DSeparationOracle
 from tests import reference

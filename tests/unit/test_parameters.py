@@ -9,42 +9,40 @@ import pytest
 from driftbn.datasets import alarm, asia, random_network, sample_codes
 from driftbn.errors import ConfigError, DataError, VariableMismatchError
 from driftbn.graphs.graph import Dag
-from driftbn.graphs.network import BayesianNetwork, ParameterMethod, fit_parameters
+from driftbn.graphs.network import BayesianNetwork, fit_parameters
 from tests import reference
 
 STATES = (("no", "yes"), ("no", "yes"))
 CHAIN = Dag("ab", [("a", "b")])
 
 
-def fitted(network: BayesianNetwork, n_rows: int, method: ParameterMethod) -> BayesianNetwork:
+def fitted(network: BayesianNetwork, n_rows: int, prior: float | None) -> BayesianNetwork:
     codes = sample_codes(network, n_rows, np.random.default_rng(2))
-    return fit_parameters(network.dag, codes, network.nodes, network.states, method)
+    return fit_parameters(network.dag, codes, network.nodes, network.states, prior)
 
 
-@pytest.mark.parametrize("method", ParameterMethod)
-def test_many_rows_give_back_the_network(method: ParameterMethod) -> None:
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_many_rows_give_back_the_network(prior: float | None) -> None:
     network = random_network(8, 10, cardinality=(2, 4), max_parents=2, seed=1)
-    found = fitted(network, 100_000, method)
+    found = fitted(network, 100_000, prior)
     assert found.dag == network.dag
     for node in network.nodes:
         # Rare configurations are known less well; weigh rows by how often they occur.
         assert abs(found.cpt(node) - network.cpt(node)).mean() < 0.03
 
 
-@pytest.mark.parametrize("method", ParameterMethod)
-def test_tables_agree_with_counting_by_hand(method: ParameterMethod) -> None:
+@pytest.mark.parametrize("prior", [None, 3.0])
+def test_tables_agree_with_counting_by_hand(prior: float | None) -> None:
     network = random_network(5, 6, cardinality=(2, 3), seed=4)
     codes = sample_codes(network, 40, np.random.default_rng(2))
-    size = 3.0
-    found = fit_parameters(network.dag, codes, network.nodes, network.states, method, size)
-    prior = size if method is ParameterMethod.BDEU else 0.0
+    found = fit_parameters(network.dag, codes, network.nodes, network.states, prior)
     for i, node in enumerate(network.nodes):
         parents = [network.index(parent) for parent in network.dag.parents(node)]
         choices = product(*(range(network.cards[p]) for p in parents))
         for row, choice in enumerate(choices):
             here = np.all([codes[p] == s for p, s in zip(parents, choice, strict=True)], axis=0)
             counts = [np.sum(here & (codes[i] == s)) for s in range(network.cards[i])]
-            cells = [count + prior / found.cpt(node).size for count in counts]
+            cells = [count + (prior or 0.0) / found.cpt(node).size for count in counts]
             expected = [c / sum(cells) if sum(cells) else 1 / len(cells) for c in cells]
             assert found.cpt(node)[row] == pytest.approx(expected)
 
@@ -79,26 +77,16 @@ def test_weak_prior_gives_relative_frequencies() -> None:
     codes = sample_codes(network, 200, np.random.default_rng(2))
     fit = (network.dag, codes, network.nodes, network.states)
     plain = fit_parameters(*fit)
-    weak = fit_parameters(*fit, ParameterMethod.BDEU, 1e-9)
+    weak = fit_parameters(*fit, 1e-9)
     assert all(np.allclose(a, b) for a, b in zip(plain.cpts, weak.cpts, strict=True))
 
 
 def test_strong_prior_gives_uniform_tables() -> None:
     network = alarm()
     codes = sample_codes(network, 200, np.random.default_rng(2))
-    strong = fit_parameters(
-        network.dag, codes, network.nodes, network.states, ParameterMethod.BDEU, 1e12
-    )
+    strong = fit_parameters(network.dag, codes, network.nodes, network.states, 1e12)
     for card, cpt in zip(network.cards, strong.cpts, strict=True):
         assert np.allclose(cpt, 1 / card)
-
-
-def test_prior_is_not_used_by_maximum_likelihood() -> None:
-    network = asia()
-    codes = sample_codes(network, 200, np.random.default_rng(2))
-    fit = (network.dag, codes, network.nodes, network.states)
-    method = ParameterMethod.MAXIMUM_LIKELIHOOD
-    assert fit_parameters(*fit, method, 1.0) == fit_parameters(*fit, method, 50.0)
 
 
 def test_other_structure_than_the_true_one_can_be_fitted() -> None:
@@ -123,7 +111,7 @@ def test_unseen_configuration_is_uniform_under_maximum_likelihood() -> None:
 
 def test_bdeu_adds_the_same_to_each_cell() -> None:
     codes = np.array([[0, 0], [0, 0]], dtype=np.uint8)
-    found = fit_parameters(CHAIN, codes, "ab", STATES, ParameterMethod.BDEU, 4.0)
+    found = fit_parameters(CHAIN, codes, "ab", STATES, 4.0)
     assert found.cpt("a").tolist() == [[4 / 6, 2 / 6]]
     assert found.cpt("b").tolist() == [[3 / 4, 1 / 4], [0.5, 0.5]]
 
@@ -142,14 +130,14 @@ def test_states_without_rows_keep_their_place() -> None:
     assert found.cpts[0].tolist() == [[pytest.approx(1 / 3), 0, pytest.approx(2 / 3), 0]]
 
 
-@pytest.mark.parametrize("method", ParameterMethod)
-def test_no_rows_give_uniform_tables(method: ParameterMethod) -> None:
-    found = fitted(asia(), 0, method)
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_no_rows_give_uniform_tables(prior: float | None) -> None:
+    found = fitted(asia(), 0, prior)
     assert all(np.all(cpt == 0.5) for cpt in found.cpts)
 
 
 def test_fitted_network_can_be_sampled_again() -> None:
-    found = fitted(alarm(), 500, ParameterMethod.BDEU)
+    found = fitted(alarm(), 500, 1.0)
     assert sample_codes(found, 10, np.random.default_rng(1)).shape == (37, 10)
 
 
@@ -208,5 +196,5 @@ def test_states_of_too_few_variables_are_refused() -> None:
 def test_sample_size_must_be_positive(size: float) -> None:
     codes = np.zeros((2, 3), dtype=np.uint8)
     with pytest.raises(ConfigError, match="a positive number") as caught:
-        fit_parameters(CHAIN, codes, "ab", STATES, ParameterMethod.BDEU, size)
+        fit_parameters(CHAIN, codes, "ab", STATES, size)
     assert caught.value.field == "equivalent_sample_size"

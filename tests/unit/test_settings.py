@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.settings import (
-    Settings,
-    SettingsError,
-    WebhookOutletSettings,
+from driftbn_service.settings import Settings, WebhookOutletSettings
+from driftbn_service.settings.errors import SettingsError, settings_schema
+from driftbn_service.settings.loading import (
     load_settings,
     read_settings,
     remarks,
-    settings_schema,
     settings_toml,
+    toml,
 )
-from driftbn_service.settings.loading import toml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError

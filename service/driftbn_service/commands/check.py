@@ -9,13 +9,13 @@ import os
 from driftbn.config import WindowConfig, WindowMode
 from driftbn_service.commands.console import note, write_text
 from driftbn_service.errors import UsageError
-from driftbn_service.settings import (
+from driftbn_service.settings import StreamSettings
+from driftbn_service.settings.errors import settings_schema
+from driftbn_service.settings.loading import (
     LoadedSettings,
-    StreamSettings,
     read_settings,
     remarks,
     settings_path,
-    settings_schema,
     settings_toml,
 )
 

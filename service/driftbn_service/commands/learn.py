@@ -20,7 +20,6 @@ from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.graphs.network import (
     BayesianNetwork,
-    ParameterMethod,
     check_sample_size,
     fit_parameters,
 )
@@ -147,9 +146,7 @@ def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
     return encode(rows, previous.table.schema)
 
 
-def fitted_network(
-    learned: LearnedFile, method: ParameterMethod, equivalent_sample_size: float
-) -> BayesianNetwork:
+def fitted_network(learned: LearnedFile, bdeu: float | None) -> BayesianNetwork:
     """Fit the probabilities of the learned DAG; levels that no row has are no states."""
     codes = np.empty_like(learned.table.codes)
     states = []
@@ -157,14 +154,8 @@ def fitted_network(
         observed, codes[i] = np.unique(learned.table.codes[i], return_inverse=True)
         states.append([variable.labels[code] for code in observed.tolist()])
     with blamed_on(learned.name):
-        return fit_parameters(
-            learned.structure.dag,
-            codes,
-            learned.table.schema.names,
-            states,
-            method,
-            equivalent_sample_size,
-        )
+        names = learned.table.schema.names
+        return fit_parameters(learned.structure.dag, codes, names, states, bdeu)
 
 
 def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, Any]:
@@ -293,8 +284,7 @@ def _picture(learned: LearnedFile) -> Drawing:
 
 
 def _bif(learned: LearnedFile, bdeu: float | None) -> str:
-    method = ParameterMethod.MAXIMUM_LIKELIHOOD if bdeu is None else ParameterMethod.BDEU
-    network = fitted_network(learned, method, bdeu or 1.0)
+    network = fitted_network(learned, bdeu)
     with blamed_on(learned.name):
         return write_bif(network)
 

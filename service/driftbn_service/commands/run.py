@@ -11,7 +11,8 @@ from typing import Final
 
 from driftbn_service.daemon import Daemon
 from driftbn_service.process import configure_logging
-from driftbn_service.settings import Settings, load_settings, remarks
+from driftbn_service.settings import Settings
+from driftbn_service.settings.loading import load_settings, remarks
 
 logger = logging.getLogger("driftbn.service.commands.run")
 

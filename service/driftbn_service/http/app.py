@@ -125,7 +125,7 @@ def make_app(
     token.
     """
     token = None if settings.token is None else settings.token.get_secret_value()
-    limits = limits or limits_of(settings)
+    limits = limits or Limits(settings.max_body_bytes, settings.max_decoded_bytes)
     table = all_operations(limits)
     public = [item.path for item in table if item.public] + [item.path for item in page_routes]
     app = Starlette(
@@ -146,11 +146,6 @@ def make_app(
     app.router.redirect_slashes = False
     app.state.live = view.live
     return app
-
-
-def limits_of(settings: EndpointSettings) -> Limits:
-    """Return the limits that the settings name, with the usual ones beside them."""
-    return Limits(settings.max_body_bytes, settings.max_decoded_bytes)
 
 
 def all_operations(limits: Limits) -> tuple[Operation, ...]:

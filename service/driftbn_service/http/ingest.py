@@ -31,9 +31,8 @@ from driftbn_service.http.routes import (
 )
 from driftbn_service.http.service import (
     NotAnHttpStreamError,
-    NotReadyError,
+    NotNowError,
     ServiceView,
-    StoppingError,
     StreamInfo,
     Submission,
     UnknownStreamError,
@@ -421,7 +420,7 @@ def _told() -> Iterator[None]:
             f" {error.max_pending_bytes} allowed (source.max_pending_bytes)"
         )
         raise _later(HTTPStatus.TOO_MANY_REQUESTS, "full", detail) from error
-    except (JournalError, NotReadyError, StoppingError) as error:
+    except (JournalError, NotNowError) as error:
         logger.warning("records were not taken: %s", error)
         detail = "the service cannot store records now; its log says more"
         raise _later(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail) from error

@@ -39,37 +39,23 @@ class StreamInfo:
     max_fields: int = 2000  # of a record or a table
 
 
-class IngestError(DriftbnError):
-    def __init__(self, stream: str, problem: str) -> None:
-        self.stream = stream
-        super().__init__(problem)
-
-
-class UnknownStreamError(IngestError):
+class UnknownStreamError(DriftbnError):
     def __init__(self, stream: str) -> None:
-        super().__init__(stream, f"there is no monitor {stream!r} in the settings")
+        super().__init__(f"there is no monitor {stream!r} in the settings")
 
 
-class NotAnHttpStreamError(IngestError):
+class NotAnHttpStreamError(DriftbnError):
     """The stream gets its records elsewhere."""
 
     def __init__(self, stream: str, source: str) -> None:
-        self.source = source
         super().__init__(
-            stream,
             f"monitor {stream!r} gets its records from {source}: only one with source.kind ="
             ' "http" takes them here',
         )
 
 
-class StoppingError(IngestError):
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream, "the service is being stopped: send again when it is back")
-
-
-class NotReadyError(IngestError):
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream, f"monitor {stream!r} is being started: send again in a moment")
+class NotNowError(DriftbnError):
+    """The service, or the stream, is being started or stopped."""
 
 
 class Listener:
@@ -170,7 +156,7 @@ class ServiceView(Protocol):
         """Append records to the journal of a stream and return when they are on disk.
 
         ``journal.append(submission.table, submission.idempotency_key, digest=submission.digest)``
-        is all there is to do. Raises ``UnknownStreamError``, ``NotAnHttpStreamError``,
-        ``NotReadyError`` or ``StoppingError`` if there is no journal to append to. Raises
-        ``JournalFullError``, ``KeyConflictError`` or ``JournalError`` as the journal says.
+        is all there is to do. Raises ``UnknownStreamError``, ``NotAnHttpStreamError`` or
+        ``NotNowError`` if there is no journal to append to. Raises ``JournalFullError``,
+        ``KeyConflictError`` or ``JournalError`` as the journal says.
         """

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from driftbn.config import Algorithm
 from driftbn.errors import ConfigError, UnknownSettingError
 from driftbn.explain.sentences import printable
-from driftbn_service.settings.model import (
+from driftbn_service.settings import (
     HTTP_PATTERN,
     NAME_PATTERN,
     REDIS_PATTERN,
@@ -71,8 +71,6 @@ class SettingsError(ConfigError):
 def settings_schema() -> dict[str, Any]:
     """Return what a settings file may hold as a JSON schema, for editors and other programs.
 
-    Examples
-    --------
     >>> sorted(settings_schema()["properties"])[:3]
     ['checkpoint', 'endpoint', 'log']
     """
@@ -107,7 +105,7 @@ def _tidy(node: Any) -> None:
             del node["title"]
         if isinstance(node.get("description"), str):
             text = " ".join(node["description"].split())
-            node["description"] = text.partition(" Examples ---")[0]
+            node["description"] = text.partition(" >>> ")[0]
         for value in node.values():
             _tidy(value)
 
@@ -151,8 +149,6 @@ def takes_text(place: Iterable[str | int]) -> bool:
 def place_of(location: Place) -> Place:
     """Return a location of pydantic without what it puts between: kinds, and the monitor's table.
 
-    Examples
-    --------
     >>> place_of(("streams", 0, "source", "files", "path"))
     ('streams', 0, 'source', 'path')
     """
@@ -171,8 +167,6 @@ def place_of(location: Place) -> Place:
 def path_text(place: Iterable[str | int]) -> str:
     """Return a place as people write it.
 
-    Examples
-    --------
     >>> path_text(("streams", 0, "source", "path"))
     'streams[0].source.path'
     """
@@ -183,8 +177,6 @@ def path_text(place: Iterable[str | int]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a guess at what was meant, or else what there is.
 
-    Examples
-    --------
     >>> suggestion("pth", ["path", "format"])
     "did you mean 'path'?"
     >>> suggestion("x", ["path", "format"])
@@ -198,8 +190,6 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def without_password(text: str) -> str:
     """Hide the password in an address.
 
-    Examples
-    --------
     >>> without_password("redis://user:secret@host:6379/0")
     'redis://user:***@host:6379/0'
     """

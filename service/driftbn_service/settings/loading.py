@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from pydantic import SecretStr, ValidationError
 
 from driftbn.errors import ConfigError
+from driftbn_service.settings import SECRETS, Section, Settings, duplicates, settable
 from driftbn_service.settings.errors import (
     HIDDEN,
     Place,
@@ -33,7 +34,6 @@ from driftbn_service.settings.errors import (
     takes_text,
     without_password,
 )
-from driftbn_service.settings.model import SECRETS, Section, Settings, duplicates, settable
 
 CONFIG_VARIABLE: Final = "DRIFTBN_CONFIG"
 """The variable that names the settings file where the command line does not."""
@@ -67,8 +67,6 @@ class LoadedSettings:
 def settings_path(given: str | None, environ: Mapping[str, str]) -> Path | None:
     """Return the settings file: as given, or as the variable says, or none.
 
-    Examples
-    --------
     >>> settings_path(None, {"DRIFTBN_CONFIG": "driftbn.toml"}).name
     'driftbn.toml'
     """
@@ -82,8 +80,6 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     Relative paths in either are relative to the directory of the file; without a file, to the
     working directory. Raises ``SettingsError``, which says all that is wrong.
 
-    Examples
-    --------
     >>> environ = {
     ...     "DRIFTBN__SERVICE__STATE_DIR": "state",
     ...     "DRIFTBN__STREAMS__0__NAME": "orders",
@@ -204,8 +200,6 @@ def _is_number(step: str) -> bool:
 def toml_value(text: str) -> object:
     """Return what TOML makes of a value, or the text itself if that is not TOML.
 
-    Examples
-    --------
     >>> toml_value("1000"), toml_value("true"), toml_value("orders"), toml_value('"7"')
     (1000, True, 'orders', '7')
     >>> toml_value('["a:9092", "b:9092"]')
@@ -321,8 +315,6 @@ def settings_toml(loaded: LoadedSettings) -> str:
     What is not set is left out; a secret is a comment that says so. Without secrets the text is a
     settings file that comes to the same.
 
-    Examples
-    --------
     >>> environ = {"DRIFTBN__SERVICE__STATE_DIR": "state", "DRIFTBN__STREAMS__0__NAME": "orders"}
     >>> loaded = read_settings(None, environ | {"DRIFTBN__STREAMS__0__SOURCE__KIND": "stdin"})
     >>> print("".join(settings_toml(loaded).splitlines(keepends=True)[2:6]), end="")
@@ -412,8 +404,6 @@ def _note(loaded: LoadedSettings, place: Place) -> str:
 def toml(value: Any) -> str:
     r"""Return a value as TOML, with passwords in it hidden.
 
-    Examples
-    --------
     >>> toml(("a", 1, True, 0.5)), toml("redis://user:secret@host")
     ('["a", 1, true, 0.5]', '"redis://user:***@host"')
     >>> toml({"sasl.password": "secret", "acks": "all"})

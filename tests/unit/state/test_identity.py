@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 from driftbn_service.daemon import Daemon
-from driftbn_service.settings import load_settings
+from driftbn_service.settings.loading import load_settings
 from driftbn_service.state import FILE, Store
 
 WINDOW = 100
