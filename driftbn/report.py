@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from driftbn.codec import Codec, StandIn
 from driftbn.drift.outcome import DriftDecision
 from driftbn.errors import FormatError
-from driftbn.explain.explanation import Explanation, explain
+from driftbn.explain import Explanation, explain
 from driftbn.explain.html import report_to_html
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff
 from driftbn.learning import SearchCost

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 from driftbn_service.events import EventState, Publication, publication_of
-from driftbn_service.http.service import (
+from driftbn_service.http import (
     LiveSignal,
     NotAnHttpStreamError,
     StreamInfo,

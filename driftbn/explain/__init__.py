@@ -1,1 +1,455 @@
-"""What a report says: in words, as data, as a picture and as a page."""
+"""What a report says, and what an event says to somebody who is woken by it, in plain words.
+
+They know the fields but not the method. Headlines of events hold no values of records, so that
+they may stand in a log.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftKind, DriftLevel, EpisodeEvent
+from driftbn.explain.sentences import (
+    advice_of,
+    caveat_sentences,
+    change_sentences,
+    counted,
+    decimal,
+    event_sentence,
+    joined,
+    listed,
+    quoted,
+    shortened,
+    span,
+    strength,
+    summary_of,
+    target_sentences,
+    touched_fields,
+    twin_sentences,
+)
+from driftbn.learning.search import Overrun
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+
+if TYPE_CHECKING:
+    from driftbn.report import WindowReport
+
+
+SMALLEST_P = 1e-300  # a p-value of 0 has only been rounded to it
+
+_AFTER_FAILURE = "The graph shown is the one from before; the next window is judged as usual."
+_WIDTH = 80  # columns of a terminal that has not been touched
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a report says, for people who know the fields and not the method.
+
+    ``sentences``: what changed, since when, how strongly, how sure, and what could not be told.
+    ``advice``: what to do now; often nothing.
+
+    >>> print(Explanation("All is calm.", ("Nothing changed.",)))
+    All is calm.
+    <BLANKLINE>
+    - Nothing changed.
+    """
+
+    headline: str
+    sentences: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [filled(self.headline)]
+        if self.sentences:
+            parts.append("\n".join(filled(text, "- ") for text in self.sentences))
+        if self.advice:
+            lines = [filled(text, "- ") for text in self.advice]
+            parts.append("\n".join(["What to do:", *lines]))
+        return "\n\n".join(parts)
+
+
+def explain(report: WindowReport) -> Explanation:
+    """Say in plain words what a report tells, and nothing that it does not.
+
+    >>> from driftbn.graphs.graph import Dag, StructureDiff
+    >>> from driftbn.learning import SearchCost
+    >>> from driftbn.report import WindowReport
+    >>> dag, same = Dag("ab", [("a", "b")]), StructureDiff()
+    >>> decision = DriftDecision(DriftLevel.LEARNING, alpha=0.01)
+    >>> report = WindowReport(0, 9, 0, 8, dag.cpdag(), dag, same, same, decision, SearchCost((1,)))
+    >>> print(explain(report))
+    Window 0: learning, there is nothing yet to compare with.
+    <BLANKLINE>
+    - Window 0 holds 9 records (numbers 0 to 8).
+    """
+    return Explanation(_headline(report), tuple(_sentences(report)), tuple(advice_of(report)))
+
+
+def filled(text: str, first: str = "") -> str:
+    """Return a text in lines that fit a terminal, the first one behind a mark."""
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _headline(report: WindowReport) -> str:
+    decision, window = report.decision, f"Window {report.index:,}"
+    match decision.level:
+        case DriftLevel.DRIFT:
+            back = f"; back to regime {decision.regime}" if decision.recurring else ""
+            return f"Drift in window {report.index:,}: {summary_of(decision)}{back}."
+        case DriftLevel.NEGLIGIBLE:
+            return f"{window}: a change too small for an alarm; {summary_of(decision)}."
+        case DriftLevel.SETTLING:
+            return f"{window}, after a drift: {_settled(decision)}."
+        case DriftLevel.STABLE if decision.recurring:
+            return f"{window}: the relations are back to an earlier state, which is no alarm."
+        case DriftLevel.STABLE:
+            return f"{window}: no sign of a change in the relations between the fields."
+        case DriftLevel.LEARNING:
+            return f"{window}: learning, there is nothing yet to compare with."
+        case DriftLevel.UNDECIDED:
+            return f"{window} could not be judged: {decision.reason or TOO_FEW_ROWS}."
+
+
+def _settled(decision: DriftDecision) -> str:
+    if decision.recurring:
+        return "the relations are back to an earlier state"
+    if decision.kind is not None:
+        return summary_of(decision)
+    return "the relations are being learned anew"
+
+
+def _sentences(report: WindowReport) -> list[str]:
+    decision = report.decision
+    found = [_window_sentence(report)]
+    if decision.level in (DriftLevel.DRIFT, DriftLevel.NEGLIGIBLE, DriftLevel.SETTLING):
+        found += change_sentences(decision)
+    found += _level_sentences(report)
+    found += _episode_sentences(decision)
+    found += target_sentences(report)
+    found += twin_sentences(report, _mentioned(decision))
+    found += _raw_sentences(report)
+    return found + caveat_sentences(report)
+
+
+def _window_sentence(report: WindowReport) -> str:
+    first, last = report.first_record, report.last_record
+    numbers = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
+    when = span(report.start, report.end)
+    return (
+        f"Window {report.index:,} holds {counted(report.rows, 'record')} ({numbers})"
+        f"{', ' + when if when else ''}."
+    )
+
+
+def _level_sentences(report: WindowReport) -> list[str]:
+    decision = report.decision
+    match decision.level:
+        case DriftLevel.DRIFT:
+            return _scale_sentences(decision) + _certainty(decision) + _regime(decision)
+        case DriftLevel.NEGLIGIBLE:
+            least = decimal(decision.min_effect)
+            small = (
+                f"The largest change is {decimal(decision.effect)} nats"
+                f" ({strength(decision.effect)}), below the {least} nats set as worth an alarm."
+            )
+            return [*_scale_sentences(decision), small, *_certainty(decision), *_regime(decision)]
+        case DriftLevel.SETTLING:
+            return _settling(decision) + _regime(decision)
+        case DriftLevel.STABLE:
+            return _strongest_sign(decision) + _regime(decision)
+        case DriftLevel.UNDECIDED:
+            nothing = "Nothing is known of this window: neither change nor calm."
+            return [nothing, _AFTER_FAILURE] if decision.failed else [nothing]
+        case DriftLevel.LEARNING:
+            return []
+
+
+def _scale_sentences(decision: DriftDecision) -> list[str]:
+    found = []
+    if decision.scale == 1:
+        found.append("It is seen in this window alone.")
+    elif decision.scale is not None:
+        found.append(
+            f"It is seen only over the last {decision.scale} windows together, so it may have begun"
+            " before this one."
+        )
+    if decision.reference_windows:
+        earlier = counted(decision.reference_windows, "earlier window")
+        found.append(f'"Before" means the reference: {earlier} put together.')
+    return found
+
+
+def _certainty(decision: DriftDecision) -> list[str]:
+    if not decision.families and decision.p_value >= 1.0:
+        return []
+    between = max(1, round(1 / decision.alpha)) if decision.alpha > 0 else 0
+    return [
+        f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after correction"
+        " for all tests made"
+        " (the smaller, the harder to explain by chance). At the chosen level of"
+        f" {decision.alpha:g}, a false alarm like this is expected once in"
+        f" {counted(between, 'window')}."
+    ]
+
+
+def _settling(decision: DriftDecision) -> list[str]:
+    if decision.recurring:
+        return ["This is the window after a drift."]
+    return [
+        "This is the window after a drift: it makes the description of the change more exact and"
+        " starts the new reference."
+    ]
+
+
+def _regime(decision: DriftDecision) -> list[str]:
+    if not decision.recurring:
+        return []
+    return [
+        f"The relations are back to what they were in regime {decision.regime} (a regime is a"
+        " stretch of the stream with the same relations; the first is regime 0)."
+    ]
+
+
+def _strongest_sign(decision: DriftDecision) -> list[str]:
+    if not decision.families:
+        return []
+    best = min(decision.families, key=lambda result: result.p_value)
+    where = f"{'at' if len(best.fields) == 1 else 'between'} {listed(best.fields)}"
+    return [
+        f"The strongest sign of a change was {where}, with a p-value of {decimal(best.p_value)}"
+        f" after correction for all tests made; an alarm needs {decision.alpha:g} or less."
+    ]
+
+
+def _episode_sentences(decision: DriftDecision) -> list[str]:
+    if decision.episode is None:
+        return []
+    episode = f"episode {decision.episode}"
+    began = "" if decision.since is None else f" (begun in window {decision.since:,})"
+    match decision.episode_event:
+        case EpisodeEvent.STARTED:
+            return [f"With this window {episode} begins."]
+        case EpisodeEvent.ENDED:
+            return [f"{episode.capitalize()}{began} has ended with this window."]
+        case _:
+            return [f"The window belongs to {episode}{began}."]
+
+
+def _raw_sentences(report: WindowReport) -> list[str]:
+    if report.decision.level is DriftLevel.LEARNING or report.degraded or report.decision.failed:
+        return []
+    raw = report.diff.hamming
+    differ = f"differ in {counted(raw, 'dependency', 'dependencies')}" if raw else "do not differ"
+    return [
+        f"The graphs of this window and of the one before it {differ} (raw Hamming distance {raw});"
+        " neighbouring windows differ by chance, so only confirmed changes count, of which there"
+        f" {'is' if report.decision.confirmed_hamming == 1 else 'are'}"
+        f" {report.decision.confirmed_hamming or 'none'}."
+    ]
+
+
+def _mentioned(decision: DriftDecision) -> tuple[str, ...]:
+    found = [*touched_fields(decision)]
+    found += [name for edge in decision.edges for name in edge.given]
+    found += [name for change in decision.node_changes for name in change.parents]
+    if decision.level is DriftLevel.STABLE and decision.families:
+        found += min(decision.families, key=lambda result: result.p_value).fields
+    return tuple(dict.fromkeys(found))
+
+
+MAX_SUMMARY = 300
+"""Characters of a summary that later events repeat."""
+
+_SCHEMA_PARTS = (
+    (SchemaEventKind.MISSING_COLUMN, "{names} {is_are} absent"),
+    (SchemaEventKind.NEW_COLUMN, "{names} {is_are} new"),
+    (SchemaEventKind.NEW_LEVEL, "{names} {has_have} values never seen before"),
+)
+_BACK_SHORT = "the relations are back to an earlier state"
+_BACK = "the relations between the fields are back to an earlier state"
+_UNDONE = (
+    "This means that nothing changes any more, not that the change was undone: the records as they"
+    " are now count as normal, and later ones are compared with them."
+)
+
+
+def monitor_name(monitor: str, key: str) -> str:
+    """Return a monitor in words.
+
+    >>> monitor_name("orders", ""), monitor_name("orders", "eu")
+    ('orders', "orders for 'eu'")
+    """
+    return f"{monitor} for {quoted(key)}" if key else monitor
+
+
+def summary(decision: DriftDecision) -> str:
+    """Return what changed as part of a sentence.
+
+    >>> from driftbn.drift.outcome import NodeChange
+    >>> change = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
+    >>> rule = DriftDecision(
+    ...     DriftLevel.DRIFT, 0.01, kind=DriftKind.MECHANISM, node_changes=(change,)
+    ... )
+    >>> summary(rule)
+    "'delay' now comes out differently for the same values of 'day' and 'rain'"
+    """
+    changes = decision.node_changes
+    if len(decision.edges) > 1:
+        first = decision.edges[0]
+        pair = f"{quoted(first.source)} and {quoted(first.target)}"
+        return f"{summary_of(decision)}, most clearly between {pair}"
+    if decision.kind is not DriftKind.MECHANISM or not changes:
+        return summary_of(decision)
+    if len(changes) == 1 and changes[0].parents:
+        name, inputs = quoted(changes[0].name), listed(changes[0].parents, limit=3)
+        return f"{name} now comes out differently for the same values of {inputs}"
+    names = listed([change.name for change in changes], limit=3)
+    be = "comes" if len(changes) == 1 else "come"
+    return f"{names} now {be} out differently for the same values of the fields they depend on"
+
+
+def episode_headline(name: str, decision: DriftDecision, back: bool) -> str:
+    """Return the one thing to know of an episode; ``back`` if an earlier state has come back."""
+    return f"Drift in {name}: {summary(decision)}{f'; {_BACK_SHORT}' if back else ''}."
+
+
+def started(name: str, report: WindowReport, explanation: Explanation) -> Explanation:
+    """Return the words of an episode that begins, given those of its first window."""
+    lead = (
+        f"The records of {name} from about number {report.first_record:,} on differ from earlier"
+        " ones in a way that chance does not explain. Records are judged in pieces of the stream"
+        f" that are called windows; this was seen in window {report.index:,}."
+    )
+    headline = f"Drift in {name}: {summary(report.decision)}."
+    return Explanation(headline, (lead, *explanation.sentences), explanation.advice)
+
+
+def updated(name: str, report: WindowReport, explanation: Explanation, known: str) -> Explanation:
+    """Return the words of an episode of which something more is known than before."""
+    decision = report.decision
+    if decision.recurring:
+        news = f"more is known now: {_BACK}"
+    elif decision.level is DriftLevel.DRIFT:
+        news = f"something further changed: {summary(decision)}"
+    else:
+        news = f"more is known now: {summary(decision)}"
+    sentences = (known, *explanation.sentences)
+    return Explanation(f"Drift in {name}, {news}.", sentences, explanation.advice)
+
+
+def ended(name: str, report: WindowReport, known: str, episode: int, back: bool) -> Explanation:
+    """Return the words of an episode that has ended, in whatever way.
+
+    ``report``: the window that ends it. ``known``, ``episode``: what was told of it, and its
+    number. ``back``: whether an earlier state has come back.
+    """
+    after = f"{_BACK.capitalize()}." if back else _UNDONE
+    other = report.decision.episode
+    if other == episode:
+        why = "nothing further changed"
+        how = f"Up to record {report.last_record:,} there is no sign of a further change."
+    elif other is None:
+        why = "the present state was accepted as normal"
+        how = f"It was closed before window {report.index:,}."
+    else:
+        why = "another change has begun"
+        how = f"Window {report.index:,} begins episode {other}, which is told of its own."
+    return Explanation(f"Drift in {name} has ended: {why}.", (known, how, after))
+
+
+def begun(episode: int, window: int, record: int | None, time: str | None) -> str:
+    """Return where an episode began, as the start of a sentence.
+
+    >>> begun(2, 1200, 60000, None)
+    'Episode 2 began in window 1,200, record 60,000'
+    """
+    where = [f"window {window:,}"]
+    if record is not None:
+        where.append(f"record {record:,}")
+    if time is not None:
+        where.append(time)
+    return f"Episode {episode:,} began in {', '.join(where)}"
+
+
+def lasted(began: str, n_windows: int, last: int, end: int | None) -> str:
+    """Return from when to when an episode is, as a sentence.
+
+    ``began``: where it began; see ``begun``. ``end``: the window that ended it; ``None`` while it
+    goes on.
+    """
+    if end is None:
+        so_far = counted(n_windows, "window")
+        return f"{began}, and goes on; it has {so_far} up to window {last:,}."
+    if end != last:
+        return f"{began}, and ended before window {end:,}."
+    return f"{began}, and ended with window {end:,}: nothing further changed."
+
+
+def told_before(where: str, what: str) -> str:
+    """Return where an episode began and what was told of it last, as a sentence."""
+    return f"{where}. What was told last: {shortened(what, MAX_SUMMARY)}."
+
+
+def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...]) -> Explanation:
+    parts = []
+    for kind, words in _SCHEMA_PARTS:
+        columns = [event.column for event in news if event.kind is kind]
+        if columns:
+            one = len(columns) == 1
+            parts.append(
+                words.format(
+                    names=f"{'column' if one else 'columns'} {listed(columns, limit=3)}",
+                    is_are="is" if one else "are",
+                    has_have="has" if one else "have",
+                )
+            )
+    lead = (
+        f"Window {report.index:,} of {name} holds {counted(report.rows, 'record')}"
+        f" (numbers {report.first_record:,} to {report.last_record:,})."
+    )
+    sentences = (lead, *(event_sentence(event) for event in news))
+    advice = ("Find out whether that is meant to be so; if not, look at what sends the records.",)
+    return Explanation(f"Records of {name} look different: {joined(parts)}.", sentences, advice)
+
+
+def degraded(name: str, report: WindowReport) -> Explanation:
+    """Return the words of a monitor whose learning was stopped by a limit."""
+    late = report.overrun is Overrun.DEADLINE
+    limit = "its time was over" if late else "its number of tests was used up"
+    setting = "deadline_seconds" if late else "max_tests"
+    sentences = (
+        f"Learning which fields of {name} depend on each other from window {report.index:,}"
+        f" ({counted(report.rows, 'record')}) was stopped because {limit}.",
+        "The dependencies shown are those from before, and of a change it may not be told where.",
+    )
+    advice = (
+        f"If this goes on, raise {setting} of the learner, or watch fewer fields.",
+        "Look whether the machine is busy with something else." if late else "",
+    )
+    headline = f"Monitor {name} shows an older state: learning was stopped by a limit."
+    return Explanation(headline, sentences, tuple(filter(None, advice)))
+
+
+def failed(name: str, reason: str) -> Explanation:
+    sentences = (
+        f"Its last records ended in an error, again and again: {shortened(reason, MAX_SUMMARY)}.",
+        "Nothing is watched there any more. Records that come for it are set aside and counted.",
+    )
+    advice = (
+        "The log has the whole error, and the quarantine the records; please report both.",
+        "A restart tries again from the last good state; 'driftbn run --reset' begins anew.",
+    )
+    return Explanation(f"Monitor {name} has failed and takes no more records.", sentences, advice)
+
+
+def recovered(name: str, report: WindowReport) -> Explanation:
+    sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."
+    return Explanation(f"Monitor {name} works as it should again.", (sentence,))

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from driftbn.drift.outcome import Association
-from driftbn.explain.explanation import Explanation, explain
+from driftbn.explain import Explanation, explain
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of
 from driftbn.explain.sentences import counted, decimal, event_sentence, moment, printable, strength
 from driftbn.explain.svg import (

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import driftbn
 from driftbn.errors import ConfigError, DriftbnError
-from driftbn_service.commands.console import note, write_text
+from driftbn_service.commands import note, write_text
 from driftbn_service.errors import ExitCode, UsageError, naming_the_extra
 
 _COMMANDS: Final = {

@@ -16,9 +16,7 @@ import numpy as np
 from driftbn import DriftMonitor
 from driftbn.errors import DriftbnError
 from driftbn_service.errors import StateError, UsageError
-from driftbn_service.http.app import make_app
-from driftbn_service.http.server import EndpointServer
-from driftbn_service.http.service import (
+from driftbn_service.http import (
     LiveSignal,
     NotAnHttpStreamError,
     NotNowError,
@@ -27,6 +25,8 @@ from driftbn_service.http.service import (
     Submission,
     UnknownStreamError,
 )
+from driftbn_service.http.app import make_app
+from driftbn_service.http.server import EndpointServer
 from driftbn_service.lane import Committer
 from driftbn_service.metrics import Metrics
 from driftbn_service.outlets.delivery import Deliverer, make_outlet
@@ -87,10 +87,6 @@ class Assembly:
     def streams(self) -> tuple[StreamPipeline, ...]:
         """The streams, in the order of the settings; further ones may be started meanwhile."""
         return tuple(stream.pipeline for stream in tuple(self._streams.values()))
-
-    @property
-    def deliverers(self) -> tuple[Deliverer, ...]:
-        return tuple(outlet.deliverer for outlet in tuple(self._outlets.values()))
 
     @property
     def address(self) -> str | None:
@@ -230,8 +226,8 @@ class Assembly:
 
     def _wake(self) -> None:
         self.live.wake()
-        for deliverer in self.deliverers:
-            deliverer.wake()
+        for outlet in tuple(self._outlets.values()):
+            outlet.deliverer.wake()
 
     def _lanes(self) -> frozenset[tuple[str, str]]:
         return frozenset((stream.name, lane) for stream in self.streams for lane in stream.lanes)

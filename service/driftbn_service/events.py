@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 from uuid import UUID, uuid5
 
+from driftbn import explain
 from driftbn.drift.outcome import (
     ChangeType,
     DriftDecision,
@@ -25,8 +26,7 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     NodeChange,
 )
-from driftbn.explain import explanation
-from driftbn.explain.explanation import Explanation
+from driftbn.explain import Explanation
 from driftbn.explain.sentences import target_touch
 from driftbn.report import REPORTS, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
@@ -163,7 +163,7 @@ class OpenEpisode:
     def known(self) -> str:
         """What subscribers know of it, as a sentence."""
         where = (self.episode, self.since_window, self.since_record, self.since_time)
-        return explanation.told_before(explanation.begun(*where), self.summary)
+        return explain.told_before(explain.begun(*where), self.summary)
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def failure_of(  # noqa: PLR0913 - as for windows
 
     The arguments are those of ``publication_of``, with the error in place of a report.
     """
-    words = explanation.failed(explanation.monitor_name(stream, key), reason)
+    words = explain.failed(explain.monitor_name(stream, key), reason)
     window = state.window + 1
     place = _Place(origin, stream, key, window)
     event = _event(place, EventType.MONITOR_FAILED, words, {"reason": reason})
@@ -322,7 +322,7 @@ class _Teller:
         self.events: list[Event] = []
         self._origin = origin
         self._monitor, self._key = monitor, key
-        self._name = explanation.monitor_name(monitor, key)
+        self._name = explain.monitor_name(monitor, key)
         self._report, self._words = report, words
 
     def tell(self, state: EventState) -> EventState:
@@ -331,17 +331,17 @@ class _Teller:
         episode = self._drift(state.episode)
         report = self._report
         if report.overrun is not None and not state.degraded:
-            words = explanation.degraded(self._name, report)
+            words = explain.degraded(self._name, report)
             self._add(EventType.MONITOR_DEGRADED, words, {"overrun": report.overrun.value})
         elif (state.degraded or state.failed) and not report.degraded:
-            words = explanation.recovered(self._name, report)
+            words = explain.recovered(self._name, report)
             self._add(EventType.MONITOR_RECOVERED, words, {"overrun": None})
         return EventState(int(report.index), report.degraded, False, episode, differences)
 
     def _schema(self, state: EventState) -> tuple[tuple[str, ...], ...]:
         news, known = news_of(state.differences, self._report.events)
         if news:
-            words = explanation.schema_changed(self._name, self._report, news)
+            words = explain.schema_changed(self._name, self._report, news)
             changes = [REPORTS.encode(event) for event in news]
             self._add(EventType.SCHEMA_CHANGED, words, {"changes": changes})
         return known
@@ -367,7 +367,7 @@ class _Teller:
         if decision.episode_event is None:
             return None  # nothing was told of it, and there is nothing to tell
         episode = self._opened(decision)
-        words = explanation.started(self._name, self._report, self._words)
+        words = explain.started(self._name, self._report, self._words)
         self._add(EventType.DRIFT_STARTED, words, self._drift_data(episode))
         return episode
 
@@ -376,13 +376,13 @@ class _Teller:
             return known
         recurring = known.recurring or decision.recurring
         episode = replace(self._named(decision, known), recurring=recurring)
-        words = explanation.updated(self._name, self._report, self._words, known.known)
+        words = explain.updated(self._name, self._report, self._words, known.known)
         self._add(EventType.DRIFT_UPDATED, words, self._drift_data(episode))
         return episode
 
     def _tell_end(self, known: OpenEpisode) -> None:
         told = (known.known, known.episode, known.recurring)
-        words = explanation.ended(self._name, self._report, *told)
+        words = explain.ended(self._name, self._report, *told)
         self._add(EventType.DRIFT_ENDED, words, self._drift_data(known))
 
     def _opened(self, decision: DriftDecision) -> OpenEpisode:
@@ -404,7 +404,7 @@ class _Teller:
             return episode
         return replace(
             episode,
-            summary=explanation.summary(decision),
+            summary=explain.summary(decision),
             kind=decision.kind,
             edges=decision.edges[:MAX_CHANGES],
             nodes=decision.node_changes[:MAX_CHANGES],

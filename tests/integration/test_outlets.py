@@ -117,7 +117,7 @@ def deliver(point):
     elif point == "after the note":
         store.delivered = lambda *arguments: die(delivered(*arguments))
     deliverer = Deliverer(outlet, store, lambda: {("orders", "")}, Counts())
-    assert deliverer.step() is None, deliverer.status
+    assert deliverer.step() is None, deliverer.error
 
 
 def in_child(action, *arguments):

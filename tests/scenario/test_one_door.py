@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from driftbn_service.cli import main
+from driftbn_service.http import StreamInfo
 from driftbn_service.http.ingest import submission_of
-from driftbn_service.http.service import StreamInfo
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import SUFFIXES, TableFormat
 from driftbn_service.records.inputs import Input

@@ -15,8 +15,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from driftbn_service.cli import ExitCode, main
-from driftbn_service.commands import learn
-from driftbn_service.commands.console import Line, Style, coloured, one_line, shown
+from driftbn_service.commands import Line, Style, coloured, learn, one_line, shown
 from driftbn_service.commands.learn import warm_up
 from driftbn_service.records.inputs import Input
 from driftbn_service.records.tables import for_inference, one_table

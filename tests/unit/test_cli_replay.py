@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from driftbn_service.cli import ExitCode, main
-from driftbn_service.commands import calibrate
-from driftbn_service.commands.console import Progress
+from driftbn_service.commands import Progress, calibrate
 from driftbn_service.errors import InputError
 from driftbn_service.records.cutting import CHUNK_BYTES
 from driftbn_service.records.formats import TableFormat

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 from driftbn_service.cli import ExitCode, main
+from driftbn_service.commands import MAX_PIXELS
 from driftbn_service.commands import report as report_command
-from driftbn_service.commands.console import MAX_PIXELS
 from driftbn_service.events import EventState, Publication, publication_of
 from driftbn_service.state import Store, StoreError
 

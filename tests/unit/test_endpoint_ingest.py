@@ -13,15 +13,15 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from driftbn_service.http.app import make_app
-from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
-from driftbn_service.http.routes import Limits
-from driftbn_service.http.service import (
+from driftbn_service.http import (
     NotAnHttpStreamError,
     NotNowError,
     Submission,
     UnknownStreamError,
 )
+from driftbn_service.http.app import make_app
+from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
+from driftbn_service.http.routes import Limits
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.tables import for_inference, one_table, tables_of, unmixed

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 from driftbn_service.events import Event
+from driftbn_service.http import LiveSignal
 from driftbn_service.http.live import EventStream, Interest, message, newest_number, start_after
-from driftbn_service.http.service import LiveSignal
 from driftbn_service.state import Store
 
 

@@ -18,7 +18,7 @@ from driftbn.drift.outcome import (
     NodeChange,
     UndecidedPair,
 )
-from driftbn.explain.explanation import Explanation
+from driftbn.explain import Explanation
 from driftbn.explain.sentences import decimal, listed, moment, span, strength
 from driftbn.graphs.graph import Dag, compare
 from driftbn.learning import Overrun, SearchCost

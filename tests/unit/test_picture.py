@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from driftbn_service import page
-from driftbn_service.commands.console import MAX_PIXELS, png_renderer
+from driftbn_service.commands import MAX_PIXELS, png_renderer
 
 from driftbn.datasets import alarm, asia, random_dag
 from driftbn.errors import MissingExtraError

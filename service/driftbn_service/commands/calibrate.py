@@ -11,7 +11,7 @@ from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError
 from driftbn.explain.sentences import printable
 from driftbn.monitor import DriftMonitor
-from driftbn_service.commands.console import (
+from driftbn_service.commands import (
     Line,
     Progress,
     Style,

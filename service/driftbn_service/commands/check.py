@@ -7,7 +7,7 @@ import json
 import os
 
 from driftbn.config import WindowConfig, WindowMode
-from driftbn_service.commands.console import note, write_text
+from driftbn_service.commands import note, write_text
 from driftbn_service.errors import UsageError
 from driftbn_service.settings import StreamSettings
 from driftbn_service.settings.errors import settings_schema

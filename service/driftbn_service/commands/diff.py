@@ -13,7 +13,7 @@ from driftbn.explain.svg import Drawing
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff, compare, shd
 from driftbn.learning import extend_to_dag
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
-from driftbn_service.commands.console import (
+from driftbn_service.commands import (
     LearnOptions,
     Line,
     Style,

@@ -33,7 +33,7 @@ from driftbn.learning import (
 from driftbn.tables.encode import EncodedTable, encode
 from driftbn.tables.infer import infer_and_encode
 from driftbn.tables.schema import Schema
-from driftbn_service.commands.console import (
+from driftbn_service.commands import (
     LearnOptions,
     Line,
     Style,

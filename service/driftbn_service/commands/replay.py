@@ -15,7 +15,7 @@ from driftbn.explain.html import html_of
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from driftbn.tables.schema import Schema
-from driftbn_service.commands.console import (
+from driftbn_service.commands import (
     Line,
     Progress,
     ReadingOptions,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from driftbn.codec import Codec
 from driftbn.config import check_integer
 from driftbn.errors import DriftbnError
-from driftbn.explain.explanation import begun, episode_headline, filled, lasted, monitor_name
+from driftbn.explain import begun, episode_headline, filled, lasted, monitor_name
 from driftbn.explain.html import (
     bullets,
     edge_table,
@@ -34,7 +34,7 @@ from driftbn.explain.picture import picture_of, scene_of
 from driftbn.explain.sentences import change_sentences, counted, moment, printable, target_sentences
 from driftbn.explain.svg import Drawing, Moment, timeline_of
 from driftbn.report import REPORTS, WindowReport
-from driftbn_service.commands.console import (
+from driftbn_service.commands import (
     Line,
     Style,
     check_names,

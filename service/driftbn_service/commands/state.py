@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from driftbn_service.commands.console import Line, Style, one_line, write_lines, write_text
+from driftbn_service.commands import Line, Style, one_line, write_lines, write_text
 from driftbn_service.errors import ExitCode, InputError
 from driftbn_service.lane import unpacked
 from driftbn_service.state import FILE, LaneRow, Store

@@ -1,1 +1,162 @@
-"""The HTTP endpoint: health, metrics, history, live events and ingest."""
+"""The HTTP endpoint, and what it asks of the service that it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from driftbn.errors import DriftbnError
+from driftbn_service.state import Accepted, Store
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The records of one request; all of them can be read."""
+
+    stream: str
+    table: pa.Table = field(repr=False)
+    # Of the body as it was sent, decompressed: tells whether two are the same.
+    digest: bytes = field(repr=False)
+    # What the sender calls this body, if anything; the same key is taken once.
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    name: str  # of the stream, which is that of its monitors
+    source: str  # the kind of its source: ``http``, ``kafka`` and so on
+    state: str  # what it is doing, in a word
+    # The field that tells its monitors apart; ``None`` if there is one monitor only.
+    key: str | None = None
+    trouble: str | None = None  # why it is not as it should be; ``None`` if it is
+    max_record_bytes: int = 1 << 20  # the largest record that is taken
+    max_fields: int = 2000  # of a record or a table
+
+
+class UnknownStreamError(DriftbnError):
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"there is no monitor {stream!r} in the settings")
+
+
+class NotAnHttpStreamError(DriftbnError):
+    """The stream gets its records elsewhere."""
+
+    def __init__(self, stream: str, source: str) -> None:
+        super().__init__(
+            f"monitor {stream!r} gets its records from {source}: only one with source.kind ="
+            ' "http" takes them here',
+        )
+
+
+class NotNowError(DriftbnError):
+    """The service, or the stream, is being started or stopped."""
+
+
+class Listener:
+    """One follower; it waits on its own event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake it up. May be called by any thread."""
+        # A loop that is closed has nobody waiting on it.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    async def wait(self, seconds: float) -> bool:
+        """Return whether it was woken within so many seconds."""
+        try:
+            await asyncio.wait_for(self._news.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._news.clear()
+        return True
+
+
+class LiveSignal:
+    """Tells followers that there may be something new in the store.
+
+    The service makes one and calls ``wake`` after each publication; a wake too many does no harm.
+
+    >>> signal = LiveSignal()
+    >>> signal.wake()
+    >>> signal.close()
+    >>> signal.closed
+    True
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: set[Listener] = set()
+        self.closed = False  # whether followers are to end
+
+    @property
+    def n_listeners(self) -> int:
+        return len(self._listeners)
+
+    def wake(self) -> None:
+        """Wake all followers. May be called by any thread; does not block."""
+        with self._lock:
+            for listener in self._listeners:
+                listener.notify()
+
+    def close(self) -> None:
+        """End all followers for good. May be called by any thread."""
+        self.closed = True
+        self.wake()
+
+    @contextmanager
+    def follow(self) -> Iterator[Listener]:
+        """Give a listener that is woken as long as the body runs; needs a running event loop."""
+        listener = Listener()
+        with self._lock:
+            self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)
+
+
+class ServiceView(Protocol):
+    """The service as the endpoint sees it; all is asked by several threads at once."""
+
+    @property
+    def store(self) -> Store:
+        """The history."""
+
+    @property
+    def live(self) -> LiveSignal:
+        """Woken by the service whenever it has published something."""
+
+    def sickness(self) -> tuple[str, ...]:
+        """Say what keeps the service from working at all, in words: a supervisor restarts it then.
+
+        Must not block, as it is asked on the event loop; nor must the next.
+        """
+
+    def unreadiness(self) -> tuple[str, ...]:
+        """Say which sources are not connected, or what else is missing, in words."""
+
+    def streams(self) -> tuple[StreamInfo, ...]:
+        """Return the streams in the order of the settings."""
+
+    def metrics_text(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics and their content type, by what the client accepts."""
+
+    def ingest(self, submission: Submission) -> Accepted:
+        """Append records to the journal of a stream and return when they are on disk.
+
+        ``journal.append(submission.table, submission.idempotency_key, digest=submission.digest)``
+        is all there is to do. Raises ``UnknownStreamError``, ``NotAnHttpStreamError`` or
+        ``NotNowError`` if there is no journal to append to. Raises ``JournalFullError``,
+        ``KeyConflictError`` or ``JournalError`` as the journal says.
+        """

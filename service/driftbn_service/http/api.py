@@ -12,9 +12,10 @@ from typing import Annotated, Final, TypeAlias
 import orjson
 from starlette.responses import PlainTextResponse, Response
 
-from driftbn.explain.explanation import Explanation
+from driftbn.explain import Explanation
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window
+from driftbn_service.http import ServiceView, StreamInfo
 from driftbn_service.http.routes import (
     ANSWERS,
     Operation,
@@ -24,7 +25,6 @@ from driftbn_service.http.routes import (
     bad_value,
     not_found,
 )
-from driftbn_service.http.service import ServiceView, StreamInfo
 from driftbn_service.state import (
     EdgeRow,
     EpisodeRow,

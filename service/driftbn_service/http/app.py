@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from driftbn_service.http import api, graph, ingest, live
+from driftbn_service.http import ServiceView, api, graph, ingest, live
 from driftbn_service.http.routes import (
     Limits,
     Operation,
@@ -35,7 +35,6 @@ from driftbn_service.http.routes import (
     route_of,
     shortened,
 )
-from driftbn_service.http.service import ServiceView
 from driftbn_service.settings import EndpointSettings, is_loopback
 from driftbn_service.state import DamagedRowError, StoreError
 

@@ -18,9 +18,9 @@ from driftbn.explain.svg import LIGHT
 from driftbn.graphs.graph import Edge
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window
+from driftbn_service.http import ServiceView
 from driftbn_service.http.api import MONITOR, Key, Name, find_window
 from driftbn_service.http.routes import Operation, Parameter, Reply
-from driftbn_service.http.service import ServiceView
 from driftbn_service.state import WindowDetail, WindowRow
 
 WindowNumber: TypeAlias = Annotated[

@@ -18,6 +18,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from driftbn.errors import DataError
+from driftbn_service.http import (
+    NotAnHttpStreamError,
+    NotNowError,
+    ServiceView,
+    StreamInfo,
+    Submission,
+    UnknownStreamError,
+)
 from driftbn_service.http.api import MONITOR, Name, find_stream, unknown_monitor
 from driftbn_service.http.routes import (
     RETRY_SECONDS,
@@ -28,14 +36,6 @@ from driftbn_service.http.routes import (
     ProblemError,
     Reply,
     bad_value,
-)
-from driftbn_service.http.service import (
-    NotAnHttpStreamError,
-    NotNowError,
-    ServiceView,
-    StreamInfo,
-    Submission,
-    UnknownStreamError,
 )
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat, inflated

@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from driftbn_service.events import Event
+from driftbn_service.http import Listener, ServiceView
 from driftbn_service.http.routes import ANSWERS, Limits, Operation, Parameter, ProblemError, Reply
-from driftbn_service.http.service import Listener, ServiceView
 from driftbn_service.state import Store
 
 HEARTBEAT = b": still here\n\n"

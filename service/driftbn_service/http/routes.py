@@ -28,7 +28,7 @@ import driftbn
 from driftbn.codec import Codec, Schema
 from driftbn.errors import DriftbnError
 from driftbn.report import REPORTS
-from driftbn_service.http.service import ServiceView
+from driftbn_service.http import ServiceView
 from driftbn_service.state import EdgeRow, EpisodeRow, Series, WindowRow
 from driftbn_service.state.history import EpisodeEdge
 

@@ -7,7 +7,6 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -38,17 +37,6 @@ Lanes = Collection[tuple[str, str]]
 """Stream and lane of each lane that this process has."""
 
 
-@dataclass(frozen=True)
-class DeliveryStatus:
-    outlet: str
-    n_pending: int = 0
-    n_sent: int = 0
-    n_refused: int = 0  # that the other side does not want
-    n_failures: int = 0  # tries in a row that have failed
-    error: str | None = None  # of the last try; None if it worked
-    next_try: float | None = None  # by the clock of the deliverer; None unless it waits
-
-
 class Deliverer:
     """Brings events to one outlet, in a thread of its own.
 
@@ -75,7 +63,10 @@ class Deliverer:
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"to {outlet.name}", daemon=True)
-        self.status = DeliveryStatus(outlet.name)  # may be read by any thread
+        self.n_pending = 0
+        self.n_failures = 0  # tries in a row that have failed
+        self.error: str | None = None  # of the last try; None if it worked
+        self._next_try: float | None = None  # None unless it waits
         self._is_open = False
         self._unnoted: list[int] = []
         self._abandoned = False
@@ -108,10 +99,9 @@ class Deliverer:
     def step(self) -> float | None:
         """Send what is pending if due; return seconds until the next try, ``None`` for a wake."""
         now = self._clock()
-        next_try = self.status.next_try
-        if next_try is not None and now < next_try and not self._stopping:
+        if self._next_try is not None and now < self._next_try and not self._stopping:
             self._count_pending()
-            return next_try - now
+            return self._next_try - now
         try:
             self._open()
             self._send_all()
@@ -119,7 +109,7 @@ class Deliverer:
         except DriftbnError as error:
             return self._failed(error, getattr(error, "retry_after", None))
         self._worked()
-        if self.status.n_pending:
+        if self.n_pending:
             return LOOK_SECONDS if wait is None else min(wait, LOOK_SECONDS)
         return wait
 
@@ -170,7 +160,6 @@ class Deliverer:
                 sequence, monitor = error.event
                 logger.error("%s; it is given up", error, extra={"outlet": name})
                 self._observer.notified(name, monitor, "failed", 1)
-                self.status = replace(self.status, n_refused=self.status.n_refused + 1)
                 self._store.delivered(name, [sequence])
 
     def _done(self, numbered: Sequence[tuple[int, Event]]) -> None:
@@ -191,29 +180,21 @@ class Deliverer:
         for outcome, counts in (("sent", sent), ("failed", refused)):
             for monitor, n_events in counts.items():
                 self._observer.notified(self.outlet.name, monitor, outcome, n_events)
-        n_refused = refused.total()
-        self.status = replace(
-            self.status,
-            n_sent=self.status.n_sent + len(done) - n_refused,
-            n_refused=self.status.n_refused + n_refused,
-        )
 
     def _count_pending(self) -> None:
         try:
-            n_pending = self._store.n_pending(self.outlet.name)
+            self.n_pending = self._store.n_pending(self.outlet.name)
         except DriftbnError as error:
             logger.debug("pending events cannot be counted: %s", error)
-            return
-        self.status = replace(self.status, n_pending=n_pending)
 
     def _worked(self) -> None:
-        if self.status.error is not None:
+        if self.error is not None:
             logger.warning(
                 "delivery works again after %.0f s",
                 self._clock() - self._down_since,
                 extra={"outlet": self.outlet.name},
             )
-        self.status = replace(self.status, n_failures=0, error=None, next_try=None)
+        self.n_failures, self.error, self._next_try = 0, None, None
         self._count_pending()
 
     def _refresh(self) -> float | None:
@@ -235,17 +216,12 @@ class Deliverer:
 
     def _failed(self, error: DriftbnError, retry_after: float | None = None) -> float:
         self._count_failure()
-        n_failures = self.status.n_failures + 1
-        longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(n_failures - 1, 10))
+        longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(self.n_failures, 10))
         # Spread, so that many daemons do not come back to a server all at once.
         wait = max(longest * self._jitter.uniform(0.5, 1.0), retry_after or 0.0)
         self._tell(str(error), wait)
-        self.status = replace(
-            self.status,
-            n_failures=n_failures,
-            error=str(error),
-            next_try=self._clock() + wait,
-        )
+        self.n_failures, self.error = self.n_failures + 1, str(error)
+        self._next_try = self._clock() + wait
         return wait
 
     def _count_failure(self) -> None:
@@ -262,17 +238,17 @@ class Deliverer:
     def _tell(self, error: str, wait: float) -> None:
         """Log a failure that is new, and one that lasts again and again, ever less often."""
         now = self._clock()
-        if self.status.error is None:
+        if self.error is None:
             self._down_since, self._tell_at = now, now + FIRST_TELL_SECONDS
         elif now >= self._tell_at:
             seconds = min(now - self._down_since, LONGEST_TELL_SECONDS)
             self._tell_at = now + max(seconds, FIRST_TELL_SECONDS)
-        elif error == self.status.error:
+        elif error == self.error:
             return
         logger.warning(
             "%s; %s pending, for %.0f s nothing could be sent, next try in %.1f s",
             error,
-            counted(self.status.n_pending, "event"),
+            counted(self.n_pending, "event"),
             now - self._down_since,
             wait,
             extra={"outlet": self.outlet.name},
