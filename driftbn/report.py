@@ -194,10 +194,8 @@ class Graph(NamedTuple):
 
 
 def _graph(graph: Dag | Pdag) -> tuple[tuple[str, ...], list[tuple[str, str, bool]]]:
-    directed = graph.edges if isinstance(graph, Dag) else graph.directed_edges
-    edges = [(source, target, True) for source, target in directed]
-    if isinstance(graph, Pdag):
-        edges += [(source, target, False) for source, target in graph.undirected_edges]
+    edges = [(source, target, True) for source, target in graph.directed_edges]
+    edges += [(source, target, False) for source, target in graph.undirected_edges]
     return graph.nodes, sorted(edges)
 
 

@@ -139,9 +139,8 @@ def scene_of_graphs(previous: Dag | Pdag, current: Dag | Pdag) -> Scene:
 
 
 def _edges(graph: Dag | Pdag) -> list[tuple[Edge, bool]]:
-    pdag = graph.to_pdag() if isinstance(graph, Dag) else graph
-    directed = [(edge, True) for edge in pdag.directed_edges]
-    return directed + [(edge, False) for edge in pdag.undirected_edges]
+    directed = [(edge, True) for edge in graph.directed_edges]
+    return directed + [(edge, False) for edge in graph.undirected_edges]
 
 
 def lines_of(report: WindowReport) -> list[Line]:

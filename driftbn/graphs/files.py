@@ -387,8 +387,6 @@ def write_dot(graph: Dag | Pdag) -> str:
       "b" -> "c" [dir=none];
     }
     """
-    if isinstance(graph, Dag):
-        graph = graph.to_pdag()
     lines = [_node_line(node) for node in graph.nodes]
     lines += [f"  {_quoted(u)} -> {_quoted(v)};" for u, v in graph.directed_edges]
     lines += [f"  {_quoted(u)} -> {_quoted(v)} [dir=none];" for u, v in graph.undirected_edges]
@@ -416,8 +414,6 @@ def graph_to_dict(graph: Dag | Pdag) -> dict[str, object]:
     >>> graph_to_dict(Pdag("ab", [], [("b", "a")]))["undirected"]
     [['a', 'b']]
     """
-    if isinstance(graph, Dag):
-        graph = graph.to_pdag()
     return {
         "format": FORMAT,
         "version": VERSION,

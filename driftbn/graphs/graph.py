@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from driftbn.errors import GraphError, UnknownVariableError
 
@@ -107,6 +107,7 @@ class Dag:
 
     nodes: tuple[str, ...]
     edges: tuple[Edge, ...] = ()
+    undirected_edges: ClassVar[tuple[Edge, ...]] = ()
 
     def __init__(self, nodes: Iterable[str], edges: Iterable[Edge] = ()) -> None:
         ordered = tuple(sorted((u, v) for u, v in edges))
@@ -116,6 +117,11 @@ class Dag:
         cycle = find_cycle(ordered)
         if cycle:
             raise GraphError(f"a DAG must have no cycle; there is one among {cycle}")
+
+    @property
+    def directed_edges(self) -> tuple[Edge, ...]:
+        """All edges: what a DAG is to whoever reads a `Pdag`."""
+        return self.edges
 
     @cached_property
     def _parents(self) -> dict[str, tuple[str, ...]]:
@@ -343,8 +349,5 @@ def _class_of(graph: Dag | Pdag) -> Pdag:
 
 def _by_pair(graph: Dag | Pdag) -> dict[Edge, tuple[Edge, bool]]:
     """Return for each pair, smaller name first, its edge and whether that is directed."""
-    directed = graph.edges if isinstance(graph, Dag) else graph.directed_edges
-    found = {(min(edge), max(edge)): (edge, True) for edge in directed}
-    if isinstance(graph, Pdag):
-        found.update({edge: (edge, False) for edge in graph.undirected_edges})
-    return found
+    found = {(min(edge), max(edge)): (edge, True) for edge in graph.directed_edges}
+    return found | {edge: (edge, False) for edge in graph.undirected_edges}

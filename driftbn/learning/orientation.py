@@ -274,8 +274,8 @@ def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
     if anchor is not None:
         if names and not place.keys() & set(anchor.nodes):
             raise VariableMismatchError(names, anchor.nodes)
-        edges = anchor.edges if isinstance(anchor, Dag) else anchor.directed_edges
-        preferred = _matrix(place, [e for e in edges if e[0] in place and e[1] in place])
+        known = [e for e in anchor.directed_edges if e[0] in place and e[1] in place]
+        preferred = _matrix(place, known)
     arrows = _make_arrows(arrow | arrow.T | free | free.T, arrow, np.zeros_like(arrow))
     extend(arrows, preferred)
     return Dag(names, ((names[x], names[y]) for x, y in _pairs(arrows.arrow)))

@@ -1,4 +1,4 @@
-"""``python -m service`` is ``driftbn``."""
+"""``python -m driftbn_service`` is ``driftbn``."""
 
 from driftbn_service.cli import run_program
 

@@ -53,13 +53,6 @@ _RECALLED: Final = 10_000
 
 
 @dataclass(frozen=True)
-class _Stream:
-    settings: StreamSettings
-    pipeline: StreamPipeline
-    journal: Journal | None
-
-
-@dataclass(frozen=True)
 class _Outlet:
     settings: OutletSettings
     deliverer: Deliverer
@@ -79,26 +72,22 @@ class Assembly:
         _make_directory(settings.service.state_dir)
         self.store = Store(settings.service.state_dir / FILE, clock=time)
         self._copying: threading.Thread | None = None
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, StreamPipeline] = {}
         self._outlets: dict[str, _Outlet] = {}
         self._server: EndpointServer | None = None
 
     @property
     def streams(self) -> tuple[StreamPipeline, ...]:
         """The streams, in the order of the settings; further ones may be started meanwhile."""
-        return tuple(stream.pipeline for stream in tuple(self._streams.values()))
+        return tuple(self._streams.values())
 
     @property
     def address(self) -> str | None:
         """Where the endpoint listens; ``None`` if it does not."""
         return None if self._server is None else self._server.address
 
-    def journal(self, name: str) -> Journal | None:
-        """Return where records of a stream wait that come over HTTP, if it is such a stream."""
-        return self._streams[name].journal
-
     def stream(self, name: str) -> StreamPipeline:
-        return self._streams[name].pipeline
+        return self._streams[name]
 
     def start_endpoint(self, view: ServiceView) -> None:
         """Listen, if the settings want it; ``EndpointError`` if the address cannot be used."""
@@ -178,7 +167,7 @@ class Assembly:
         deliverer.start()
         return _Outlet(settings, deliverer)
 
-    def _start_stream(self, settings: StreamSettings) -> _Stream:
+    def _start_stream(self, settings: StreamSettings) -> StreamPipeline:
         journal = self._journal_of(settings)
         quarantine = Quarantine(
             self.settings.service.state_dir / "quarantine" / f"{settings.name}.ndjson",
@@ -202,7 +191,7 @@ class Assembly:
         self.metrics.restored(settings.name, self.store.restored_from or 0.0)
         self._recall(settings.name)
         pipeline.start()
-        return _Stream(settings, pipeline, journal)
+        return pipeline
 
     def _journal_of(self, stream: StreamSettings) -> Journal | None:
         source = stream.source
@@ -237,7 +226,7 @@ class Assembly:
             self._outlets.pop(name).deliverer.stop(SHUTDOWN_SECONDS)
 
     def _drop_streams(self, wanted: Sequence[StreamSettings]) -> None:
-        names = [n for n, stream in self._streams.items() if stream.settings not in wanted]
+        names = [n for n, one in self._streams.items() if one.parts.settings not in wanted]
         dropped = [self._streams.pop(name) for name in names]
         deadline = monotonic() + SHUTDOWN_SECONDS
         self._stop_streams(dropped, deadline, lambda: False)
@@ -245,20 +234,20 @@ class Assembly:
             self.metrics.drop_stream(name)
 
     def _stop_streams(
-        self, streams: Sequence[_Stream], deadline: float, force: Callable[[], bool]
+        self, streams: Sequence[StreamPipeline], deadline: float, force: Callable[[], bool]
     ) -> bool:
         for stream in streams:
-            stream.pipeline.stop()
-        waiting = [stream.pipeline for stream in streams]
+            stream.stop()
+        waiting = list(streams)
         while waiting and monotonic() < deadline and not force():
-            waiting = [pipeline for pipeline in waiting if not pipeline.join(_HURRY_SECONDS)]
-        for pipeline in waiting:
-            pipeline.abandon()
-        for pipeline in waiting:
-            pipeline.join(_ENDPOINT_SECONDS)
+            waiting = [stream for stream in waiting if not stream.join(_HURRY_SECONDS)]
+        for stream in waiting:
+            stream.abandon()
+        for stream in waiting:
+            stream.join(_ENDPOINT_SECONDS)
         for stream in streams:
-            if stream.journal is not None:
-                stream.journal.close()
+            if stream.parts.journal is not None:
+                stream.parts.journal.close()
         return not waiting
 
 
@@ -334,17 +323,16 @@ class DaemonView:
         """Write records to the journal of a stream; on return they are on disk."""
         name = submission.stream
         try:
-            journal = self._assembly.journal(name)
+            parts = self._assembly.stream(name).parts
         except KeyError:
             raise UnknownStreamError(name) from None
-        if journal is None:
-            kind = self._assembly.settings.stream(name).source.kind
-            raise NotAnHttpStreamError(name, kind)
+        if parts.journal is None:
+            raise NotAnHttpStreamError(name, parts.settings.source.kind)
         if self._assembly.stopping:
             raise NotNowError("the service is being stopped: send again when it is back")
-        if not self._assembly.stream(name).parts.source.ready:
+        if not parts.source.ready:
             raise NotNowError(f"monitor {name!r} is being started: send again in a moment")
-        return journal.append(
+        return parts.journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
         )
 

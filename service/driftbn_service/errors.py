@@ -16,21 +16,15 @@ from driftbn.errors import ConfigError, DriftbnError, MissingExtraError
 
 
 class ExitCode(IntEnum):
-    """What the command tells its caller."""
+    """What the command tells its caller; ``driftbn --help`` says it in words."""
 
     OK = 0
     FAILED = 1
-    """An input cannot be used, a package is missing, a file cannot be read or written, or a stream
-    has failed."""
-    USAGE = 2
-    """Arguments that are not understood, as argparse has it."""
+    USAGE = 2  # as argparse has it
     DIFFERENT = 3
-    """``diff --exit-code`` has found a difference, or ``replay --exit-code`` a drift."""
-    CONFIG = 78
-    """A setting has a value that is not allowed (EX_CONFIG of sysexits.h)."""
+    CONFIG = 78  # EX_CONFIG of sysexits.h
     INTERRUPTED = 130
     BROKEN_PIPE = 141
-    """The reader of the output has gone; nothing is said."""
 
 
 class InputError(DriftbnError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from itertools import chain
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -37,10 +37,6 @@ from driftbn_service.state import (
     StoreError,
     Wanted,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 
 logger = logging.getLogger("driftbn.service.lane")
 
@@ -192,9 +188,7 @@ def unpacked(state: bytes) -> tuple[EventState, bytes]:
     return EventState.from_dict(json.loads(state[_HEAD.size : start])), state[start:]
 
 
-def _changes(
-    kept: DataclassInstance, wanted: DataclassInstance, table: str = ""
-) -> Iterator[ChangedSetting]:
+def _changes(kept: Any, wanted: Any, table: str = "") -> Iterator[ChangedSetting]:
     """Iterate over the settings that differ, those in tables with the name of the table before."""
     for item in fields(kept):
         name, before, now = item.name, getattr(kept, item.name), getattr(wanted, item.name)

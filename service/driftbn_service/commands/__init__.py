@@ -23,7 +23,7 @@ from driftbn.config import Knowledge, LearnerConfig, field_texts, field_types
 from driftbn.errors import ConfigError, KnowledgeError
 from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
-from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.graph import Edge
 from driftbn_service.errors import UsageError, blamed_on, naming_the_extra
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.inputs import STDIN
@@ -215,10 +215,6 @@ def edge_text(edge: Edge, directed: bool) -> str:
     'a - b'
     """
     return f"{shown(edge[0])} {'->' if directed else '-'} {shown(edge[1])}"
-
-
-def directed_edges(graph: Dag | Pdag) -> tuple[Edge, ...]:
-    return graph.edges if isinstance(graph, Dag) else graph.directed_edges
 
 
 def plain(lines: Iterable[Line]) -> str:

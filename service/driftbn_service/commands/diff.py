@@ -18,7 +18,6 @@ from driftbn_service.commands import (
     Line,
     Style,
     add_learning_options,
-    directed_edges,
     edge_text,
     note,
     png_renderer,
@@ -66,7 +65,8 @@ class _Comparison:
     def edges(self, kind: str) -> list[tuple[Edge, bool]]:
         """Return the edges of one kind of change, and whether each is directed."""
         found: tuple[Edge, ...] = getattr(self.diff, kind)
-        directed = set(directed_edges(self.previous if kind == "removed" else self.current))
+        graph = self.previous if kind == "removed" else self.current
+        directed = set(graph.directed_edges)
         return [(edge, edge in directed) for edge in found]
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from driftbn_service.errors import part_of_kind
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import RecordSource
-
-if TYPE_CHECKING:
-    from driftbn_service.state import Journal
+from driftbn_service.state import Journal
 
 
 def make_source(stream: StreamSettings, journal: Journal | None) -> RecordSource:

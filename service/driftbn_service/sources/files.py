@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from driftbn.errors import DriftbnError, FormatError
 from driftbn_service.records.cutting import START, Mark
@@ -35,13 +35,9 @@ from driftbn_service.records.formats import (
     form_of,
     suffix_and_codec,
 )
-from driftbn_service.settings import FilesSourceSettings
+from driftbn_service.settings import FilesSourceSettings, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-
-if TYPE_CHECKING:
-    from driftbn_service.settings import StreamSettings
-    from driftbn_service.state import Journal
-
+from driftbn_service.state import Journal
 
 PRINT_BYTES: Final = 256
 """Bytes at each end by which a file is told from another with the same inode."""

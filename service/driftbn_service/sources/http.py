@@ -6,17 +6,14 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.settings import HttpSourceSettings
+from driftbn_service.settings import HttpSourceSettings, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.state import Body, Journal, StoreError
-
-if TYPE_CHECKING:
-    from driftbn_service.settings import StreamSettings
 
 logger = logging.getLogger("driftbn.service.sources.http")
 

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from driftbn_service.settings import KafkaSourceSettings, Partitions
+from driftbn_service.settings import KafkaSourceSettings, Partitions, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.kafka_lanes import (
     LaneMessages,
@@ -23,11 +23,7 @@ from driftbn_service.sources.kafka_lanes import (
     offsets_of,
     reason_of,
 )
-
-if TYPE_CHECKING:
-    from driftbn_service.settings import StreamSettings
-    from driftbn_service.state import Journal
-
+from driftbn_service.state import Journal
 
 logger = logging.getLogger("driftbn.service.sources.kafka")
 

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -19,13 +19,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.settings import RedisSourceSettings, Start
+from driftbn_service.settings import RedisSourceSettings, Start, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
-
-if TYPE_CHECKING:
-    from driftbn_service.settings import StreamSettings
-    from driftbn_service.state import Journal
-
+from driftbn_service.state import Journal
 
 ANSWER_SECONDS: Final = 10.0
 """How long the server may take to answer."""

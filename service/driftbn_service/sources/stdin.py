@@ -11,7 +11,7 @@ import zlib
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn
 
 from driftbn.errors import FormatError
 from driftbn_service.records.cutting import (
@@ -23,12 +23,9 @@ from driftbn_service.records.cutting import (
     RecordCutter,
 )
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.settings import StdinSourceSettings
+from driftbn_service.settings import StdinSourceSettings, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-
-if TYPE_CHECKING:
-    from driftbn_service.settings import StreamSettings
-    from driftbn_service.state import Journal
+from driftbn_service.state import Journal
 
 logger = logging.getLogger("driftbn.service.sources.stdin")
 
