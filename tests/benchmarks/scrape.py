@@ -37,7 +37,7 @@ from driftbn_service.metrics import Metrics
 from driftbn_service.settings import EndpointSettings
 
 from tests.benchmarks.environment import pin_to_one_core
-from tests.endpoint_service import FakeService, drifting_publications
+from tests.http_service import FakeService, drifting_publications
 
 N_STREAMS = 500
 N_REPEATS = 50

@@ -34,7 +34,7 @@ from tests.services.alertmanager import AlertmanagerService
 from tests.services.kafka import PASSWORD, USER, KafkaService
 from tests.services.process import wait_for
 from tests.services.redis import RedisService
-from tests.unit.test_cloud_events import DRIFT, STABLE, part, play, windows
+from tests.unit.test_events import DRIFT, STABLE, part, play, windows
 
 EVENTS = [make_event(i, time="2026-01-01T00:00:00Z") for i in range(3)]
 IDS = [event.id for event in EVENTS]
@@ -80,7 +80,7 @@ from driftbn_service.outlets.delivery import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
 from driftbn_service.state import Store
-from tests.unit.test_cloud_events import make_report
+from tests.unit.test_events import make_report
 
 folder = Path(sys.argv[1])
 driftbn_service.outlets.delivery.BATCH_EVENTS = 2

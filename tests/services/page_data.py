@@ -28,7 +28,7 @@ from driftbn_service.settings import EndpointSettings
 from driftbn import DriftMonitor, MonitorConfig, datasets
 from driftbn.graphs.network import BayesianNetwork
 from tests.edge_picking import pick_added_edges, pick_removed_edges
-from tests.endpoint_service import FakeService
+from tests.http_service import FakeService
 from tests.networks import load
 
 HOSTILE = "<script>window.harmed=1</script>"

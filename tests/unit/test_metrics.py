@@ -27,7 +27,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 import driftbn
-from tests.endpoint_service import N_BEFORE, drifting_publications
+from tests.http_service import N_BEFORE, drifting_publications
 
 OPEN = "application/openmetrics-text; version=1.0.0"
 NOW = 1_700_000_000.0

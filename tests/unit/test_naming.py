@@ -25,8 +25,8 @@ from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
-from tests.endpoint_service import FakeService
 from tests.http_client import Client
+from tests.http_service import FakeService
 
 ALARM, SETTLING, CALM = 1, 2, 3
 EPISODE = "/api/v1/monitors/orders/episodes/0"

@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tests.endpoint_service import N_AFTER, N_BEFORE, SLASH, FakeService, drifting_publications
 from tests.http_client import Client
+from tests.http_service import N_AFTER, N_BEFORE, SLASH, FakeService, drifting_publications
 
 BASE = "/api/v1/monitors"
 ORDERS = f"{BASE}/orders"

@@ -88,7 +88,7 @@ def wanted(*events: Event) -> list[str]:
 
 
 def run(script: str, path: Path) -> subprocess.CompletedProcess[str]:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     return subprocess.run(
         [sys.executable, "-c", script, str(path)],
         cwd=root,

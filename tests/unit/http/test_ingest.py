@@ -32,8 +32,8 @@ from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.tables.read import as_records
-from tests.endpoint_service import FakeService
 from tests.http_client import Client
+from tests.http_service import FakeService
 
 PATH = "/api/v1/monitors/orders/records"
 NDJSON = "application/x-ndjson"

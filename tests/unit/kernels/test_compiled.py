@@ -13,7 +13,7 @@ import pytest
 
 from driftbn.kernels import compiled
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CALL = """
 import numpy as np
 from driftbn.kernels.orientation import list_apart

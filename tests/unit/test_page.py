@@ -10,8 +10,8 @@ from driftbn_service.http.app import make_app
 from driftbn_service.page import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
 from driftbn_service.settings import EndpointSettings
 
-from tests.endpoint_service import FakeService
 from tests.http_client import Client
+from tests.http_service import FakeService
 
 OWN_SCRIPTS = sorted((FOLDER / "js").glob("*.js"))
 VENDORED = ("cytoscape", "dagre", "uPlot")

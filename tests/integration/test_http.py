@@ -24,7 +24,7 @@ from driftbn_service.http.limits import Limits
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.settings import EndpointSettings
 
-from tests.endpoint_service import N_BEFORE, SLASH, FakeService, drifting_publications
+from tests.http_service import N_BEFORE, SLASH, FakeService, drifting_publications
 
 RECORDS = "/api/v1/monitors/orders/records"
 NDJSON = {"content-type": "application/x-ndjson"}

@@ -27,7 +27,7 @@ from driftbn.graphs.files import read_bif, write_bif, write_json
 from driftbn.graphs.graph import Dag, Pdag
 
 N_ROWS = 800
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Ran:
