@@ -32,33 +32,7 @@ def pick_removed_edges(
     *,
     keep_marginals: bool = False,
 ) -> tuple[EdgeStrength, ...]:
-    """Pick edges at random whose strength is in a class, each with another child.
-
-    Parameters
-    ----------
-    network
-        Where the edges are.
-    k
-        How many, at least 1.
-    strength
-        The class: smallest strength, and the one from which on it is too much.
-    rng
-        Decides among the edges.
-    keep_marginals
-        Whether to take only edges that `remove_edges` can remove without any effect on the
-        marginal distribution of any single node.
-
-    Raises
-    ------
-    ConfigError
-        If there are not that many such edges, or ``k`` or the class is not allowed.
-
-    Examples
-    --------
-    >>> from driftbn.datasets import STRONG, asia
-    >>> pick_removed_edges(asia(), 1, STRONG, np.random.default_rng(1))[0].edge
-    ('smoke', 'bronc')
-    """
+    """Pick edges at random whose strength is in a class, each with another child."""
     _check_picking(k, strength)
     picked: list[EdgeStrength] = []
     edges = network.dag.edges
@@ -87,32 +61,6 @@ def pick_added_edges(
     """Pick edges at random that can be added at a strength of a class, each with another child.
 
     Strengths are drawn log-uniformly from the class, below 0.1 nats if the class begins there.
-
-    Parameters
-    ----------
-    network
-        Where the edges shall go.
-    k
-        How many, at least 1.
-    strength
-        The class: smallest and largest strength.
-    rng
-        Decides among the edges, and on their strengths.
-    keep_marginals
-        Whether to take only edges that `add_edges` can add without any effect on the marginal
-        distribution of any single node.
-
-    Raises
-    ------
-    ConfigError
-        If there are not that many such edges, or ``k`` or the class is not allowed.
-
-    Examples
-    --------
-    >>> from driftbn.datasets import MEDIUM, add_edges, asia
-    >>> picked = pick_added_edges(asia(), 2, MEDIUM, np.random.default_rng(1))
-    >>> add_edges(asia(), picked, np.random.default_rng(1)).network
-    <BayesianNetwork: 8 nodes, 10 arcs>
     """
     _check_picking(k, strength)
     picked: list[EdgeStrength] = []

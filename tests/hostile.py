@@ -89,7 +89,6 @@ def good_record(number: int, key: str = GOOD_KEY) -> Record:
 
 
 def good_records(start: int, stop: int, key: str = GOOD_KEY) -> list[Record]:
-    """Return records that follow each other."""
     return [good_record(number, key) for number in range(start, stop)]
 
 
@@ -103,7 +102,6 @@ def flat(record: Record) -> Record:
 
 
 def ndjson(records: Iterable[Record]) -> bytes:
-    """Return records as lines of JSON."""
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
 
@@ -167,7 +165,6 @@ def _tables(records: list[Record]) -> list[pa.Table]:
 
 @cache
 def seeds(kind: TableFormat) -> tuple[bytes, ...]:
-    """Return good bodies of a format."""
     records = good_records(0, N_ROWS, key="hostile")
     sparse = _sparse(records)
     nested, coded, gaps = _tables(records)
@@ -200,7 +197,6 @@ def seeds(kind: TableFormat) -> tuple[bytes, ...]:
 
 
 def good_body(kind: TableFormat, start: int, stop: int) -> bytes:
-    """Return good records in a format."""
     records = good_records(start, stop)
     if kind is TableFormat.NDJSON:
         return ndjson(records)
@@ -386,7 +382,6 @@ class Body:
 
 
 def mutated(kind: TableFormat, number: int, seed: int = 0) -> Body:
-    """Return a body by its number."""
     chance = random.Random(f"{kind.value}-{seed}-{number}")
     data = chance.choice(seeds(kind))
     chosen = chance.choices(_MUTATORS[kind], k=chance.choice([1, 1, 1, 2, 3]))
@@ -403,17 +398,7 @@ class LostRowsError(Exception):
 
 
 class Receiver:
-    """Takes bodies as a stream does, but lets no exception pass that is no refusal.
-
-    Parameters
-    ----------
-    kind
-        The format of the bodies.
-    keyed, timed
-        Whether the stream has a key, and event times.
-    from_file
-        Whether a body is a file, which is read piece by piece.
-    """
+    """Takes bodies as a stream does, but lets no exception pass that is no refusal."""
 
     def __init__(self, kind: TableFormat, *, keyed: bool, timed: bool, from_file: bool) -> None:
         self.kind, self.keyed, self.timed, self.from_file = kind, keyed, timed, from_file
@@ -466,18 +451,6 @@ def _read_file(
 
 @dataclass(frozen=True)
 class Finding:
-    """What a body broke.
-
-    Parameters
-    ----------
-    body
-        The body.
-    what
-        The exception and where it came from: the same for what has the same cause.
-    detail
-        More of it.
-    """
-
     body: Body
     what: str
     detail: str = ""
@@ -554,13 +527,7 @@ def _most_bytes() -> int:
 
 
 def campaign(kind: TableFormat, n_bodies: int, seed: int = 0) -> list[Finding]:
-    """Judge bodies of a format in a child process; where it dies, the next goes on after it.
-
-    Returns
-    -------
-    list of Finding
-        The first of each cause.
-    """
+    """Judge bodies of a format in a child process; where it dies, the next goes on after it."""
     found: dict[str, Finding] = {}
     start = 0
     while start < n_bodies:

@@ -141,8 +141,6 @@ def joint_distribution(network: BayesianNetwork) -> dict[tuple[int, ...], float]
 
 
 class TableTest(NamedTuple):
-    """What a conditional independence test finds."""
-
     statistic: float
     dof: int
     separated: bool
@@ -280,7 +278,6 @@ class SearchTwin:
 
     @property
     def tests(self) -> tuple[int, ...]:
-        """Questions by size."""
         sizes = Counter(len(members) for _, _, members in self.asked)
         return tuple(sizes[size] for size in range(self.max_size + 1))
 

@@ -35,8 +35,6 @@ SECONDS = [1e9 + i for i in range(N_ROWS)]
 
 
 class Column(NamedTuple):
-    """An array of some type."""
-
     label: str
     array: Any
 

@@ -43,7 +43,6 @@ def describe(config: LearnerConfig) -> str:
 
 
 def fingerprint(learned: LearnedStructure) -> tuple[object, ...]:
-    """Everything but the time."""
     return (
         learned.graph,
         learned.dag,

@@ -58,8 +58,6 @@ class Gate:
 
 
 class Kept(logging.Handler):
-    """Keeps what is logged."""
-
     def __init__(self) -> None:
         super().__init__()
         self.records: list[logging.LogRecord] = []

@@ -551,8 +551,6 @@ def test_all_types_of_events_are_taken(alertmanager: AlertmanagerService) -> Non
 
 
 class Counts:
-    """Wants to know nothing."""
-
     def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
         """Forget it."""
 

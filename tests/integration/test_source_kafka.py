@@ -49,7 +49,6 @@ def settings(broker: KafkaService, topic: str, **changes: Any) -> KafkaSourceSet
 
 
 def chunks(source: KafkaSource, n_records: int, seconds: float = N_KILLED_SECONDS) -> list[Chunk]:
-    """Read until ``n_records`` have come."""
     found: list[Chunk] = []
     deadline = time.monotonic() + seconds
     while sum(len(numbers(chunk)) for chunk in found) < n_records:

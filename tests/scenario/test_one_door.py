@@ -75,8 +75,6 @@ def written(kind: TableFormat, rows: list[dict[str, Any]]) -> bytes:
 
 
 class Outcome(NamedTuple):
-    """What became of a file."""
-
     schema: Schema | None
     codes: list[list[int]]
     reports: list[dict[str, Any]]

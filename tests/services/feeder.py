@@ -12,13 +12,7 @@ N_AT_ONCE = 20
 
 
 class Feeder:
-    """A thread that writes numbered records until the end of its ``with`` block.
-
-    Parameters
-    ----------
-    write
-        Takes the next numbers and has them written when it returns.
-    """
+    """A thread that writes numbered records until the end of its ``with`` block."""
 
     def __init__(self, write: Callable[[Sequence[int]], None]) -> None:
         self.n_records = 0

@@ -16,15 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Keeps the records of every lane with the position after them; the newest files of each lane.
-
-    Parameters
-    ----------
-    directory
-        Where; others that read the same stream may share it.
-    source
-        Is told of positions that are kept.
-    """
+    """Keeps the records of every lane with the position after them, in the newest few files."""
 
     def __init__(self, directory: Path, source: RecordSource) -> None:
         self.directory = directory
@@ -42,7 +34,6 @@ class Keeper:
         return position
 
     def closed(self, lane: str) -> None:
-        """Write a file and let go."""
         self.commit(lane)
         del self.lanes[lane]
         logger.info("closed %s", lane)

@@ -46,22 +46,12 @@ STREAMS = (
 
 
 class PageService(FakeService):
-    """The service behind the page."""
-
     def streams(self) -> tuple[StreamInfo, ...]:
         return STREAMS
 
 
 class Recorder:
-    """A monitor that says what is to be published.
-
-    Parameters
-    ----------
-    monitor, key
-        Its name.
-    config
-        Its settings.
-    """
+    """A monitor that says what is to be published."""
 
     def __init__(self, monitor: str, key: str, config: MonitorConfig) -> None:
         self._place = (monitor, key, "")
@@ -69,7 +59,6 @@ class Recorder:
         self._state = EventState()
 
     def publications(self, batches: Iterable[Any]) -> Iterator[Publication]:
-        """Iterate over the windows of batches."""
         for batch in batches:
             for report in self._monitor.update(batch):
                 self._state, found = publication_of(*self._place, report, self._state)

@@ -23,20 +23,6 @@ ROOT = Path(__file__).parents[2]
 
 
 class Reader:
-    """A process that runs this program.
-
-    Parameters
-    ----------
-    directory
-        Where it keeps what it reads; its log stands beside.
-    settings
-        The ``source`` table of a stream.
-    key
-        The key of the stream.
-    idle_seconds
-        After which a reader of Redis takes another for dead.
-    """
-
     def __init__(
         self,
         directory: Path,
@@ -56,12 +42,10 @@ class Reader:
             )
 
     def wait_until_open(self) -> None:
-        """Return when the source is open."""
         if self._process.stdout is None or self._process.stdout.readline() != b"open\n":
             raise ServiceError(f"the reader has ended:\n{self.log.read_text()}")
 
     def kill(self) -> None:
-        """End it at once."""
         self._process.kill()
         self._wait()
 
@@ -79,7 +63,6 @@ class Reader:
 
 
 def make(stream: StreamSettings, idle_seconds: float | None) -> Any:
-    """Return the source of a stream."""
     if idle_seconds is None:
         return make_source(stream, None)
     return importlib.import_module("driftbn_service.sources.redis").RedisSource(

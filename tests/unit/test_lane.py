@@ -45,7 +45,6 @@ def open_lane() -> Iterator[OpenLane]:
 
 
 def take(lane: Lane, rows: Any, position: Any, decoder_state: Any = MappingProxyType({})) -> Taken:
-    """Give a lane one chunk."""
     taken = lane.take(tables_of(rows)[0] if isinstance(rows, list) else rows)
     lane.advance(position, dict(decoder_state))
     return taken

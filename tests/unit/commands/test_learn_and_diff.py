@@ -31,8 +31,6 @@ ROOT = Path(__file__).parents[3]
 
 
 class Ran:
-    """The outcome of a command."""
-
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
 

@@ -32,8 +32,6 @@ SIZE = ("--window", WINDOW)
 
 
 class Ran:
-    """The outcome of a command."""
-
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
 

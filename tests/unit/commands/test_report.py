@@ -48,8 +48,6 @@ STRONG, NONE = Association(0.1, 0.09, 0.11), Association(0.0, 0.0, 0.001)
 
 
 class Ran:
-    """The outcome of a command."""
-
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
 

@@ -63,7 +63,6 @@ def refused(client: Client, path: str, status: int) -> dict[str, Any]:
 
 
 def paged(client: Client, path: str, limit: int) -> list[list[Any]]:
-    """Return all pages of a list."""
     sign = "&" if "?" in path else "?"
     page = fetched(client, f"{path}{sign}limit={limit}")
     pages = [page["items"]]

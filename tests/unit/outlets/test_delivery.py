@@ -41,8 +41,6 @@ class Clock:
 
 
 class Store:
-    """A history in memory."""
-
     def __init__(self, events: Sequence[Event] = ()) -> None:
         self.waiting = dict(enumerate(events, start=1))
         self.noted: list[int] = []

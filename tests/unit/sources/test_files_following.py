@@ -96,7 +96,6 @@ def test_a_file_that_must_be_whole_is_waited_for(
 
 
 def rotate(path: Path) -> None:
-    """Do as logrotate does."""
     for i in (2, 1):
         if path.with_suffix(f".ndjson.{i}").exists():
             path.with_suffix(f".ndjson.{i}").rename(path.with_suffix(f".ndjson.{i + 1}"))

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 
 class Lane:
-    """A listener with one position."""
-
     def __init__(self, position: Position | None = None) -> None:
         self.position = position
 

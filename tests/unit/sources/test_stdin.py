@@ -22,8 +22,6 @@ HEADER = b"n,t\n"
 
 
 class Lane:
-    """A listener with one position."""
-
     def __init__(self, position: Position | None = None) -> None:
         self.position = position
 
@@ -36,8 +34,6 @@ class Lane:
 
 
 class Pipe:
-    """A real pipe into a source."""
-
     def __init__(self, position: Position | None = None, limit: int = 1000, **given: Any) -> None:
         read, self.write_end = os.pipe()
         self.file: BinaryIO = os.fdopen(read, "rb")

@@ -58,7 +58,6 @@ def decision_of(index: int) -> DriftDecision:
 
 
 def windows_of(key: str, n_windows: int) -> list[Publication]:
-    """Return windows without learning anything."""
     dag = Dag("abc", [("a", "b")])
     found, state = [], EventState()
     for n in range(n_windows):
@@ -147,13 +146,7 @@ class Zygote:
         return self.process.stdout.readline().decode().split()
 
     def life(self, seed: int, n_published: int, seconds: float) -> bool:
-        """Have a process publish and kill it some time after so many calls.
-
-        Returns
-        -------
-        bool
-            Whether it had finished before.
-        """
+        """Have a process publish and kill it some time after so many calls."""
         self.say(str(seed))
         heard: list[str] = []
         pid = None
@@ -194,7 +187,6 @@ def test_a_process_killed_again_and_again_leaves_the_same_history(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB."""
     with small_disk_at(tmp_path / "disk", "4m") as path:
         yield path
 
