@@ -33,7 +33,6 @@ def pick_removed_edges(
     keep_marginals: bool = False,
 ) -> tuple[EdgeStrength, ...]:
     """Pick edges at random whose strength is in a class, each with another child."""
-    _check_picking(k, strength)
     picked: list[EdgeStrength] = []
     edges = network.dag.edges
     for parent, child in (edges[i] for i in rng.permutation(len(edges))):
@@ -62,7 +61,6 @@ def pick_added_edges(
 
     Strengths are drawn log-uniformly from the class, below 0.1 nats if the class begins there.
     """
-    _check_picking(k, strength)
     picked: list[EdgeStrength] = []
     nodes = network.nodes
     for pair in rng.permutation(len(nodes) ** 2):
@@ -79,13 +77,6 @@ def pick_added_edges(
         if len(picked) == k:
             return tuple(sorted(picked))
     raise ConfigError("k", k, f"at most {len(picked)} for added edges of strength {strength}")
-
-
-def _check_picking(k: int, strength: tuple[float, float]) -> None:
-    if k < 1:
-        raise ConfigError("k", k, "1 or more")
-    if not 0 < strength[0] < strength[1]:
-        raise ConfigError("strength", strength, "positive, the smaller bound first")
 
 
 def _drawn_strength(strength: tuple[float, float], rng: np.random.Generator) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,31 +62,6 @@ def cpdag(dag: Dag) -> Pdag:
     for other in equivalent_dags(dag):
         shared &= set(other.edges)
     return Pdag(dag.nodes, shared, [edge for edge in dag.edges if edge not in shared])
-
-
-def bdeu(
-    dag: Dag,
-    codes: np.ndarray,
-    cards: Sequence[int],
-    names: Sequence[str],
-    equivalent_sample_size: float,
-) -> float:
-    """Sum log gamma ratios over all configurations, seen or not."""
-    column = dict(zip(names, codes.tolist(), strict=True))
-    card = dict(zip(names, cards, strict=True))
-    score = 0.0
-    for node in dag.nodes:
-        parents = dag.parents(node)
-        rows = Counter(zip(*(column[name] for name in (*parents, node)), strict=True))
-        configurations = list(product(*(range(card[name]) for name in parents)))
-        prior = equivalent_sample_size / len(configurations)
-        for configuration in configurations:
-            counts = [rows[(*configuration, state)] for state in range(card[node])]
-            score += math.lgamma(prior) - math.lgamma(prior + sum(counts))
-            for count in counts:
-                cell = prior / card[node]
-                score += math.lgamma(cell + count) - math.lgamma(cell)
-    return score
 
 
 def meek_closure(

@@ -363,15 +363,6 @@ def test_a_target_has_its_blanket_and_its_changes() -> None:
 # --- other rules --------------------------------------------------------------------------------
 
 
-def shaken() -> DriftStream:
-    """A network that loses half of its edges."""
-    network = random_network(12, 16, strength=0.9, seed=3)
-    after = network
-    for edge in network.dag.edges[::2]:
-        after = remove_edge(after, *edge).network
-    return DriftStream(network, after, Abrupt(12 * ROWS), seed=1)
-
-
 def test_a_field_that_leaves_forty_correlated_ones_is_named() -> None:
     """With 39 parents of four levels a field has more configurations than 64 bits count."""
     names = [f"c{i:02}" for i in range(40)]

@@ -53,10 +53,6 @@ def records() -> list[dict[str, Any]]:
     return found
 
 
-def cell(value: object) -> str:
-    return "" if value is None else json.dumps(value).strip('"')
-
-
 def written(kind: TableFormat, rows: list[dict[str, Any]]) -> bytes:
     if kind is TableFormat.CSV:
         cells = [

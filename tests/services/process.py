@@ -84,11 +84,6 @@ class Service(ABC):
     def pid(self) -> int:
         return self._running().pid
 
-    @property
-    def resident_bytes(self) -> int:
-        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
     def start(self) -> None:
         """Start the server and wait until it answers."""
         with self.log.open("ab") as log:
