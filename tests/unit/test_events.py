@@ -318,10 +318,6 @@ def test_episode_whose_start_is_not_known_starts_with_its_news() -> None:
     assert (data["since_window"], data["since_record"]) == (9, None)
 
 
-def test_end_of_an_episode_that_nobody_knows_is_not_told() -> None:
-    assert told(*windows(part(STABLE, ENDED))) == []
-
-
 def test_long_lists_of_changes_are_cut() -> None:
     edges = tuple(replace(ADDED, source=f"x{i:03}") for i in range(200))
     (event,) = told(make_report(12, part(replace(DRIFT, edges=edges), STARTED)))
@@ -331,11 +327,6 @@ def test_long_lists_of_changes_are_cut() -> None:
 
 
 # Words
-
-
-def test_headline_names_monitor_and_key() -> None:
-    (event,) = told(make_report(12, part(DRIFT, STARTED)), key="eu")
-    assert event.document["data"]["headline"].startswith("Drift in orders for 'eu': ")
 
 
 def test_headline_of_several_changes_names_the_clearest() -> None:
@@ -353,13 +344,6 @@ def test_rule_is_told_without_knowledge_of_the_method() -> None:
         "Drift in orders: 'delay' now comes out differently for the same values of 'day' and"
         " 'rain'."
     )
-
-
-def test_several_rules_take_the_plural() -> None:
-    rules = (RULE, replace(RULE, name="rain"))
-    rule = replace(DRIFT, kind=DriftKind.MECHANISM, edges=(), node_changes=rules)
-    (event,) = told(make_report(12, part(rule, STARTED)))
-    assert "'delay' and 'rain' now come out differently" in event.document["data"]["headline"]
 
 
 def test_words_need_no_statistics() -> None:
@@ -437,12 +421,6 @@ def test_degraded_and_recovered_are_told_once_each() -> None:
     data = events[0].document["data"]
     assert data["overrun"] == "deadline"
     assert any("deadline_seconds" in text for text in data["advice"])
-
-
-def test_the_other_limit_has_its_own_advice() -> None:
-    (event,) = told(make_report(1, overrun=Overrun.TESTS))
-    assert event.document["data"]["overrun"] == "tests"
-    assert any("max_tests" in text for text in event.document["data"]["advice"])
 
 
 def test_one_window_may_tell_several_things() -> None:

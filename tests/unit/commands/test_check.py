@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from driftbn_service.cli import main
 from driftbn_service.errors import ExitCode
 
+from tests.commands import Run
 from tests.settings_files import CONFIGS
 
 SETTINGS = """
@@ -40,26 +37,6 @@ path = "events.ndjson"
 """
 
 
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    for name in [name for name in os.environ if name.startswith("DRIFTBN")]:
-        monkeypatch.delenv(name)
-
-    def call(*words: object, command: str = "check") -> Ran:
-        return Ran(main([command, *map(str, words)]), *capfd.readouterr())
-
-    return call
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> Path:
     path = tmp_path / "driftbn.toml"
@@ -68,7 +45,7 @@ def settings(tmp_path: Path) -> Path:
 
 
 def test_fine_settings_are_told_in_short(run: Run, settings: Path, tmp_path: Path) -> None:
-    ran = run("--config", settings)
+    ran = run("check", "--config", settings)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
         f"{settings}: settings are fine",
@@ -83,18 +60,15 @@ def test_fine_settings_are_told_in_short(run: Run, settings: Path, tmp_path: Pat
     ]
 
 
-def test_nothing_is_made_by_a_check(run: Run, settings: Path, tmp_path: Path) -> None:
-    assert run("--config", settings).code == 0
-    assert list(tmp_path.iterdir()) == [settings]
-
-
 def test_the_endpoint_is_told_as_it_will_be(
     run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN", "geheim")
-    assert "endpoint  http://127.0.0.1:9464, with a token\n" in run("--config", settings).out
+    assert (
+        "endpoint  http://127.0.0.1:9464, with a token\n" in run("check", "--config", settings).out
+    )
     monkeypatch.setenv("DRIFTBN__ENDPOINT__ENABLED", "false")
-    assert "endpoint  none\n" in run("--config", settings).out
+    assert "endpoint  none\n" in run("check", "--config", settings).out
 
 
 def test_all_mistakes_are_told_on_standard_error(
@@ -102,7 +76,7 @@ def test_all_mistakes_are_told_on_standard_error(
 ) -> None:
     settings.write_text(SETTINGS.replace("topic", "topci").replace("[service]", "[servcie]"))
     monkeypatch.setenv("DRIFTBN__LOG__LEVEL", "loud")
-    ran = run("--config", settings)
+    ran = run("check", "--config", settings)
     assert (ran.code, ran.out) == (78, "")
     lines = ran.err.splitlines()
     assert all(line.startswith("driftbn: error: ") for line in lines)
@@ -118,19 +92,12 @@ def test_all_mistakes_are_told_on_standard_error(
 
 
 def test_no_settings_at_all_say_what_to_do(run: Run, tmp_path: Path) -> None:
-    ran = run()
+    ran = run("check")
     assert (ran.code, ran.out) == (78, "")
     assert "name a file with --config FILE or in DRIFTBN_CONFIG" in ran.err
-    ran = run("--config", tmp_path / "none.toml")
+    ran = run("check", "--config", tmp_path / "none.toml")
     assert (ran.code, ran.out) == (78, "")
     assert "none.toml: no such file" in ran.err
-
-
-def test_the_environment_names_the_file(
-    run: Run, settings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DRIFTBN_CONFIG", str(settings))
-    assert f"{settings}: settings are fine" in run().out
 
 
 def test_warnings_do_not_fail_the_check(
@@ -140,7 +107,7 @@ def test_warnings_do_not_fail_the_check(
     token.write_text("geheim")
     token.chmod(0o644)
     monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN_FILE", str(token))
-    ran = run("--config", settings)
+    ran = run("check", "--config", settings)
     assert ran.code == 0
     assert ran.err.startswith(f"driftbn: warning: endpoint.token_file: anyone can read {token}")
 
@@ -184,8 +151,8 @@ def test_what_run_refuses_check_refuses_in_the_same_words(
     run: Run, settings: Path, change: tuple[str, str], words: str
 ) -> None:
     settings.write_text(SETTINGS.replace(*change, 1))
-    checked = run("--config", settings)
-    assert checked == run("--config", settings, command="run")
+    checked = run("check", "--config", settings)
+    assert checked == run("run", "--config", settings)
     assert (checked.code, checked.out) == (ExitCode.CONFIG, "")
     assert f"{settings}: {words}" in checked.err
     assert list(settings.parent.iterdir()) == [settings]
@@ -196,7 +163,7 @@ def test_printed_settings_are_toml_with_their_origins(
 ) -> None:
     monkeypatch.setenv("DRIFTBN__STREAMS__clicks__RESIDENT", "7")
     monkeypatch.setenv("DRIFTBN__ENDPOINT__TOKEN", "geheim")
-    ran = run("--config", settings, "--print")
+    ran = run("check", "--config", settings, "--print")
     assert (ran.code, ran.err) == (0, "")
     tree = tomllib.loads(ran.out)
     assert tree["streams"][1]["resident"] == 7
@@ -207,7 +174,7 @@ def test_printed_settings_are_toml_with_their_origins(
 
 
 def test_the_schema_in_configs_is_the_one_that_is_printed(run: Run) -> None:
-    ran = run("--json-schema")
+    ran = run("check", "--json-schema")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (CONFIGS / "settings.schema.json").read_text(encoding="utf-8"), (
         "write it anew: driftbn check --json-schema > configs/settings.schema.json"
@@ -215,7 +182,7 @@ def test_the_schema_in_configs_is_the_one_that_is_printed(run: Run) -> None:
 
 
 def test_the_schema_has_every_kind_with_its_limits(run: Run) -> None:
-    schema = json.loads(run("--json-schema").out)
+    schema = json.loads(run("check", "--json-schema").out)
     tables = schema["$defs"]
     assert tables["LearnerConfig"]["properties"]["alpha"]["exclusiveMaximum"] == 1
     assert tables["FilesSourceSettings"]["required"] == ["kind", "path"]
@@ -229,6 +196,6 @@ def test_the_schema_has_every_kind_with_its_limits(run: Run) -> None:
 
 
 def test_a_schema_is_of_no_file(run: Run, settings: Path) -> None:
-    ran = run("--json-schema", "--config", settings)
+    ran = run("check", "--json-schema", "--config", settings)
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert "leave --config out" in ran.err

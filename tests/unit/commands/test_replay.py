@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pytest
-from driftbn_service.cli import ExitCode, main
+from driftbn_service.cli import ExitCode
 from driftbn_service.commands import calibrate
 from driftbn_service.commands.output import Progress
 from driftbn_service.errors import InputError
@@ -23,42 +23,13 @@ from driftbn_service.records.inputs import Batch, Input
 from driftbn_service.records.tables import unmixed
 
 from driftbn.datasets import asia, remove_edge
+from tests.commands import Run, failed, feed, written
 from tests.drift_streams import Abrupt, DriftStream
 
 WINDOW = 1000
 N_BEFORE, N_AFTER, N_LEFT = 6, 3, 123
 N_WINDOWS = N_BEFORE + N_AFTER
 SIZE = ("--window", WINDOW)
-
-
-class Ran:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def windows(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def levels(self) -> list[str]:
-        """The levels in the lines of the windows."""
-        words = [line.split() for line in self.out.splitlines()]
-        return [word[2] for word in words if len(word) == 6 and word[0].isdigit()]
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: object) -> Ran:
-        try:
-            code = main([str(word) for word in words])
-        except SystemExit as error:
-            code = int(error.code or 0)
-        return Ran(code, *capfd.readouterr())
-
-    return call
 
 
 def rows_of(stream: DriftStream, n_rows: int) -> pd.DataFrame:
@@ -88,37 +59,6 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stream") / "calm.csv"
     rows_of(DriftStream(asia(), seed=2), 8 * WINDOW).to_csv(path, index=False)
     return path
-
-
-def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-
-def written(path: Path, frame: pd.DataFrame) -> Path:
-    content = pa.Table.from_pandas(frame, preserve_index=False)
-    match path.suffix:
-        case ".gz":
-            frame.to_csv(path, index=False)
-        case ".ndjson":
-            frame.to_json(path, orient="records", lines=True)
-        case ".json":
-            frame.to_json(path, orient="records")
-        case ".parquet":
-            frame.to_parquet(path)
-        case ".feather":
-            pyarrow.feather.write_feather(content, path)
-        case ".arrows":
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, content.schema) as to:
-                to.write_table(content, max_chunksize=700)
-    return path
-
-
-def failed(ran: Ran, code: int, *words: str) -> None:
-    assert ran.code == code, ran.err
-    assert ran.err.startswith("driftbn: error: ")
-    assert ran.err.count("\n") == 1
-    for word in words:
-        assert word in ran.err
 
 
 # What replay prints
@@ -382,30 +322,6 @@ def test_an_unknown_or_excluded_target_is_told(
     failed(run("replay", path, *SIZE, "--target", "number"), 1, "left out (id_like")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("t.csv", b"", ["empty"]),
-        ("t.csv", b"a,b\n1,2\n1,2,3\n", ["line 3", "3 fields, where the header has 2"]),
-        ("t.ndjson", b'{"a":1}\n\n{"a":\n', ["line 3", "at character"]),
-        ("t.ndjson", b'{"a":1}\n[2]\n', ["line 2", "list"]),
-        ("t.json", b"[1, 2]", ["byte 1", "a number where an object should be"]),
-        ("t.parquet", b"no parquet", []),
-        ("t.arrow", b"no arrow", []),
-        ("t.csv.gz", b"no gzip", []),
-        ("t.xyz", b"a,b\n1,2\n", ["--input-format", "'.xyz'"]),
-    ],
-)
-def test_a_bad_file_is_named_in_one_line(
-    run: Run, tmp_path: Path, name: str, content: bytes, words: list[str]
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    failed(run("replay", path), ExitCode.FAILED, str(path), *words)
-    failed(run("replay", tmp_path / "none.csv"), ExitCode.FAILED, "none.csv", "No such file")
-    failed(run("replay", path.with_suffix(".csv"), "--columns", "c"), ExitCode.FAILED)
-
-
 def test_help_tells_options_and_exit_codes(run: Run) -> None:
     for command in ("replay", "calibrate"):
         ran = run(command, "--help")
@@ -447,16 +363,6 @@ def test_a_file_is_not_read_before_it_is_asked_for(tmp_path: Path) -> None:
     assert all(share is not None and share < 0.9 for share in shares)
     with pytest.raises(InputError, match=f"line {n_lines + 1}: .* at character 1"):
         list(batches_of(path))
-
-
-def test_mixed_types_and_long_lines_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "t.ndjson"
-    records = [{"a": 1, "b": "x" * (CHUNK_BYTES + 9)}, {"a": "1", "b": None}, {"b": None}]
-    path.write_text("\ufeff" + "\n".join(map(json.dumps, records)))
-    parts = [part for batch in batches_of(path) for part in unmixed(batch.data, known=False)]
-    read = [record for part in parts for record in part.to_pylist()]
-    assert [record.get("a") for record in read] == [1, "1", None]
-    assert read[0] == records[0]
 
 
 # The bar

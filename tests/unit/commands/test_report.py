@@ -38,6 +38,7 @@ from driftbn.graphs.graph import Dag
 from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
+from tests.commands import Ran, Run
 from tests.drift_streams import Abrupt, DriftStream
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
@@ -47,23 +48,10 @@ HOSTILE = "<img src=x onerror=\"alert('1')\">$x^2$\n漢\x00"
 STRONG, NONE = Association(0.1, 0.09, 0.11), Association(0.0, 0.0, 0.001)
 
 
-class Ran:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
+@pytest.fixture(name="run")
+def run_report(run: Run) -> Run:
     def call(history: Path, *words: object, monitor: str = "orders") -> Ran:
-        arguments = ["report", "--monitor", monitor, "--history", history, *words]
-        try:
-            code = main([str(word) for word in arguments])
-        except SystemExit as error:
-            code = int(error.code or 0)
-        return Ran(code, *capfd.readouterr())
+        return run("report", "--monitor", monitor, "--history", history, *words)
 
     return call
 
@@ -152,11 +140,6 @@ def test_newest_episode_is_told_in_words_with_advice_and_all_episodes(
     assert "What to do:" in ran.out
     assert re.search(r"^ +0  5 to \d+ +ended  Window", ran.out, re.MULTILINE)
     assert max(map(len, lines[:-3])) <= 80
-
-
-def test_no_sentence_is_said_twice(run: Run, history: Path) -> None:
-    told = json.loads(run(history, "--json").out)
-    assert len(set(told["sentences"])) == len(told["sentences"])
 
 
 def test_newest_window_is_told_where_there_is_no_episode(run: Run, history: Path) -> None:
@@ -486,11 +469,6 @@ def test_output_goes_to_standard_output_on_demand(
     assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
 
 
-def test_device_is_written_to_and_not_replaced(run: Run, history: Path) -> None:
-    assert run(history, "--html", "/dev/null").code == ExitCode.OK
-    assert Path("/dev/null").is_char_device()
-
-
 # --- The history is only looked at ---
 
 
@@ -501,11 +479,6 @@ def test_history_at_rest_is_left_as_it_is(run: Run, history: Path) -> None:
     before = state()
     assert run(history).code == ExitCode.OK
     assert state() == before
-
-
-def test_read_only_store_refuses_to_write(history: Path) -> None:
-    with Store(history, read_only=True) as store, pytest.raises(StoreError, match="read only"):
-        store.reset("orders")
 
 
 def test_reader_of_a_history_at_rest_sees_that_it_changed(

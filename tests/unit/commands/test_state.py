@@ -5,32 +5,26 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from driftbn_service.cli import main
 from driftbn_service.errors import ExitCode
 from driftbn_service.lane import Lane
 from driftbn_service.settings import StreamSettings
 from driftbn_service.state import FILE, Checkpoint, Store
 
 from driftbn import DriftMonitor, datasets
+from tests.commands import Run
 
 WINDOW = 200
-Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: object) -> tuple[int, str, str]:
-        code = main(["state", *(str(word) for word in words)])
-        said = capfd.readouterr()
-        return int(code), said.out, said.err
-
-    return call
+@pytest.fixture(name="run")
+def run_state(run: Run) -> Run:
+    return partial(run, "state")
 
 
 @pytest.fixture(scope="module")

@@ -79,19 +79,6 @@ def graph_of(value: WindowReport, confirmed: DriftDecision | None = None) -> Dra
     return Drawn(changed_nodes(value, decision, edges), edges)
 
 
-def statuses(graph: Drawn) -> dict[tuple[str, str], str]:
-    return {(edge.source, edge.target): edge.status.value for edge in graph.edges}
-
-
-def test_edges_say_what_became_of_them_since_the_window_before() -> None:
-    assert statuses(graph_of(report())) == {
-        ("a", "b"): "kept",
-        ("c", "b"): "reversed",
-        ("c", "d"): "removed",
-        ("d", "e"): "added",
-    }
-
-
 def test_a_confirmed_change_carries_how_sure_and_how_strong_it_is() -> None:
     (edge,) = (e for e in graph_of(report(drift(ADDED))).edges if e.confirmed)
 
@@ -129,48 +116,12 @@ def test_a_confirmed_change_meets_its_edge_whichever_way_that_points() -> None:
     assert len([edge for edge in graph.edges if {edge.source, edge.target} == {"d", "e"}]) == 1
 
 
-def test_nodes_know_the_target_and_what_is_near_it() -> None:
-    nodes = {node.name: node for node in graph_of(report()).nodes}
-
-    assert nodes["b"].target
-    assert [name for name, node in nodes.items() if node.near_target] == ["a", "c"]
-
-
 def test_an_edge_without_a_told_direction_says_so() -> None:
     free = replace(report(), graph=Dag("abcde", [("a", "b")]).cpdag())
 
     found = {(e.source, e.target): e.directed for e in graph_of(free).edges}
 
     assert found["a", "b"] is False
-
-
-def test_grafana_gets_every_end_of_an_edge_as_a_node() -> None:
-    graph = graph_of(report(drift(ADDED, REMOVED)))
-
-    nodes = {row.id for row in graph.node_rows}
-
-    assert nodes == set("abcde")
-    assert all(row.source in nodes and row.target in nodes for row in graph.edge_rows)
-    assert len({row.id for row in graph.edge_rows}) == len(graph.edge_rows)
-
-
-def test_grafana_arcs_of_a_node_make_a_whole_circle_or_none() -> None:
-    for row in graph_of(report(drift(ADDED))).node_rows:
-        total = sum(value for name, value in vars(row).items() if name.startswith("arc__"))
-        assert total == 0.0 or math.isclose(total, 1.0)
-
-
-def test_a_lonely_node_has_no_arcs_in_grafana() -> None:
-    lonely = WindowReport(
-        0, 9, 0, 8, Dag("ab").to_pdag(), Dag("ab"), compare(Dag("ab"), Dag("ab")),
-        compare(Dag("ab"), Dag("ab")), DriftDecision(DriftLevel.LEARNING, 0.01), SearchCost((1,)),
-    )  # fmt: skip
-
-    (row, _) = graph_of(lonely).node_rows
-
-    assert row.mainstat == "0 edges"
-    assert row.arc__kept == 0.0
-    assert row.color == LIGHT["kept"]
 
 
 @pytest.mark.parametrize(

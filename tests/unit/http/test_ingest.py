@@ -31,7 +31,6 @@ from driftbn_service.state import JournalError
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig
-from driftbn.tables.read import as_records
 from tests.http_client import Client
 from tests.http_service import FakeService
 
@@ -120,12 +119,6 @@ def test_a_compressed_body_is_taken(client: Client, service: FakeService) -> Non
 
     assert answer.status_code == 202
     assert service.taken()[0].to_pylist() == ROWS
-
-
-def test_pieces_are_numbered(client: Client) -> None:
-    numbers = [posted(client, lines({"x": i})).json()["sequence"] for i in range(3)]
-
-    assert numbers == [1, 2, 3]
 
 
 # --- Idempotency ---
@@ -242,13 +235,6 @@ def test_an_unknown_content_type_is_refused_with_those_that_are_known(
     assert NDJSON in answer.headers["accept-post"]
 
 
-def test_a_body_that_is_too_large_is_refused(client: Client) -> None:
-    refused(posted(client, b" " * 2001), 413)
-    bomb = gzip.compress(b" " * 100_000)
-    assert len(bomb) < 2000
-    refused(posted(client, bomb, content_encoding="gzip"), 413)
-
-
 @pytest.mark.parametrize(
     ("stream", "status", "told"),
     [("nobody", 404, "no monitor 'nobody'"), ("quiet", 409, "from files")],
@@ -360,14 +346,6 @@ def test_a_column_of_mixed_types_becomes_text_where_a_schema_is_inferred_from_al
     assert for_inference(table)["x"].to_pylist() == ["1", "b", "2.5", "true", None, "3"]
 
 
-def test_columns_of_one_type_keep_it() -> None:
-    record = {"i": 1, "f": 1.5, "t": "a", "b": True}
-
-    kinds = [str(kind) for kind in one_table(tables_of([record, {}, {"f": 2}])).schema.types]
-
-    assert kinds == ["int64", "double", "string", "bool"]
-
-
 def test_whole_numbers_that_floats_do_not_hold_are_kept() -> None:
     wide = 2**53 + 1
 
@@ -394,14 +372,6 @@ def test_the_text_of_a_missing_value_stays_text() -> None:
     table = one_table(tables_of([{"x": "__missing__"}, {"x": 1}]))
 
     assert for_inference(table).to_pydict() == {"x": ["__missing__", "1"]}
-
-
-def test_what_was_made_of_records_is_marked_as_such() -> None:
-    table = pa.table({"x": [1]})
-
-    assert one_table([table]).schema.metadata is None
-    assert one_table([as_records(table)]).schema.metadata == as_records(table).schema.metadata
-    assert one_table(tables_of([{"x": 1}])).schema.metadata == as_records(table).schema.metadata
 
 
 def test_records_that_share_no_field_do_not_fill_the_memory(

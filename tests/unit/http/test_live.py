@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from bisect import bisect_right
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
-from driftbn_service.events import Event
-from driftbn_service.http.live import EventStream, Interest, message, newest_number, start_after
+from driftbn_service.http.live import EventStream, message, newest_number
 from driftbn_service.http.service import LiveSignal
 from driftbn_service.state import Store
 
@@ -28,26 +26,6 @@ class Numbered:
     @property
     def store(self) -> Store:
         return cast(Store, self)
-
-
-def test_a_listener_is_woken_by_another_thread() -> None:
-    async def wait() -> bool:
-        with signal.follow() as listener:
-            threading.Thread(target=signal.wake).start()
-            return await listener.wait(20)
-
-    signal = LiveSignal()
-    assert asyncio.run(wait())
-    assert signal.n_listeners == 0
-
-
-def test_a_listener_that_is_not_woken_returns_in_time() -> None:
-    async def wait() -> bool:
-        with signal.follow() as listener:
-            return await listener.wait(0.01)
-
-    signal = LiveSignal()
-    assert not asyncio.run(wait())
 
 
 def test_a_wake_between_two_waits_is_not_lost() -> None:
@@ -80,30 +58,6 @@ def test_the_newest_number_is_found_with_few_questions(numbers: tuple[int, ...])
 
     assert newest_number(history.store) == max(numbers, default=0)
     assert history.n_asked < 200
-
-
-def test_one_begins_after_what_is_known_or_with_what_comes() -> None:
-    history = Numbered(4, 5, 9).store
-
-    assert start_after(history, None) == 9
-    assert start_after(history, 5) == 5
-    assert start_after(history, 0) == 0
-    assert start_after(history, 10_000) == 9
-
-
-@pytest.mark.parametrize(
-    ("interest", "wanted"),
-    [
-        (Interest(), True),
-        (Interest("orders"), True),
-        (Interest("orders", "a"), True),
-        (Interest(key="a"), True),
-        (Interest("orders", ""), False),
-        (Interest("clicks"), False),
-    ],
-)
-def test_events_are_chosen_by_monitor_and_key(interest: Interest, wanted: bool) -> None:
-    assert interest.wants(Event("1", "t", "orders", "a", 0, {})) is wanted
 
 
 def test_line_ends_in_texts_do_not_end_a_message() -> None:
@@ -142,22 +96,3 @@ def test_a_stream_is_closed_whoever_ends_it() -> None:
 
     assert asyncio.run(run()) >= 10
     assert ended == ["blocks", "stream"]
-
-
-def test_a_client_that_does_not_read_is_let_go() -> None:
-    async def blocks() -> AsyncGenerator[bytes]:
-        while True:
-            yield b"x"
-
-    async def run() -> None:
-        async def send(sent: dict[str, Any]) -> None:
-            if sent["type"] == "http.response.body":
-                await asyncio.Event().wait()
-
-        async def receive() -> dict[str, str]:
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        await EventStream(blocks(), 0.05, on_end=lambda: None)({"type": "http"}, receive, send)
-
-    asyncio.run(asyncio.wait_for(run(), 60))

@@ -13,7 +13,7 @@ from driftbn_service.outlets.alertmanager import (
     ONCE_SECONDS,
     AlertmanagerOutlet,
 )
-from driftbn_service.outlets.base import OutletError, RefreshingOutlet
+from driftbn_service.outlets.base import OutletError
 from driftbn_service.settings import AlertmanagerOutletSettings
 from pydantic import ValidationError
 
@@ -111,12 +111,6 @@ def test_end_of_an_episode_resolves_the_same_alert() -> None:
     assert len(resolved) == 1
 
 
-def test_end_resolves_after_a_restart_too() -> None:
-    (resolved,) = send(make_event(9, EventType.DRIFT_ENDED))
-    assert resolved[0]["labels"] == send(make_event(3))[0][0]["labels"]
-    assert seconds_left(resolved[0]) == 0.0
-
-
 def test_episode_that_changes_its_kind_is_another_alert_and_ends_the_first() -> None:
     _, (new, old), (ended,) = send(
         make_event(3),
@@ -137,11 +131,6 @@ def test_end_ends_both_if_no_update_was_wanted() -> None:
     )
     assert [alert["labels"]["kind"] for alert in ended] == ["structural", "mechanism"]
     assert [seconds_left(alert) for alert in ended] == [0.0, 0.0]
-
-
-def test_keys_have_alerts_of_their_own() -> None:
-    calls = send(make_event(3, key="a"), make_event(3, key="b", kind="mechanism"))
-    assert [len(call) for call in calls] == [1, 1]
 
 
 def test_degraded_monitor_fires_until_it_has_recovered() -> None:
@@ -213,15 +202,6 @@ def test_many_alerts_go_in_several_requests() -> None:
     assert [len(call) for call in posted(found)] == [MAX_POSTED, MAX_POSTED, 1]
 
 
-def test_refreshed_alert_is_known_as_firing() -> None:
-    with receiver() as found:
-        outlet = make_outlet(found)
-        outlet.refresh([make_event(3)])
-        outlet.send([make_event(4, EventType.DRIFT_UPDATED, kind="mechanism")])
-        outlet.close()
-    assert [alert["labels"]["kind"] for alert in posted(found)[1]] == ["mechanism", "structural"]
-
-
 def test_alertmanager_that_is_away_is_tried_again() -> None:
     with receiver([answer(200), answer(500)]) as found:
         outlet = make_outlet(found)
@@ -256,11 +236,3 @@ def test_alert_that_is_refused_is_done_with() -> None:
 def test_alerts_that_could_not_end_are_refused_in_the_settings(types: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError, match="such that alerts can end"):
         AlertmanagerOutletSettings.model_validate({"types": types})
-
-
-def test_only_what_is_wanted_is_refreshed() -> None:
-    types = (EventType.DRIFT_STARTED.value, EventType.DRIFT_ENDED.value)
-    outlet = AlertmanagerOutlet(AlertmanagerOutletSettings(types=types))
-    assert isinstance(outlet, RefreshingOutlet)
-    assert outlet.matters == (frozenset(types), frozenset())
-    outlet.close()

@@ -165,17 +165,6 @@ def test_all_that_is_pending_is_sent_and_noted() -> None:
     assert counts(deliverer) == {"sent": 2 * BATCH_EVENTS + 5}
 
 
-def test_outlet_is_opened_once() -> None:
-    store, outlet = Store([make_event(1)]), Outlet(away())
-    clock = Clock()
-    deliverer = make(outlet, store, clock)
-    for _ in range(3):
-        clock.now += 60
-        deliverer.step()
-    assert outlet.n_opened == 1
-    assert outlet.sent == [1]
-
-
 def test_outlet_that_cannot_be_opened_is_tried_again() -> None:
     store, outlet, clock = Store([make_event(1)]), Outlet(), Clock()
     outlet.open_problems = [away()]
@@ -274,16 +263,6 @@ def test_refused_events_count_as_failed_and_are_done_with() -> None:
     assert (deliverer.status.n_sent, deliverer.status.n_refused) == (2, 1)
 
 
-def test_refused_event_behind_a_failure_is_counted_when_it_is_done_with() -> None:
-    events, clock = [make_event(i) for i in range(2)], Clock()
-    store, outlet = Store(events), Outlet(away())
-    deliverer = make(outlet, store, clock)
-    outlet.refused = (events[1],)  # as an outlet may know already
-    deliverer.step()
-    assert counts(deliverer) == {"failed": 1}
-    assert deliverer.status.n_refused == 0
-
-
 def test_events_of_lanes_that_are_elsewhere_wait_until_they_are_here() -> None:
     store, outlet, lanes = Store([make_event(1)]), Outlet(), set[tuple[str, str]]()
     deliverer = Deliverer(outlet, store, lambda: lanes, Counts(), clock=Clock())
@@ -309,14 +288,6 @@ def test_trouble_that_lasts_is_logged_ever_less_often_and_its_end_too(
     minutes = [0, 1, 2, 4, 8, 16, 32, 64, 124, 184, 244, 304]
     assert [int(re.findall(r"for (\d+) s nothing", one)[0]) // 60 for one in told] == minutes
     assert last == f"delivery works again after {60 * n_minutes} s"
-
-
-def test_an_outlet_that_cannot_be_opened_while_events_wait_is_counted() -> None:
-    outlet = Outlet()
-    outlet.open_problems = [away()]
-    deliverer = make(outlet, Store([make_event(1)]))
-    deliverer.step()
-    assert counts(deliverer) == {"failed": 1}
 
 
 def test_a_damaged_event_is_counted_and_holds_up_none_behind_it(
@@ -415,10 +386,6 @@ def test_stop_of_an_outlet_that_is_away_does_not_go_on_trying() -> None:
     assert deliverer.stop(PATIENCE)
     assert len(outlet.acts) >= 998
     assert store.noted == []
-
-
-def test_stop_before_start_is_no_error() -> None:
-    assert make(Outlet(), Store()).stop(0.0)
 
 
 def test_stop_does_not_wait_longer_than_told_for_an_outlet_that_hangs() -> None:

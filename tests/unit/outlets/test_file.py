@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,19 +21,6 @@ from driftbn_service.settings import FileOutletSettings
 from tests.outlet_parts import make_event
 
 EVENTS = [make_event(i) for i in range(3)]
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from driftbn_service.outlets.file import FileOutlet
-from driftbn_service.settings import FileOutletSettings
-from tests.outlet_parts import make_event
-
-outlet = FileOutlet(FileOutletSettings(path=Path(sys.argv[1])))
-outlet.open()
-outlet.send([make_event(i) for i in range(3)])
-os.kill(os.getpid(), signal.SIGKILL)  # between sending and the note that it was done
-"""
 
 FULL = """
 import resource, sys
@@ -99,23 +85,9 @@ def run(script: str, path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_events_are_lines_in_their_order(outlet: FileOutlet, path: Path) -> None:
-    outlet.send(EVENTS)
-    assert ids(path) == wanted(*EVENTS)
-    assert json.loads(path.read_text().splitlines()[0]) == EVENTS[0].document
-
-
 def test_same_event_is_written_once(outlet: FileOutlet, path: Path) -> None:
     outlet.send([EVENTS[0], EVENTS[0]])
     outlet.send(EVENTS)
-    assert ids(path) == wanted(*EVENTS)
-
-
-def test_another_process_knows_what_is_there(outlet: FileOutlet, path: Path) -> None:
-    outlet.send(EVENTS[:2])
-    other = make_outlet(path)
-    other.send(EVENTS)
-    other.close()
     assert ids(path) == wanted(*EVENTS)
 
 
@@ -138,17 +110,6 @@ def test_same_id_with_other_data_is_another_event(path: Path) -> None:
     anew.send([make_event(0, rows=7)])
     anew.close()
     assert [json.loads(line)["data"]["rows"] for line in path.read_text().splitlines()] == [100, 7]
-
-
-def test_kill_between_sending_and_noting_repeats_nothing(path: Path) -> None:
-    done = run(KILLED, path)
-    assert done.returncode == -signal.SIGKILL
-    assert ids(path) == wanted(*EVENTS)
-    again = make_outlet(path)
-    later = make_event(9)
-    again.send([*EVENTS, later])
-    again.close()
-    assert ids(path) == wanted(*EVENTS, later)
 
 
 @pytest.mark.parametrize("n_left", [1, 2, 50, -2])
@@ -263,13 +224,6 @@ def test_write_that_never_reaches_the_disk_is_no_delivery(
     assert path.read_bytes() == b""
     outlet.send(EVENTS)
     assert ids(path) == wanted(*EVENTS)
-
-
-def test_delivery_is_synced(outlet: FileOutlet, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    outlet.send(EVENTS)
-    assert len(synced) == 1
 
 
 @pytest.mark.parametrize(

@@ -69,16 +69,6 @@ def test_own_headers_cannot_break_the_binding() -> None:
     assert types == ["application/cloudevents+json; charset=utf-8"]
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204])
-def test_any_success_is_a_delivery(status: int) -> None:
-    with receiver([answer(status)] * 3) as found:
-        outlet = make_outlet(found.url)
-        outlet.send(EVENTS)
-        outlet.close()
-    assert found.ids == IDS
-    assert outlet.refused == ()
-
-
 @pytest.mark.parametrize("status", [500, 502, 504, 408, 401, 403, 404, 405])
 def test_what_can_pass_or_be_mended_is_tried_again(status: int) -> None:
     with receiver([answer(status)]) as found:
@@ -119,7 +109,7 @@ def test_wish_to_be_left_alone_is_passed_on(status: int, text: str, seconds: flo
 def test_event_that_is_refused_for_what_it_is_does_not_hold_up_the_others(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with receiver([answer(200), answer(status), answer(200)]) as found:
+    with receiver([answer(201), answer(status), answer(202)]) as found:
         outlet = make_outlet(found.url)
         with caplog.at_level(logging.ERROR):
             outlet.send(EVENTS)
@@ -130,15 +120,6 @@ def test_event_that_is_refused_for_what_it_is_does_not_hold_up_the_others(
     assert record.levelno == logging.ERROR
     assert str(status) in record.getMessage()
     assert vars(record)["event_id"] == EVENTS[1].id
-
-
-def test_refused_events_are_those_of_the_last_call() -> None:
-    with receiver([answer(413)]) as found:
-        outlet = make_outlet(found.url)
-        outlet.send(EVENTS[:1])
-        outlet.send(EVENTS[1:])
-        outlet.close()
-    assert outlet.refused == ()
 
 
 def test_those_before_a_failure_are_delivered() -> None:
@@ -206,12 +187,6 @@ def test_redirects_are_not_followed(status: int) -> None:
             outlet.send(EVENTS)
         outlet.close()
     assert other.requests == []
-
-
-def test_host_that_does_not_exist_is_named() -> None:
-    outlet = make_outlet("http://no-such-host.invalid/hook")
-    with pytest.raises(OutletError, match=r"no-such-host\.invalid"):
-        outlet.send(EVENTS)
 
 
 def test_no_message_tells_a_secret(caplog: pytest.LogCaptureFixture) -> None:
