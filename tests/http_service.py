@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from driftbn_service.events import EventState, Publication, publication_of
+from driftbn_service.events import Publication
 from driftbn_service.http.service import (
     Health,
     LiveSignal,
@@ -23,6 +23,7 @@ from driftbn_service.http.service import (
 from driftbn_service.state import FILE, Accepted, Store
 
 from driftbn import DriftMonitor, MonitorConfig
+from tests.reports import published
 
 WINDOW = 400
 N_BEFORE, N_AFTER = 9, 6
@@ -102,12 +103,9 @@ def drifting_publications(monitor: str = "orders", key: str = "") -> tuple[Publi
     """Return the windows of a stream in which a relation vanishes and another one comes."""
     rng = np.random.default_rng(7)
     watcher = DriftMonitor(MonitorConfig(window=WINDOW, target="b"))
-    state, found = EventState(), []
-    for window in range(N_BEFORE + N_AFTER):
-        for report in watcher.update(_records(rng, changed=window >= N_BEFORE)):
-            state, publication = publication_of(monitor, key, "", report, state)
-            found.append(publication)
-    return tuple(found)
+    windows = (_records(rng, changed=n >= N_BEFORE) for n in range(N_BEFORE + N_AFTER))
+    reports = [report for window in windows for report in watcher.update(window)]
+    return tuple(published(reports, monitor, key))
 
 
 def _records(rng: np.random.Generator, *, changed: bool) -> dict[str, list[str]]:

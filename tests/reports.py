@@ -15,7 +15,7 @@ from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 
 NONE, STRONG = Association(0.0002, 0.0, 0.0009), Association(0.112, 0.098, 0.126)
-CALM = DriftDecision(DriftLevel.STABLE, alpha=0.01, p_value=0.31)
+STABLE = DriftDecision(DriftLevel.STABLE, alpha=0.01, p_value=0.31)
 
 
 def edge_change(source: str, target: str, change: ChangeType = ChangeType.ADDED) -> EdgeChange:

@@ -23,7 +23,6 @@ from driftbn_service.events import (
 )
 
 from driftbn.drift.outcome import (
-    Association,
     ChangeType,
     DriftDecision,
     DriftKind,
@@ -33,18 +32,16 @@ from driftbn.drift.outcome import (
     NodeChange,
 )
 from driftbn.errors import FormatError
-from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
-from driftbn.learning import Overrun, SearchCost
+from driftbn.learning import Overrun
 from driftbn.report import Timings, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from tests.reports import NONE, STABLE, STRONG, window_report
 
 STARTED, UPDATED, ENDED = EpisodeEvent
-NONE, STRONG = Association(0.0002, 0.0, 0.0009), Association(0.112, 0.098, 0.126)
 ADDED = EdgeChange("rain", "delay", ChangeType.ADDED, 1e-8, NONE, STRONG, ("day",))
 REMOVED = EdgeChange("day", "delay", ChangeType.REMOVED, 1e-5, STRONG, NONE)
 RULE = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
-STABLE = DriftDecision(DriftLevel.STABLE, alpha=0.01, p_value=0.31)
 DRIFT = DriftDecision(
     DriftLevel.DRIFT,
     alpha=0.01,
@@ -70,13 +67,10 @@ def part(
 
 
 def make_report(index: int = 12, decision: DriftDecision = STABLE, **values: Any) -> WindowReport:
-    dag = Dag(("day", "delay", "rain"), [("day", "delay"), ("rain", "delay")])
-    diff = compare(Dag(dag.nodes, [("day", "delay")]), dag)
-    report = WindowReport(
-        index, 100, 100 * index, 100 * index + 99, dag.cpdag(), dag, diff, diff, decision,
-        SearchCost((3, 1)), Timings(0.25, 0.5),
-    )  # fmt: skip
-    return replace(report, **values)
+    nodes, edge = ("day", "delay", "rain"), ("day", "delay")
+    before, now = Dag(nodes, [edge]), Dag(nodes, [edge, ("rain", "delay")])
+    values = {"timings": Timings(0.25, 0.5), **values}
+    return replace(window_report(decision, now, before, index=index), **values)
 
 
 def play(*reports: WindowReport, key: str = "") -> list[Publication]:

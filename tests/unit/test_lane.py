@@ -107,19 +107,6 @@ def test_a_lane_that_is_opened_again_goes_on(
     whole.close()
 
 
-def test_what_was_not_committed_has_not_happened(open_lane: OpenLane, tmp_path: Path) -> None:
-    table = pa.Table.from_pandas(datasets.sample(datasets.asia(), 2 * WINDOW, 1))
-    lane = open_lane(tmp_path, stream())
-    take(lane, table.slice(0, WINDOW), {"n": 1})
-    lane.commit()
-    take(lane, table.slice(WINDOW), {"n": 2})
-    lane.close()
-    lane = open_lane(tmp_path, stream())
-    assert lane.position == {"n": 1}
-    assert take(lane, table.slice(WINDOW), {"n": 2}).publications[0].window == 1
-    lane.close()
-
-
 def test_monitors_moved_to_disk_and_back_leave_no_trace(
     open_lane: OpenLane, tmp_path: Path
 ) -> None:
@@ -263,15 +250,6 @@ def test_rows_of_a_chunk_that_a_commit_amid_it_has_are_not_taken_again(
     assert found == expected
     lane.close()
     whole.close()
-
-
-def test_other_settings_than_those_it_was_kept_with_are_refused(
-    open_lane: OpenLane, tmp_path: Path
-) -> None:
-    keep_one_batch(open_lane, tmp_path)
-    with pytest.raises(ChangedSettingsError, match=r"window.*--reset orders"):
-        open_lane(tmp_path, stream(window=300))
-    open_lane(tmp_path, stream()).close()
 
 
 CHANGES: list[tuple[dict[str, Any], str]] = [

@@ -47,10 +47,6 @@ def test_arrays_come_back_as_they_were(array: np.ndarray) -> None:
     np.testing.assert_array_equal(found["deep"][1], array[..., None])
 
 
-def test_tuples_come_back_as_lists() -> None:
-    assert unpack("k", 1, pack("k", 1, {"x": (1, (2, "a"))})) == {"x": [1, [2, "a"]]}
-
-
 def test_the_same_values_give_the_same_bytes() -> None:
     def make() -> bytes:
         return pack("k", 1, {"b": np.arange(5.0), "a": [np.zeros(3, np.uint8), None, "x"]})
@@ -58,23 +54,10 @@ def test_the_same_values_give_the_same_bytes() -> None:
     assert make() == make()
 
 
-def test_other_values_give_other_bytes() -> None:
-    array = np.zeros(9)
-    before = pack("k", 1, {"x": array})
-    array[4] = 1e-300
-    assert pack("k", 1, {"x": array}) != before
-
-
 @pytest.mark.parametrize("array", [np.array([{}, 1], object), np.array([(None,)], [("a", object)])])
 def test_objects_are_not_stored(array: np.ndarray) -> None:
     with pytest.raises(FormatError, match="cannot be stored"):
         pack("k", 1, {"x": [array]})
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_numbers_that_json_does_not_have_are_refused(value: float) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        pack("k", 1, {"x": value})
 
 
 def example() -> bytes:

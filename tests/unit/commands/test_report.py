@@ -16,15 +16,13 @@ import pytest
 from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import report as report_command
 from driftbn_service.commands.output import MAX_PIXELS
-from driftbn_service.events import EventState, Publication, publication_of
+from driftbn_service.events import Publication
 from driftbn_service.state import Store, StoreError
 
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, random_dag, remove_edge
 from driftbn.datasets.networks import labelled
 from driftbn.drift.outcome import (
-    Association,
-    ChangeType,
     DriftDecision,
     DriftKind,
     DriftLevel,
@@ -33,19 +31,17 @@ from driftbn.drift.outcome import (
     NodeChange,
 )
 from driftbn.explain.svg import LIGHT, Drawing
-from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
-from driftbn.learning import SearchCost
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from tests.commands import Ran, Run
 from tests.drift_streams import Abrupt, DriftStream
+from tests.reports import edge_change, published, window_report
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 ALARM = N_BEFORE
 PAIR = "between '(smoke' and 'bronc|bronc' and 'smoke)'"
 HOSTILE = "<img src=x onerror=\"alert('1')\">$x^2$\n漢\x00"
-STRONG, NONE = Association(0.1, 0.09, 0.11), Association(0.0, 0.0, 0.001)
 
 
 @pytest.fixture(name="run")
@@ -64,16 +60,6 @@ def reports() -> tuple[WindowReport, ...]:
     rows = labelled(asia(), next(stream.batches(N_WINDOWS * WINDOW)))
     found = DriftMonitor(MonitorConfig(window=WINDOW, target="dysp")).update(rows)
     assert [report.index for report in found if report.decision.drift] == [ALARM]
-    return found
-
-
-def published(
-    reports: Sequence[WindowReport], monitor: str = "orders", key: str = ""
-) -> list[Publication]:
-    found, state = [], EventState()
-    for report in reports:
-        state, publication = publication_of(monitor, key, "", report, state)
-        found.append(publication)
     return found
 
 
@@ -96,10 +82,6 @@ def history(reports: tuple[WindowReport, ...], tmp_path_factory: pytest.TempPath
     )
 
 
-def added(source: str, target: str) -> EdgeChange:
-    return EdgeChange(source, target, ChangeType.ADDED, 1e-6, NONE, STRONG)
-
-
 def made_report(index: int, dag: Dag, *edges: EdgeChange, episode: int | None = 0) -> WindowReport:
     """A window that names edges, or is stable without any."""
     level = DriftLevel.DRIFT if edges else DriftLevel.STABLE
@@ -115,11 +97,7 @@ def made_report(index: int, dag: Dag, *edges: EdgeChange, episode: int | None = 
         since=None if episode is None else 1,
         scale=1 if edges else None,
     )
-    before = Dag(dag.nodes, dag.edges[1:])
-    diff = compare(before, dag)
-    first = 100 * index
-    cost = SearchCost((6, 2))
-    return WindowReport(index, 100, first, first + 99, dag.cpdag(), dag, diff, diff, decision, cost)
+    return window_report(decision, dag, Dag(dag.nodes, dag.edges[1:]), index=index)
 
 
 # --- Words ---
@@ -191,9 +169,9 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
     dag = Dag("abcdef", [("a", "b"), ("c", "d"), ("e", "f")])
     made = [
         made_report(0, dag, episode=None),
-        made_report(1, dag, added("a", "b")),
+        made_report(1, dag, edge_change("a", "b")),
         made_report(2, dag),
-        made_report(3, dag, added("c", "d"), added("e", "f")),
+        made_report(3, dag, edge_change("c", "d"), edge_change("e", "f")),
     ]
     path = make_history(tmp_path / "state.sqlite", published(made))
     told = json.loads(run(path, "--json").out)
@@ -390,7 +368,7 @@ def test_picture_shows_the_words_and_colours_of_what_changed(
 
 def test_hostile_names_are_shown_as_they_are_and_do_nothing(run: Run, tmp_path: Path) -> None:
     dag = Dag([HOSTILE, "b", "c" * 400], [("b", HOSTILE), (HOSTILE, "c" * 400)])
-    made = [made_report(1, dag, added("b", HOSTILE), added(HOSTILE, "c" * 400))]
+    made = [made_report(1, dag, edge_change("b", HOSTILE), edge_change(HOSTILE, "c" * 400))]
     path = make_history(tmp_path / "state.sqlite", published(made, key=HOSTILE))
     outputs = [tmp_path / name for name in ("r.html", "r.png")]
     words = [word for output in outputs for word in (f"--{output.suffix[1:]}", output)]
@@ -406,7 +384,7 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
     run: Run, tmp_path: Path
 ) -> None:
     dag = random_dag(200, 260, seed=3)
-    made = [made_report(1, dag, added(*dag.edges[0])), made_report(2, dag, episode=None)]
+    made = [made_report(1, dag, edge_change(*dag.edges[0])), made_report(2, dag, episode=None)]
     path = make_history(tmp_path / "state.sqlite", published(made))
     for window, note in ((1, "other fields are left out"), (2, "too large to be read")):
         page, png = tmp_path / f"{window}.html", tmp_path / f"{window}.png"

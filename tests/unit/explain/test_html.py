@@ -11,7 +11,6 @@ import pytest
 
 from driftbn.datasets import random_dag
 from driftbn.drift.outcome import (
-    Association,
     ChangeType,
     DriftDecision,
     DriftKind,
@@ -26,13 +25,11 @@ from driftbn.drift.outcome import (
 from driftbn.explain.html import MAX_PICTURES, NARROW_NODES, html_of
 from driftbn.explain.picture import MAX_NODES, Line, LineKind, drawing_of, lines_of, scene_of
 from driftbn.explain.timeline import MAX_BARS, moments_of, timeline_of
-from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag, Pdag
-from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from tests.reports import edge_change, window_report
 
-NONE, STRONG = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 STABLE = DriftDecision(
     DriftLevel.STABLE, 0.01, 0.3, (FamilyResult(Family.MECHANISM, 0.3, ("a",), 1, 4),)
 )
@@ -85,25 +82,16 @@ def drift(*edges: EdgeChange, nodes: tuple[str, ...] = ()) -> DriftDecision:
     )
 
 
-def added(source: str, target: str) -> EdgeChange:
-    return EdgeChange(source, target, ChangeType.ADDED, 1e-6, NONE, STRONG)
-
-
 def make_report(
     decision: DriftDecision, current: Dag, previous: Dag | None = None, index: int = 3
 ) -> WindowReport:
-    diff = compare(current if previous is None else previous, current)
-    first = 100 * index
-    cost = SearchCost((6, 2))
-    return WindowReport(
-        index, 100, first, first + 99, current.to_pdag(), current, diff, diff, decision, cost
-    )
+    return window_report(decision, current, previous, index=index, graph=current.to_pdag())
 
 
 BEFORE = Dag("abcdef", [("a", "b"), ("b", "c"), ("d", "c"), ("c", "e")])
 NOW = Dag("abcdef", [("a", "b"), ("c", "b"), ("c", "e"), ("a", "d"), ("a", "f")])
 FULL = replace(
-    make_report(drift(added("a", "f"), nodes=("f",)), NOW, BEFORE),
+    make_report(drift(edge_change("a", "f"), nodes=("f",)), NOW, BEFORE),
     events=(SchemaEvent(SchemaEventKind.NEW_LEVEL, "a", ("x",), 1, 5),),
     excluded=(("id", "id_like"),),
     twins=(("g", "f"),),
@@ -114,7 +102,7 @@ FULL = replace(
 
 def hostile_report() -> WindowReport:
     dag = Dag([HOSTILE, "b"], [(HOSTILE, "b")])
-    decision = drift(added(HOSTILE, "b"), nodes=(HOSTILE,))
+    decision = drift(edge_change(HOSTILE, "b"), nodes=(HOSTILE,))
     edge = replace(decision.edges[0], given=(HOSTILE,))
     families = (FamilyResult(Family.ASSOCIATION, 0.0004, (HOSTILE, "b"), 1, 1),)
     pairs = (UndecidedPair(HOSTILE, "b", 0.1),)
@@ -134,7 +122,9 @@ def replay(n_windows: int, alarms: tuple[int, ...] = ()) -> list[WindowReport]:
     for index in range(n_windows):
         decision = STABLE
         if index in alarms:
-            decision = replace(drift(added("a", "f")), episode=alarms.index(index), since=index)
+            decision = replace(
+                drift(edge_change("a", "f")), episode=alarms.index(index), since=index
+            )
         reports.append(make_report(decision, NOW, BEFORE, index))
     return reports
 
@@ -195,7 +185,7 @@ def test_page_has_words_tables_and_numbers() -> None:
         *FULL.explain().sentences,
         *FULL.explain().advice,
         "Changed dependencies",
-        "strong: 0.1 nats (0.09 to 0.11)",
+        "strong: 0.112 nats (0.098 to 0.126)",
         "Changed fields",
         "strong: 0.05 nats per record",
         "Hamming distance, raw",
@@ -244,15 +234,15 @@ def test_lines_are_kept_added_removed_or_reversed() -> None:
 
 
 def test_confirmed_change_is_drawn_even_if_the_graphs_do_not_show_it() -> None:
-    removed = replace(added("a", "e"), change=ChangeType.REMOVED)
+    removed = replace(edge_change("a", "e"), change=ChangeType.REMOVED)
     lines = lines_of(make_report(drift(removed), NOW))
     assert lines[-1] == Line(("a", "e"), LineKind.REMOVED, confirmed=True)
-    root = graph_of(make_report(drift(added("new", "field")), NOW))
+    root = graph_of(make_report(drift(edge_change("new", "field")), NOW))
     assert len(with_class(root, "g", "node")) == 8
 
 
 def test_confirmed_change_stands_once_and_over_the_raw_one() -> None:
-    reversed_ = replace(added("d", "a"), change=ChangeType.REVERSED)
+    reversed_ = replace(edge_change("d", "a"), change=ChangeType.REVERSED)
     lines = lines_of(make_report(drift(reversed_), NOW, BEFORE))
     assert [line for line in lines if set(line.edge) == {"a", "d"}] == [
         Line(("d", "a"), LineKind.REVERSED, confirmed=True)
@@ -304,7 +294,9 @@ def test_everything_is_inside_of_the_picture() -> None:
 
 def test_signs_of_confirmed_changes_do_not_cover_each_other() -> None:
     dag = Dag("abcd", [("a", "b"), ("a", "c"), ("a", "d")])
-    report = make_report(drift(added("a", "b"), added("a", "c"), added("a", "d")), dag)
+    report = make_report(
+        drift(edge_change("a", "b"), edge_change("a", "c"), edge_change("a", "d")), dag
+    )
     places = [
         (float(text.get("x", "nan")), float(text.get("y", "nan")))
         for text in with_class(graph_of(report), "text", "sign")
@@ -316,7 +308,7 @@ def test_signs_of_confirmed_changes_do_not_cover_each_other() -> None:
 
 def test_long_names_are_cut_in_the_picture_and_whole_in_the_table() -> None:
     name = "x" * 60
-    report = make_report(drift(added(name, "b")), Dag([name, "b"], [(name, "b")]))
+    report = make_report(drift(edge_change(name, "b")), Dag([name, "b"], [(name, "b")]))
     labels = [text.text or "" for text in graph_of(report).iter("text")]
     assert f"{'x' * 27}…" in labels
     assert name in report.to_html()
@@ -328,7 +320,7 @@ def test_long_names_are_cut_in_the_picture_and_whole_in_the_table() -> None:
 def test_large_graph_is_cut_to_the_neighbours_of_changes() -> None:
     dag = random_dag(200, 250, seed=1)
     source, target = dag.edges[0]
-    report = make_report(drift(added(source, target)), dag)
+    report = make_report(drift(edge_change(source, target)), dag)
     shown = {
         text.text
         for text in with_class(graph_of(report), "g", "node")
@@ -357,7 +349,7 @@ def test_graph_at_the_limit_is_drawn_whole() -> None:
 def test_hub_with_more_neighbours_than_fit_is_cut() -> None:
     nodes = [f"n{i:03}" for i in range(150)]
     dag = Dag(nodes, [("n000", name) for name in nodes[1:]])
-    scene = scene_of(make_report(drift(added("n000", "n149")), dag))
+    scene = scene_of(make_report(drift(edge_change("n000", "n149")), dag))
     assert len(scene.nodes) == MAX_NODES
     assert "n149" in scene.nodes
     assert f"{150 - MAX_NODES} other fields are left out" in scene.note
@@ -365,7 +357,7 @@ def test_hub_with_more_neighbours_than_fit_is_cut() -> None:
 
 def test_narrow_screen_gets_only_the_surroundings_of_changes() -> None:
     dag = random_dag(40, 50, seed=1)
-    page = make_report(drift(added(*dag.edges[0])), dag).to_html()
+    page = make_report(drift(edge_change(*dag.edges[0])), dag).to_html()
     whole, close = (root for root in svgs(page) if "graph" in root.get("class", ""))
     assert len(with_class(whole, "g", "node")) == 40
     assert len(with_class(close, "g", "node")) <= NARROW_NODES
@@ -404,7 +396,7 @@ def test_windows_of_an_episode_stand_together() -> None:
 
 
 def test_alarm_without_an_episode_is_listed() -> None:
-    report = make_report(replace(drift(added("a", "f")), episode=None), NOW)
+    report = make_report(replace(drift(edge_change("a", "f")), episode=None), NOW)
     assert "Alarm outside of any episode: window 3" in Checker(html_of([report])).text
 
 

@@ -110,22 +110,11 @@ def test_bif_is_written_as_expected() -> None:
     ]
 
 
-def test_smallest_probabilities_survive() -> None:
-    row = [5e-324, 1e-300, 1 - 1e-16]
-    network = BayesianNetwork(["a"], ["xyz"], [[]], [[row]])
-    assert read_bif(write_bif(network)).cpts[0].tolist() == [row]
-
-
 def test_plain_names_are_written_bare_and_others_quoted() -> None:
     network = BayesianNetwork(["table"], [["<5", "5-10", 'x"y\n']], [[]], [[[0.5, 0.25, 0.25]]])
     text = write_bif(network)
     assert 'variable "table" {' in text
     assert r'{ <5, 5-10, "x\"y\n" };' in text
-
-
-def test_empty_network_survives() -> None:
-    nothing = BayesianNetwork([], [], [], [])
-    assert read_bif(write_bif(nothing)) == nothing
 
 
 def test_entries_may_come_in_any_order() -> None:
@@ -171,11 +160,6 @@ def test_comments_properties_and_missing_commas_are_read_over() -> None:
     assert network.nodes == ("light on", "out")
     assert network.parents[1] == ("light on",)
     assert network.cpt("out").tolist() == [[0.1, 0.9], [0.5, 0.5]]
-
-
-def test_network_block_may_be_missing_or_without_name() -> None:
-    text = VARIABLES.splitlines()[1] + "probability ( a ) { table 1, 0; }"
-    assert read_bif(text) == read_bif("network { }" + text)
 
 
 def test_quoted_keyword_is_a_name() -> None:
@@ -309,12 +293,6 @@ def test_dot_has_arrows_and_lines_in_order() -> None:
     ]
 
 
-def test_dot_of_a_dag_is_that_of_its_pdag() -> None:
-    dag = load("alarm").dag
-    assert write_dot(dag) == write_dot(dag.to_pdag())
-    assert write_dot(dag).count("->") == 46
-
-
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -361,12 +339,6 @@ def test_graphs_survive_json(names: list[str]) -> None:
     graph = Pdag(names, [(names[0], names[1])], [(names[1], names[2])])
     assert read_json(write_json(graph)) == graph
     assert graph_from_dict(json.loads(json.dumps(graph_to_dict(graph)))) == graph
-
-
-def test_dag_survives_json() -> None:
-    dag = load("alarm").dag
-    found = read_json(write_json(dag))
-    assert Dag(found.nodes, found.directed_edges) == dag
 
 
 def test_json_form_is_the_documented_one() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from driftbn.datasets import random_dag
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graphs.graph import Dag, Pdag, find_cycle
+from driftbn.graphs.graph import Dag, Pdag
 from tests import reference
 from tests.networks import NAMES, load
 
@@ -39,12 +39,6 @@ def test_cpdag_directs_what_every_equivalent_dag_directs(dag: Dag) -> None:
     assert dag.cpdag() == reference.cpdag(dag)
 
 
-@given(dags(max_nodes=5))
-@settings(max_examples=50)
-def test_equivalent_dags_have_the_same_cpdag(dag: Dag) -> None:
-    assert {other.cpdag() for other in reference.equivalent_dags(dag)} == {dag.cpdag()}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_cpdag_of_a_known_network_keeps_skeleton_and_v_structures(name: str) -> None:
     dag = load(name).dag
@@ -71,12 +65,6 @@ def test_cpdag_of_a_larger_random_dag_is_its_v_structures_closed_by_rules(
     assert dag.cpdag() == reference.pattern(dag)
 
 
-def test_complete_dag_has_no_compelled_edge() -> None:
-    pattern = random_dag(7, 21, seed=1).cpdag()
-    assert pattern.directed_edges == ()
-    assert len(pattern.undirected_edges) == 21
-
-
 @pytest.mark.parametrize(
     ("edges", "compelled"),
     [
@@ -93,31 +81,6 @@ def test_complete_dag_has_no_compelled_edge() -> None:
 def test_known_patterns_are_directed_as_published(edges: list[str], compelled: list[str]) -> None:
     dag = Dag("abcd", [(edge[0], edge[1]) for edge in edges])
     assert dag.cpdag().directed_edges == tuple(sorted((edge[0], edge[1]) for edge in compelled))
-
-
-def test_names_decide_no_direction() -> None:
-    dag = load("alarm").dag
-    turned = {node: node[::-1] for node in dag.nodes}
-    renamed = Dag(turned.values(), [(turned[u], turned[v]) for u, v in dag.edges])
-    expected = dag.cpdag()
-    assert renamed.cpdag() == Pdag(
-        turned.values(),
-        [(turned[u], turned[v]) for u, v in expected.directed_edges],
-        [(turned[u], turned[v]) for u, v in expected.undirected_edges],
-    )
-
-
-def test_chain_has_no_compelled_edge() -> None:
-    assert Dag("abc", [("a", "b"), ("b", "c")]).cpdag().directed_edges == ()
-
-
-def test_collider_compels_the_edge_below_it() -> None:
-    dag = Dag("abcd", [("a", "c"), ("b", "c"), ("c", "d")])
-    assert dag.cpdag().directed_edges == dag.edges
-
-
-def test_empty_graph_is_its_own_cpdag() -> None:
-    assert Dag(()).cpdag() == Pdag(())
 
 
 @given(dags())
@@ -153,10 +116,6 @@ def test_order_of_nodes_and_edges_does_not_matter() -> None:
     assert one == two
     assert hash(one) == hash(two)
     assert Dag("abc", [("b", "c"), ("a", "b")]) == Dag("cab", [("a", "b"), ("b", "c")])
-
-
-def test_edges_may_come_from_a_generator_of_lists() -> None:
-    assert Dag("ab", ([u, v] for u, v in [("a", "b")])).edges == (("a", "b"),)  # type: ignore[misc]
 
 
 def test_direction_matters() -> None:
@@ -209,13 +168,6 @@ def test_question_about_an_unknown_node_is_an_error() -> None:
             ask("z")
 
 
-def test_parents_and_children_are_sorted() -> None:
-    dag = Dag("abcd", [("c", "a"), ("b", "a"), ("d", "c"), ("d", "b")])
-    assert dag.parents("a") == ("b", "c")
-    assert dag.children("d") == ("b", "c")
-    assert dag.parents("d") == ()
-
-
 def test_markov_blanket_has_parents_children_and_spouses() -> None:
     dag = Dag("abcdef", [("a", "b"), ("b", "c"), ("d", "c"), ("c", "e"), ("f", "a")])
     assert dag.markov_blanket("b") == {"a", "c", "d"}
@@ -246,8 +198,3 @@ def test_topological_order_breaks_ties_by_name() -> None:
 def test_neighbours_are_the_skeleton(graph: Pdag) -> None:
     pairs = {(u, v) for u in graph.nodes for v in graph.neighbours(u) if u < v}
     assert pairs == graph.skeleton
-
-
-def test_find_cycle_returns_nothing_without_a_cycle() -> None:
-    assert find_cycle([("a", "b"), ("a", "c")]) == ()
-    assert set(find_cycle([("a", "b"), ("b", "a")])) == {"a", "b"}

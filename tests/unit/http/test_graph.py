@@ -26,10 +26,9 @@ from driftbn.drift.outcome import (
     NodeChange,
 )
 from driftbn.explain.svg import LIGHT
-from driftbn.graphs.diff import compare
 from driftbn.graphs.graph import Dag
-from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
+from tests.reports import STABLE, window_report
 
 WEAK, STRONG = Association(0.0, 0.0, 0.001), Association(0.15, 0.1, 0.2)
 BEFORE = Dag("abcde", [("a", "b"), ("b", "c"), ("c", "d")])
@@ -38,13 +37,9 @@ ADDED = EdgeChange("d", "e", ChangeType.ADDED, 0.001, WEAK, STRONG, ("a",))
 REMOVED = EdgeChange("a", "e", ChangeType.REMOVED, 0.002, STRONG, WEAK)
 
 
-def report(decision: DriftDecision | None = None) -> WindowReport:
-    diff = compare(BEFORE, NOW)
-    calm = DriftDecision(DriftLevel.STABLE, alpha=0.01)
-    return WindowReport(
-        3, 100, 300, 399, NOW.to_pdag(), NOW, diff, diff, decision or calm, SearchCost((1,)),
-        target="b", blanket=("a", "c"),
-    )  # fmt: skip
+def report(decision: DriftDecision = STABLE) -> WindowReport:
+    target = {"target": "b", "blanket": ("a", "c")}
+    return window_report(decision, NOW, BEFORE, graph=NOW.to_pdag(), **target)
 
 
 def drift(*edges: EdgeChange) -> DriftDecision:

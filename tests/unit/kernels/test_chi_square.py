@@ -255,18 +255,6 @@ def test_first_separating_set_of_several_is_returned() -> None:
     assert test.tests[1, 0] == answers.index(True) + 1 + 3
 
 
-def test_no_sets_separate_nothing() -> None:
-    test = ChiSquareTest(random_codes([2, 2, 2], 100, np.random.default_rng(0)), "abc")
-    assert test.first_separator(0, 1, []) is None
-    assert test.first_separator(0, 1, np.empty((0, 1), np.int64)) is None
-
-
-def test_the_order_of_the_members_of_a_set_does_not_matter() -> None:
-    codes = random_codes([2, 3, 2, 4, 3], 1500, np.random.default_rng(6))
-    test = ChiSquareTest(codes, NAMES[:5])
-    assert test.statistic(0, 1, (2, 3, 4)) == test.statistic(0, 1, (4, 2, 3))
-
-
 def test_sparse_rule_begins_below_five_rows_per_degree_of_freedom() -> None:
     """Four strata of a two by two table: 4 degrees of freedom, so 20 rows are the fewest."""
     x = np.array([0, 0, 1, 1, 1], np.uint8)

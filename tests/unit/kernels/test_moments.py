@@ -125,15 +125,6 @@ def test_members_stand_anywhere_and_all_but_two_make_strata(members: tuple[int, 
     np.testing.assert_array_equal(out, moments_of([rows], shape, 16))
 
 
-def test_moments_are_added_to_what_is_there() -> None:
-    shape = (2, 2, 3)
-    rows = draw_rows(shape, 100, np.random.default_rng(2))
-    out = np.full((12, N_MOMENTS), 7, np.int64)
-    room = make_moment_room(*shape, 64)
-    add_pair_moments(rows, np.arange(3), np.array(shape), 64, room, out)
-    np.testing.assert_array_equal(out - 7, moments_of([rows], shape, 64))
-
-
 def test_products_of_a_long_block_do_not_overflow() -> None:
     n_rows = 100_000
     rows = np.zeros((3, n_rows), np.uint8)

@@ -100,15 +100,6 @@ def test_tiers_direct_what_crosses_them(algorithm: Algorithm) -> None:
         assert {*dag.cpdag().directed_edges} <= {*learned.graph.directed_edges}
 
 
-def test_all_nodes_in_tiers_of_their_own_give_the_dag() -> None:
-    for seed in range(10):
-        dag = random_dag(9, 15, max_parents=3, seed=seed)
-        tiers = [[node] for node in dag.topological_order()]
-        learned = learn(DSeparationOracle(dag), tiers=tiers)
-        assert learned.graph.directed_edges == dag.edges
-        assert learned.dag == dag
-
-
 def test_true_directions_as_knowledge_only_add_arrows() -> None:
     for seed in range(20):
         dag = random_dag(10, 15, max_parents=3, seed=seed)
@@ -184,11 +175,6 @@ def test_contradiction_is_an_error_that_names_the_field(
     assert caught.value.field == field
     assert isinstance(caught.value, ConfigError)
     assert spy.pairs == set()
-
-
-def test_required_against_forbidden_back_is_no_contradiction() -> None:
-    learned = learn(DSeparationOracle(TRIANGLE), required=[("a", "b")], forbidden=[("b", "a")])
-    assert ("a", "b") in learned.graph.directed_edges
 
 
 def test_knowledge_of_a_column_that_was_left_out_is_ignored() -> None:

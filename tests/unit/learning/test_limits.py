@@ -11,7 +11,6 @@ from driftbn.learning import (
     LearnedStructure,
     Overrun,
     StructureLearner,
-    learn_structure,
 )
 from driftbn.learning.search import TESTS_PER_LOOK
 from driftbn.tables.encode import EncodedTable
@@ -152,21 +151,9 @@ def test_deadline_holds_while_directing(
     assert stopped.graph.skeleton == free.graph.skeleton
 
 
-def test_seconds_are_those_of_the_given_clock(alarm: EncodedTable) -> None:
-    learned = StructureLearner(clock=Clock(100.0, 107.5)).learn(alarm)
-    assert learned.cost.seconds == 7.5
-    assert learned.overrun is None
-
-
 def test_stopped_search_can_be_the_start_of_the_next(alarm: EncodedTable) -> None:
     stopped = StructureLearner(LearnerConfig(max_tests=800)).learn(alarm)
     learned = StructureLearner().learn(alarm, stopped)
     assert learned.overrun is None
     assert learned.cost.warm
     assert len(learned.separators) + len(learned.graph.skeleton) == 37 * 36 // 2
-
-
-def test_limits_of_a_config_hold_in_the_one_call_form() -> None:
-    table = datasets.sample(datasets.asia(), 500, 1)
-    learned = learn_structure(table, config=LearnerConfig(max_tests=1))
-    assert learned.overrun is Overrun.TESTS

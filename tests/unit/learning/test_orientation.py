@@ -315,16 +315,3 @@ def test_closure_is_that_of_the_rules_applied_one_by_one(graph: Pdag) -> None:
     adjacent = {frozenset((place[u], place[v])) for u, v in graph.skeleton}
     directed = [(place[u], place[v]) for u, v in graph.directed_edges]
     assert found == reference.close_directions(len(place), adjacent, directed)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_closure_of_the_v_structures_of_a_dag_is_its_class(seed: int) -> None:
-    dag = random_dag(12, 8 + 2 * seed, seed=seed)
-    assert reference.pattern(dag) == dag.cpdag()
-    place = {name: i for i, name in enumerate(dag.nodes)}
-    colliding = {(p, child) for a, child, b in reference.v_structures(dag) for p in (a, b)}
-    edge = _matrix(place, dag.edges)
-    arrows = _make_arrows(edge | edge.T, _matrix(place, sorted(colliding)), edge & False)
-    close_directions(arrows)
-    found = {(dag.nodes[x], dag.nodes[y]) for x, y in zip(*arrows.arrow.nonzero(), strict=True)}
-    assert found == set(dag.cpdag().directed_edges)

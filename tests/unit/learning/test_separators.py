@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from driftbn import datasets
 from driftbn.config import Algorithm, LearnerConfig, WarmStart
-from driftbn.graphs.graph import Pdag
 from driftbn.learning import (
-    LearnedStructure,
     RdsaTally,
-    SearchCost,
     SeparatorMap,
     StructureLearner,
     learn_structure,
@@ -52,19 +49,6 @@ def test_membership_and_sizes_follow_the_pairs() -> None:
     assert [np.flatnonzero(row).tolist() for row in holds] == [[1], [], [0, 2], []]
 
 
-def test_start_over_other_variables_keeps_what_they_share() -> None:
-    members, sizes = SeparatorMap(NAMES, FOUND).started_from(("a", "b", "c", "x"), 2)
-    again = SeparatorMap.from_arrays(("a", "b", "c", "x"), members, sizes)
-    assert dict(again) == {("a", "c"): ("b",)}
-    assert members.shape == (6, 2)
-
-
-def test_start_with_smaller_sets_drops_larger_ones() -> None:
-    members, sizes = SeparatorMap(NAMES, FOUND).started_from(NAMES, 1)
-    again = SeparatorMap.from_arrays(NAMES, members, sizes)
-    assert dict(again) == {("a", "c"): ("b",), ("a", "d"): ()}
-
-
 @given(
     names=st.sets(st.sampled_from("abcdefgh"), min_size=2),
     later=st.sets(st.sampled_from("abcdefghij")),
@@ -88,11 +72,6 @@ def test_start_keeps_exactly_the_pairs_whose_names_are_all_there(
         for pair, members in found.items()
         if len(members) <= max_size and later.issuperset((*pair, *members))
     }
-
-
-def test_empty_map_is_empty() -> None:
-    assert len(SeparatorMap(())) == 0
-    assert dict(SeparatorMap(("a",))) == {}
 
 
 def test_tallies_decay_and_round_down() -> None:
@@ -130,11 +109,6 @@ def test_member_of_a_separator_gains_by_its_size(algorithm: Algorithm, share: in
     assert gained > 0
 
 
-def test_pc_gives_no_tallies() -> None:
-    learned = learn_structure(datasets.sample(load("asia"), 500, 1), "pc")
-    assert not learned.tallies.units.any()
-
-
 @pytest.mark.parametrize("warm", list(WarmStart), ids=lambda warm: warm.value)
 def test_warm_start_over_changed_columns_works(warm: WarmStart) -> None:
     table = datasets.sample(load("alarm"), 800, 1)
@@ -169,21 +143,3 @@ def test_window_without_variables_can_come_before_or_after_another(empty_first: 
     tables = (empty, full) if empty_first else (full, empty)
     learned = learn_structure(tables[1], previous=learn_structure(tables[0]))
     assert len(learned.graph.nodes) == (8 if empty_first else 0)
-
-
-def test_cost_is_weighted_by_size_plus_two() -> None:
-    cost = SearchCost((3, 2, 1), orientation_tests=(0, 1, 1))
-    assert cost.weighted == 3 * 2 + 2 * 3 + 1 * 4
-    assert cost.orientation_weighted == 3 + 4
-    assert cost.n_tests == 8
-
-
-def test_dag_of_a_structure_extends_its_graph() -> None:
-    structure = LearnedStructure(
-        graph=Pdag("abc", [("a", "b")], [("b", "c")]),
-        separators=SeparatorMap(("a", "b", "c")),
-        tallies=RdsaTally.zero(("a", "b", "c")),
-        conflicts=(),
-        cost=SearchCost(()),
-    )
-    assert structure.dag.edges == (("a", "b"), ("b", "c"))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 import tracemalloc
 
 import pytest
@@ -184,12 +183,6 @@ def test_an_array_may_have_white_space_and_a_byte_order_mark_before_it() -> None
     assert piece.body.split() == b'{"a": 1}'.split()
 
 
-def test_json_that_is_no_array_has_lines() -> None:
-    found = pieces(JsonItems(LIMIT), b'{"a": 1}\n{"a": 2}\n', [100])
-    assert bodies(found) == b'{"a": 1}\n{"a": 2}\n'
-    assert found[0].where(9) == "line 2"
-
-
 def test_a_bad_item_does_not_touch_its_neighbours() -> None:
     found = bodies(pieces(JsonItems(LIMIT), b'[{"a": 1}, {bad}, 7, {"a": 2}] tail', [100]))
     assert [line.strip() for line in found.splitlines()] == [
@@ -248,22 +241,3 @@ def test_a_header_that_is_known_is_not_a_row_if_it_comes_again() -> None:
         found = pieces(CsvRecords(LIMIT, b"x,y\n"), text, [3])
         assert bodies(found) == rows_left
         assert found[0].header == b"x,y\n"
-
-
-@pytest.mark.parametrize("name", sorted(GRAMMARS))
-def test_cutting_is_fast_whatever_the_record_limit(name: str) -> None:
-    lines = {
-        "lines": b'{"a": 1, "b": "x"}\n',
-        "csv": b'1,"x y",2\n',
-        "json": b'{"a": 1, "b": "x"},',
-    }
-    text = {"lines": b"", "csv": b"a,b,c\n", "json": b"["}[name] + lines[name] * 400_000
-    for limit in (1000, 1 << 20):
-        cutter = RecordCutter(GRAMMARS[name](), limit)
-        started = time.process_time()
-        for start in range(0, len(text), 1 << 20):
-            cutter.push(text[start : start + (1 << 20)])
-            while cutter.take():
-                pass
-        seconds = time.process_time() - started
-        assert seconds < 5, f"{len(text) / seconds / 1e6:.0f} MB/s"

@@ -16,7 +16,6 @@ import pytest
 from driftbn_service.settings import (
     Settings,
     SettingsError,
-    WebhookOutletSettings,
     load_settings,
     read_settings,
     remarks,
@@ -95,13 +94,6 @@ def test_partitions_follow_from_the_key(
 ) -> None:
     source = {"kind": "kafka", "brokers": ["b:1"], "topic": "t", "partitions": partitions}
     assert stream(key=key, source=source).source.partitions == expected  # type: ignore[union-attr]
-
-
-def test_options_of_librdkafka_become_text() -> None:
-    options = {"session.timeout.ms": 6000, "enable.x": True, "acks": "all"}
-    source = stream(source={"kind": "kafka", "brokers": ["b:1"], "topic": "t", "options": options})
-    text = {"session.timeout.ms": "6000", "enable.x": "true", "acks": "all"}
-    assert source.source.options == text  # type: ignore[union-attr]
 
 
 def test_a_stream_is_found_by_its_name(write: Write) -> None:
@@ -255,10 +247,6 @@ def test_a_bad_stream_is_told_with_path_value_and_what_is_allowed(
 )
 def test_a_bad_file_is_told(write: Write, text: str, expected: str) -> None:
     assert expected in lines_of(write(text))[0]
-
-
-def test_a_file_of_the_first_version_gets_one_line(write: Write) -> None:
-    assert len(lines_of(write(MINIMAL.replace("streams", "monitors")))) == 1
 
 
 def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
@@ -521,13 +509,6 @@ def test_secrets_that_anyone_can_read_are_remarked(write: Write, tmp_path: Path)
     assert remarks(settings) == (f"endpoint.token_file: anyone can read {token}; chmod o-r it",)
     token.unlink()
     assert remarks(settings) == ()
-
-
-def test_a_webhook_built_by_hand_reads_its_token_too(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("geheim")
-    outlet = WebhookOutletSettings(url="http://host", token_file=tmp_path / "token")
-    assert outlet.token is not None
-    assert outlet.token.get_secret_value() == "geheim"
 
 
 # Printing

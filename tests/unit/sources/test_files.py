@@ -115,17 +115,6 @@ def test_a_missing_file_is_waited_for_where_files_are_followed(tmp_path: Path) -
     reader.end()
 
 
-@pytest.mark.parametrize("pattern", ["", "*.ndjson"])
-def test_a_directory_or_glob_may_be_empty_for_now(tmp_path: Path, pattern: str) -> None:
-    reader = Reader(tmp_path / pattern, follow=True)
-    assert reader.source.ready
-    (tmp_path / "b.ndjson").write_bytes(LINES[0])
-    assert reader.numbers() == [0]
-    (tmp_path / "a.ndjson").write_bytes(LINES[1])
-    assert reader.numbers() == [1]
-    reader.end()
-
-
 def test_a_pipe_with_a_name_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.ndjson")
     for follow in (False, True):

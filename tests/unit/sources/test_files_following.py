@@ -319,20 +319,6 @@ def test_closing_wakes_a_poll_that_waits(tmp_path: Path) -> None:
     assert returned == [None]
 
 
-def test_new_lines_come_within_the_poll_time(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    append(path, LINES[0])
-    source = FilesSource(FilesSourceSettings(path=str(path), follow=True, poll_seconds=0.05))
-    source.open(Lane())
-    assert source.poll(1) is not None
-    append(path, LINES[1])
-    chunk = source.poll(10)
-    assert chunk is not None
-    assert chunk.data == LINES[1]
-    source.release("", chunk.position)
-    source.close()
-
-
 @given(st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_to_a_log_no_line_is_lost_or_read_twice(

@@ -58,11 +58,6 @@ def test_a_chunk_says_how_much_waits_behind_it(tmp_path: Path, name: str) -> Non
     assert waiting[-1] < 0.2 * size
 
 
-def test_the_format_may_be_given(tmp_path: Path) -> None:
-    (tmp_path / "events.log").write_bytes(TEXT)
-    assert numbers(read_all(tmp_path / "events.log", format="ndjson")) == list(range(N))
-
-
 def test_gzip_is_known_without_its_extension(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson").write_bytes(gzip.compress(TEXT))
     assert numbers(read_all(tmp_path / "a.ndjson")) == list(range(N))

@@ -55,8 +55,3 @@ def test_partitions_move_one_by_one_unless_an_eager_strategy_is_chosen() -> None
     assert not is_incremental(settings(options={"partition.assignment.strategy": "range"}))
     newer = client_options(settings(options={"group.protocol": "consumer"}))
     assert "partition.assignment.strategy" not in newer
-
-
-def test_csv_is_refused() -> None:
-    with pytest.raises(ValidationError, match="no header"):
-        settings(format="csv")

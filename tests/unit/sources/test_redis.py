@@ -32,16 +32,6 @@ def test_fields_survive_as_a_table(rows: list[dict[str, str]]) -> None:
     assert block.place(len(rows) - 1, 0) == f"stream orders entry {len(rows) - 1}-0"
 
 
-def test_an_empty_value_is_not_a_missing_one() -> None:
-    entries = [Entry(b"1-0", [b"a", b"", b"b", b"x"]), Entry(b"2-0", [b"b", b"y"])]
-    assert as_block("orders", None, entries).data == b'"a","b"\n"","x"\n,"y"\n'
-
-
-def test_an_entry_without_the_payload_is_told_from_a_blank_one() -> None:
-    entries = [Entry(b"1-0", [b"other", b"x"]), Entry(b"2-0", [b"other", b"x", b"data", b"{}"])]
-    assert as_block("orders", "data", entries).data == b"\"the entry has no field 'data'\"\n{}\n"
-
-
 def test_a_name_that_is_no_text_harms_no_other_field() -> None:
     entries = [Entry(b"1-0", [b"a", b"1", b"\xff", b"2", b"\xfe", b"3"])]
     assert as_block("orders", None, entries).data == b'"a","\\xff","\\xfe"\n"1","2","3"\n'

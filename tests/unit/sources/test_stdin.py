@@ -139,19 +139,6 @@ def test_a_poll_ends_in_time_while_something_endless_comes(pipes: list[Pipe]) ->
         writer.join()
 
 
-def test_a_last_line_needs_no_line_end() -> None:
-    chunks = rest_of(b'{"a": 1}\n{"a": 2}')
-    assert records(chunks) == b'{"a": 1}\n{"a": 2}'
-    assert chunks[-1].position["bytes"] == 17
-
-
-def test_it_is_drained_when_the_other_end_is_closed(pipes: list[Pipe]) -> None:
-    pipes.append(pipe := Pipe())
-    pipe.end()
-    assert pipe.source.poll(5) is None
-    assert pipe.source.drained
-
-
 def test_rows_of_csv_carry_their_header_in_every_chunk() -> None:
     chunks = rest_of(HEADER + b"".join(ROWS) * 4000, format="csv")
     assert len(chunks) > 1

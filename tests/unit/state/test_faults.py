@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from driftbn_service.events import EventState, Publication, publication_of
+from driftbn_service.events import Publication
 from driftbn_service.state import (
     FILE,
     Checkpoint,
@@ -31,8 +31,8 @@ from driftbn_service.state import (
 from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
 from driftbn.graphs.diff import StructureDiff
 from driftbn.graphs.graph import Dag
-from driftbn.learning import SearchCost
-from driftbn.report import WindowReport
+from tests.reports import published as publications_of
+from tests.reports import window_report
 from tests.small_disk import small_disk_at
 
 N_KILLS = 40
@@ -58,16 +58,14 @@ def decision_of(index: int) -> DriftDecision:
 
 
 def windows_of(key: str, n_windows: int) -> list[Publication]:
-    dag = Dag("abc", [("a", "b")])
-    found, state = [], EventState()
-    for n in range(n_windows):
-        diff = StructureDiff(added=(("b", "c"),)) if n % 3 else StructureDiff()
-        decision, cost = decision_of(n), SearchCost((n,))
-        ends = (10 * n, 10 * n + 9)
-        report = WindowReport(n, 10, *ends, dag.cpdag(), dag, diff, diff, decision, cost)
-        state, publication = publication_of("orders", key, "", report, state)
-        found.append(publication)
-    return found
+    dag, added = Dag("abc", [("a", "b")]), StructureDiff(added=(("b", "c"),))
+    reports = (
+        window_report(
+            decision_of(n), dag, index=n, rows=10, diff=added if n % 3 else StructureDiff()
+        )
+        for n in range(n_windows)
+    )
+    return publications_of(reports, key=key)
 
 
 @pytest.fixture(scope="module")
@@ -386,12 +384,6 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StoreError, match="this is no state of driftbn"):
         Store(tmp_path / FILE)
-
-
-def test_a_path_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be opened"):
-        Store(tmp_path / "file" / FILE)
 
 
 def test_two_processes_use_one_history(written: Path, published: list[Publication]) -> None:
