@@ -33,6 +33,8 @@ from driftbn.datasets import (
 from driftbn.drift.outcome import EpisodeEvent
 from tests.drift_streams import Abrupt, DriftStream, Gradual, Recurring, Repeats, Sessions
 
+pytestmark = pytest.mark.slow
+
 ROWS = 2000
 AT = 6  # the window with which a change begins
 SEEDS = (1, 2, 3)

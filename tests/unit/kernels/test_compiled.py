@@ -13,6 +13,8 @@ import pytest
 
 from driftbn.kernels import compiled
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CALL = """
 import numpy as np

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CHOSEN = [
     "kernels/test_subsets.py::test_heap_grows_in_the_middle_of_a_listing",
