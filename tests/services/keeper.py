@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 from driftbn_service.sources.base import Chunk, Position, RecordSource
 
 N_KEPT = 3
-logger = logging.getLogger(__name__)
 
 
 class Keeper:
@@ -26,7 +24,6 @@ class Keeper:
 
     def opened(self, lane: str) -> Position | None:
         """Go on from the newest file of a lane."""
-        logger.info("opened %s", lane)
         files = kept(self.directory, lane)
         empty: dict[str, Any] = {"position": None, "seen": []}
         self.lanes[lane] = json.loads(files[-1].read_text()) if files else empty
@@ -36,7 +33,6 @@ class Keeper:
     def closed(self, lane: str) -> None:
         self.commit(lane)
         del self.lanes[lane]
-        logger.info("closed %s", lane)
 
     def take(self, chunk: Chunk) -> None:
         """Take in the numbers of records; it is a mistake of the source if the lane is not open."""
