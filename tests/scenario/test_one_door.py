@@ -152,6 +152,7 @@ DOORS: dict[str, Callable[[Path], Outcome]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TableFormat.CSV, TableFormat.NDJSON, TableFormat.PARQUET])
 def test_a_file_means_the_same_through_every_door(
     kind: TableFormat,

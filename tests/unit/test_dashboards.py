@@ -210,6 +210,7 @@ def test_the_image_has_what_the_settings_need() -> None:
     assert "/etc/driftbn/driftbn.toml" in text
 
 
+@pytest.mark.slow
 def test_the_made_up_stream_of_the_containers_is_written(tmp_path: Path) -> None:
     demo = yaml_file("compose.yaml")["services"]["demo"]
     assert demo["entrypoint"] == ["python", "-c"]

@@ -186,6 +186,7 @@ def test_in_the_journal_lines_begin_with_their_priority_and_have_no_time(tmp_pat
     assert all(line.startswith("<3>") for line in lines[4:])  # the traceback too
 
 
+@pytest.mark.slow
 def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
     names = [
         found.name

@@ -279,6 +279,7 @@ def hostile_names(n_names: int) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_hostile_stream_cannot_grow_the_number_of_series(
     metrics: Metrics, windows: tuple[Publication, ...]
 ) -> None:
@@ -367,6 +368,7 @@ def test_counting_from_many_threads_loses_nothing(metrics: Metrics) -> None:
 # Speed
 
 
+@pytest.mark.slow
 def test_500_streams_are_scraped_in_milliseconds(windows: tuple[Publication, ...]) -> None:
     metrics = Metrics()
     for number in range(500):

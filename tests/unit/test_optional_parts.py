@@ -82,6 +82,7 @@ def outcomes(directory: Path, missing: tuple[str, ...], commands: tuple[str, ...
     return [Outcome(*one) for one in json.loads(ended.stdout.splitlines()[-1])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "commands"),
     [
@@ -100,12 +101,14 @@ def test_a_command_says_in_one_line_what_to_install(
         assert not notes, words
 
 
+@pytest.mark.slow
 def test_without_any_extra_whatever_needs_none_works(directory: Path) -> None:
     missing = tuple(package for packages in EXTRAS.values() for package in packages)
     for words, ran in zip(WORK, outcomes(directory, missing, WORK), strict=True):
         assert ran.code == ExitCode.OK, (words, ran.err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "field"),
     [

@@ -76,6 +76,7 @@ def test_reports_are_those_of_the_monitor(records: list[Record]) -> None:
     assert found[4].decision.edges[0].pair == ("bronc", "smoke")
 
 
+@pytest.mark.slow
 def test_time_windows_are_closed_by_the_record_after_them(records: list[Record]) -> None:
     config = MonitorConfig(window=WindowConfig(seconds=100), time_column="at")
     detector = StructuralDriftDetector(config=config)
@@ -185,6 +186,7 @@ def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("driftbn.river")
 
 
+@pytest.mark.slow
 def test_the_library_does_not_import_river() -> None:
     code = (
         "import driftbn, driftbn.monitor, driftbn_service.cli, sys; print('river' in sys.modules)"

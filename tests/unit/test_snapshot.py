@@ -21,6 +21,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(found=st.dictionaries(names, values, max_size=5))
 @settings(max_examples=60)
 def test_plain_values_come_back_as_they_were(found: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from tests.networks import load
 COLLIDER = Dag("abcd", [("a", "c"), ("b", "c"), ("c", "d")])
 
 
+@pytest.mark.slow
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.data())
 @settings(max_examples=60)
 def test_oracle_agrees_with_the_moral_graph(n_nodes: int, seed: int, data: st.DataObject) -> None:

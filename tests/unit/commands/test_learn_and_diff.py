@@ -555,6 +555,7 @@ def test_a_picture_does_not_go_to_a_terminal(
     assert "\x1b[1m" in terminal.written
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_quiet(table: Path) -> None:
     warm_up()  # else the program says that it compiles
     command = [sys.executable, "-m", "driftbn_service", "learn", str(table), "--quiet"]

@@ -121,6 +121,7 @@ def test_exit_code_tells_a_drift_only_if_asked(run: Run, table: Path, calm: Path
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.ndjson", "t.json", "t.parquet", "t.arrows"])
 def test_every_format_and_batch_size_gives_the_same_reports(
     run: Run, table: Path, frame: pd.DataFrame, tmp_path: Path, name: str
@@ -140,6 +141,7 @@ def test_several_files_are_one_stream(
     assert ran.out == run("replay", table, *SIZE, "--json").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
 def test_standard_input_is_read(
     run: Run, table: Path, monkeypatch: pytest.MonkeyPatch, compressed: bool
@@ -150,6 +152,7 @@ def test_standard_input_is_read(
     assert ran.out == run("replay", table, *SIZE).out
 
 
+@pytest.mark.slow
 def test_settings_reach_the_monitor(run: Run, table: Path) -> None:
     words = ["--windows-between-false-alarms", "500", "--target", "dysp", "--audit-share", "0.5"]
     ran = run("replay", table, *SIZE, "--json", *words)

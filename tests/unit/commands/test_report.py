@@ -334,6 +334,7 @@ def test_page_needs_nothing_else_and_shows_words_picture_time_line_and_tables(
     assert "prefers-color-scheme:dark" in page
 
 
+@pytest.mark.slow
 def test_all_outputs_come_of_one_call_and_are_the_same_each_time(
     run: Run, history: Path, tmp_path: Path
 ) -> None:
@@ -380,6 +381,7 @@ def test_hostile_names_are_shown_as_they_are_and_do_nothing(run: Run, tmp_path: 
     assert "\\n漢\\x00" in told
 
 
+@pytest.mark.slow
 def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
     run: Run, tmp_path: Path
 ) -> None:
@@ -393,6 +395,7 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
         assert max(struct.unpack(">II", png.read_bytes()[16:24])) < MAX_PIXELS
 
 
+@pytest.mark.slow
 def test_two_thousand_windows_make_a_time_line(run: Run, tmp_path: Path) -> None:
     dag = Dag("ab", [("a", "b")])
     made = [made_report(i, dag, episode=None) for i in range(2000)]
@@ -416,6 +419,7 @@ def test_picture_without_its_renderer_names_the_extra(
 # --- Writing ---
 
 
+@pytest.mark.slow
 def test_nothing_is_written_if_one_output_cannot_be(
     run: Run, history: Path, tmp_path: Path
 ) -> None:
@@ -487,6 +491,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_report_is_made_while_another_process_writes_and_after_it_was_killed(
     run: Run, reports: tuple[WindowReport, ...], tmp_path: Path
 ) -> None:

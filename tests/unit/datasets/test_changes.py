@@ -135,6 +135,7 @@ class TestRemovedEdges:
 
 
 class TestAddedEdge:
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", SEEDS)
     def test_has_the_wanted_strength(self, seed: int) -> None:
         network = small(seed)
@@ -143,6 +144,7 @@ class TestAddedEdge:
             given = parents(network, child)
             assert information(after, child, parent, given) == pytest.approx(0.01, rel=1e-6)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", SEEDS)
     def test_leaves_the_joint_of_child_and_old_parents(self, seed: int) -> None:
         network = small(seed)
@@ -371,6 +373,7 @@ class TestReversedEdge:
         with pytest.raises(GraphError, match="no edge"):
             reverse_edge(asia(), "bronc", "smoke")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", BENCHMARKS)
     def test_can_be_found_in_large_networks(self, name: str) -> None:
         network = networks.load(name)
@@ -428,6 +431,7 @@ class TestEdgeStrength:
 
 
 class TestChangedTable:
+    @pytest.mark.slow
     @pytest.mark.parametrize("keep_marginal", [False, True])
     @pytest.mark.parametrize("seed", SEEDS)
     def test_has_the_wanted_size(self, seed: int, keep_marginal: bool) -> None:
@@ -454,6 +458,7 @@ class TestChangedTable:
                 moved = change_table(network, node, 0.02, generator(seed)).network
                 assert abs(joint(moved, [node]) - joint(network, [node])).max() > 1e-4
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", BENCHMARKS)
     def test_can_keep_the_marginal_in_large_networks(self, name: str) -> None:
         network = networks.load(name)

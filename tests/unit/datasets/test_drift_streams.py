@@ -145,11 +145,13 @@ def assert_follows(network: BayesianNetwork, codes: np.ndarray, tolerance: float
 
 
 class TestSessions:
+    @pytest.mark.slow
     @pytest.mark.parametrize("mean", [2, 5, 20])
     def test_each_row_follows_the_network(self, mean: int) -> None:
         codes = rows(DriftStream(alarm(), bursts=Sessions(mean), seed=5), 200_000)
         assert_follows(alarm(), codes, tolerance=0.0045 * mean**0.5 + 0.003)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mean", [1, 2, 5, 20])
     def test_lengths_are_geometric(self, mean: int) -> None:
         stream = DriftStream(fingerprints(), bursts=Sessions(mean), seed=6)
@@ -194,6 +196,7 @@ class TestRepeats:
 
 
 class TestStream:
+    @pytest.mark.slow
     @pytest.mark.parametrize("bursts", BURSTS)
     @pytest.mark.parametrize("schedule", [Abrupt(333), Gradual(100, 500), Recurring(50, 200)])
     def test_does_not_depend_on_the_size_of_batches(
@@ -226,6 +229,7 @@ class TestPickers:
             found = edge_strength(change.network, *edge.edge)
             assert found == pytest.approx(edge.strength, rel=0.05)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", BENCHMARKS[1:])
     def test_find_edges_that_keep_marginals_in_large_networks(self, name: str) -> None:
         network = networks.load(name)

@@ -218,6 +218,7 @@ def test_equal_reports_give_equal_pages() -> None:
     assert FULL.to_html() == replace(FULL).to_html()
 
 
+@pytest.mark.slow
 def test_import_of_reports_does_not_load_what_only_pictures_need() -> None:
     code = "import sys, driftbn.report; sys.exit('networkx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -97,6 +97,7 @@ def difference(previous: Dag | Pdag, current: Dag | Pdag) -> Drawing:
     return picture_of("", (), scene_of_graphs(previous, current))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_nodes", [2, 30, 200])
 def test_pictures_grow_with_the_graph(n_nodes: int) -> None:
     width, height = size_of(png_renderer()(picture(random_dag(n_nodes, n_nodes // 2, seed=1))))

@@ -30,6 +30,7 @@ def dags(draw: st.DrawFn) -> Dag:
     return Dag(order, draw(st.lists(st.sampled_from(pairs), unique=True)))
 
 
+@pytest.mark.slow
 @given(pdags(), pdags())
 @settings(max_examples=200)
 def test_distance_is_the_number_of_pairs_that_are_not_alike(a: Pdag, b: Pdag) -> None:
@@ -37,6 +38,7 @@ def test_distance_is_the_number_of_pairs_that_are_not_alike(a: Pdag, b: Pdag) ->
     assert shd(a, b) == reference.shd(a, b)
 
 
+@pytest.mark.slow
 @given(pdags(), pdags())
 @settings(max_examples=100)
 def test_the_way_back_is_the_same_with_parts_exchanged(a: Pdag, b: Pdag) -> None:
@@ -51,12 +53,14 @@ def test_the_way_back_is_the_same_with_parts_exchanged(a: Pdag, b: Pdag) -> None
     assert there.nodes_added == back.nodes_removed
 
 
+@pytest.mark.slow
 @given(pdags(), pdags(), pdags())
 @settings(max_examples=100)
 def test_a_detour_is_never_shorter(a: Pdag, b: Pdag, c: Pdag) -> None:
     assert compare(a, c).hamming <= compare(a, b).hamming + compare(b, c).hamming
 
 
+@pytest.mark.slow
 @given(pdags(), pdags())
 @settings(max_examples=100)
 def test_every_change_is_told_as_the_later_graph_has_it(a: Pdag, b: Pdag) -> None:
@@ -71,6 +75,7 @@ def test_every_change_is_told_as_the_later_graph_has_it(a: Pdag, b: Pdag) -> Non
         assert list(edges) == sorted(edges)
 
 
+@pytest.mark.slow
 @given(dags(), dags())
 @settings(max_examples=100)
 def test_distance_of_dags_is_that_of_their_classes(a: Dag, b: Dag) -> None:

@@ -60,6 +60,7 @@ def hard_network() -> BayesianNetwork:
     return BayesianNetwork(HARD_NAMES, [HARD_NAMES] * n_nodes, [[]] * n_nodes, [table] * n_nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_known_networks_survive_bif(name: str) -> None:
     network = load(name)
@@ -68,6 +69,7 @@ def test_known_networks_survive_bif(name: str) -> None:
     assert write_bif(read_bif(text)) == text
 
 
+@pytest.mark.slow
 @given(named_networks(TEXTS))
 @settings(max_examples=100)
 @example(hard_network())

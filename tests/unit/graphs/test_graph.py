@@ -33,6 +33,7 @@ def pdags(draw: st.DrawFn) -> Pdag:
     )
 
 
+@pytest.mark.slow
 @given(dags())
 @settings(max_examples=150)
 def test_cpdag_directs_what_every_equivalent_dag_directs(dag: Dag) -> None:

@@ -22,6 +22,7 @@ from tests.changed_networks import (
 
 
 class TestJoint:
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", SEEDS)
     def test_is_that_of_the_full_table(self, seed: int) -> None:
         network = small(seed)

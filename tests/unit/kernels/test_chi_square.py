@@ -76,6 +76,7 @@ def all_questions(n_variables: int, max_size: int) -> list[reference.Question]:
     return found
 
 
+@pytest.mark.slow
 @given(
     cards=st.lists(st.integers(1, 12), min_size=2, max_size=6),
     n_rows=st.integers(1, 3000),
@@ -97,6 +98,7 @@ def test_every_answer_is_that_of_the_plain_tables(
 
 
 # Few levels are split by bit masks, many by sorted rows, and one condition goes by pair counts.
+@pytest.mark.slow
 @pytest.mark.parametrize("use_g", [False, True], ids=["chi-square", "g"])
 @pytest.mark.parametrize("joint_levels", [0, 8192], ids=["no pair counts", "pair counts"])
 @pytest.mark.parametrize(
@@ -130,6 +132,7 @@ def test_every_code_path_counts_alike(
     check_against_twin(test, codes, [questions[i] for i in picked], use_g=use_g)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joint_levels", [0, 8192])
 def test_a_long_run_over_one_target_never_mixes_up_its_splits(
     monkeypatch: pytest.MonkeyPatch, joint_levels: int
@@ -193,6 +196,7 @@ def frequency_rank(codes: np.ndarray, code: int) -> int:
     return sorted(range(len(counts)), key=lambda c: (-counts[c], c)).index(code)
 
 
+@pytest.mark.slow
 @given(
     cards=st.lists(st.integers(1, 12), min_size=2, max_size=5),
     n_rows=st.integers(1, 600),
@@ -213,6 +217,7 @@ def test_pair_counts_are_those_of_the_rows(cards: list[int], n_rows: int, seed: 
                 assert evidence.joint[a, b] == evidence.joint[b, a] == counts[i, j]
 
 
+@pytest.mark.slow
 @given(
     table=st.lists(st.lists(st.integers(0, 60), min_size=3, max_size=3), min_size=1, max_size=6),
     use_g=st.booleans(),
@@ -284,6 +289,7 @@ def test_critical_values_are_the_quantiles_of_chi_square(alpha: float) -> None:
     assert np.all(np.diff(values[1:]) > 0)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_rows=st.integers(2, 200),

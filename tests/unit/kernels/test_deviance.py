@@ -118,6 +118,7 @@ def test_every_table_has_the_counts_of_its_rows(
         check_counts(asked, tables, codes, counted(tables, codes))
 
 
+@pytest.mark.slow
 @given(
     cards=st.lists(st.sampled_from([1, 2, 2, 3, 4, 7, 19]), min_size=2, max_size=6),
     n_rows=st.integers(1, 300),
@@ -167,6 +168,7 @@ def test_moments_are_those_of_the_binomial(c: int, share: float) -> None:
     assert variance == pytest.approx(expected_variance, rel=1e-7)  # tails below 1e-12 left out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("c", "share"), [(4000, 0.0099), (4000, 0.9901), (400_000, 5e-5)])
 def test_moments_of_many_rare_rows_are_summed(c: int, share: float) -> None:
     expected = reference.deviance_moments(c, share)
@@ -224,6 +226,7 @@ def check_difference(found: np.ndarray, expected: reference.Difference) -> None:
     assert found[deviance.ROWS] == expected.rows
 
 
+@pytest.mark.slow
 @given(seed=seeds, mean=means)
 @settings(max_examples=30)
 def test_ends_are_compared_given_each_other(seed: int, mean: float) -> None:

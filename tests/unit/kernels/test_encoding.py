@@ -25,6 +25,7 @@ def turned(table: np.ndarray) -> np.ndarray:
 
 
 class TestRankByAppearance:
+    @pytest.mark.slow
     @given(
         st.integers(0, 30).flatmap(
             lambda n: st.lists(st.lists(st.integers(0, 254), min_size=n, max_size=n), min_size=1)

@@ -141,6 +141,7 @@ def test_a_field_with_all_levels_is_numbered_as_others() -> None:
     assert found[0, 0, 251].tolist() == [1] * N_MOMENTS
 
 
+@pytest.mark.slow
 @given(seed=seeds, shape=shapes, sizes=sizes, n_other=st.integers(0, 60), length=lengths)
 @settings(max_examples=40)
 def test_squares_are_those_of_the_scores_of_blocks(

@@ -166,6 +166,7 @@ SAMPLED: dict[str, Callable[[int], tuple[np.ndarray, list[str]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", list(WarmStart), ids=lambda warm: warm.value)
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 @pytest.mark.parametrize("data", SAMPLED)
@@ -186,6 +187,7 @@ def test_search_on_data_is_that_of_the_twin(
     assert learned.cost.warm is (warm is not WarmStart.NONE)
 
 
+@pytest.mark.slow
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     n_nodes=st.integers(0, 9),
@@ -212,6 +214,7 @@ def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
     check_tests(learned, twin_search(test.separates, test.names, learner))
 
 
+@pytest.mark.slow
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     percent=st.integers(0, 40),
@@ -249,6 +252,7 @@ def test_cold_search_without_cap_asks_every_question_of_the_plain_one(
         assert len(asked) == len(set(asked))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 def test_search_over_the_oracle_is_that_of_the_twin(algorithm: Algorithm) -> None:
     for seed in range(10):
@@ -282,6 +286,7 @@ def one_free_pair(n_common: int) -> tuple[NoisyTest, Knowledge, LearnedStructure
     return test, knowledge, previous
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 @pytest.mark.parametrize("separator", [(40, 60, 61), (60, 61, 62), None])
 def test_long_listing_outgrows_its_heap_and_misses_no_set(
@@ -323,6 +328,7 @@ def test_size_zero_asks_no_set_but_the_empty_one(algorithm: Algorithm) -> None:
     check_tests(learned, twin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", list(ColliderRule), ids=lambda rule: rule.value)
 @pytest.mark.parametrize("data", ["asia", "alarm", "random"])
 def test_directions_on_data_are_those_of_the_twin(data: str, rule: ColliderRule) -> None:
@@ -337,6 +343,7 @@ def test_directions_on_data_are_those_of_the_twin(data: str, rule: ColliderRule)
     )
 
 
+@pytest.mark.slow
 @given(
     n_nodes=st.integers(3, 8),
     percent=st.integers(3, 50),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
@@ -46,6 +47,7 @@ def listed(
         found.append(tuple(out.tolist()))
 
 
+@pytest.mark.slow
 @given(
     tallies=st.dictionaries(st.integers(0, 40), st.integers(0, 4), max_size=9),
     size=st.integers(1, 5),

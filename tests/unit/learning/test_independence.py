@@ -49,6 +49,7 @@ def test_statistic_is_divided_by_what_both_effects_share(
             assert corrected.statistic(x, y, conditions) == (expected, dof)
 
 
+@pytest.mark.slow
 def test_decision_is_taken_on_the_divided_statistic() -> None:
     effects = {name: 1.0 + 3.0 * i for i, name in enumerate(NAMES)}
     test = ChiSquareTest(ASIA, NAMES, design_effects=effects)

@@ -42,6 +42,7 @@ def learn(
     return StructureLearner(config, Knowledge(**knowledge), max_sets=None).learn_from(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", list(ColliderRule), ids=lambda rule: rule.value)
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 def test_pair_that_is_required_or_forbidden_both_ways_is_never_tested(
@@ -84,6 +85,7 @@ def test_knowledge_holds_on_data(algorithm: Algorithm) -> None:
     assert ("smoke", "lung") in arrows  # adjacent in the data, and the other way is forbidden
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 def test_tiers_direct_what_crosses_them(algorithm: Algorithm) -> None:
     for seed in range(15):

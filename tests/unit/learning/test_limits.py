@@ -118,6 +118,7 @@ def test_deadline_passed_before_the_search_leaves_order_zero(
     assert set(dict(stopped.separators).values()) == {()}
 
 
+@pytest.mark.slow
 def test_deadline_is_seen_within_one_look() -> None:
     """Pigs asks millions of questions without a cap; the second look is late."""
     oracle = DSeparationOracle(load("pigs").dag)

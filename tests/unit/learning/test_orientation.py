@@ -185,6 +185,7 @@ def test_colliders_in_a_ring_leave_no_directed_cycle(rule: ColliderRule) -> None
     assert learned.dag.to_pdag().skeleton == learned.graph.skeleton
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.value)
 @pytest.mark.parametrize("algorithm", list(Algorithm), ids=lambda a: a.value)
 def test_few_rows_never_give_a_directed_cycle(algorithm: Algorithm, rule: ColliderRule) -> None:
@@ -211,6 +212,7 @@ def acyclic_pdags(draw: st.DrawFn, max_nodes: int = 7) -> Pdag:
     return Pdag(order, directed, undirected)
 
 
+@pytest.mark.slow
 @given(acyclic_pdags(), acyclic_pdags())
 @settings(max_examples=200)
 def test_any_graph_without_a_directed_cycle_has_an_acyclic_extension(
@@ -264,6 +266,7 @@ def test_member_of_the_class_is_its_own_extension_as_an_anchor(seed: int) -> Non
     assert extend_to_dag(dag.cpdag(), dag.to_pdag()) == dag
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_anchor_is_kept_wherever_no_other_kept_direction_forbids_it(seed: int) -> None:
     cpdag = random_dag(7, 9, seed=seed).cpdag()
@@ -303,6 +306,7 @@ def test_directed_cycle_has_no_extension() -> None:
         extend_to_dag(Pdag("abc", [("a", "b"), ("b", "c"), ("c", "a")]))
 
 
+@pytest.mark.slow
 @given(acyclic_pdags())
 @settings(max_examples=200)
 def test_closure_is_that_of_the_rules_applied_one_by_one(graph: Pdag) -> None:

@@ -204,6 +204,7 @@ def test_full_disk_leaves_nothing_half_written(
     assert ids(path) == wanted(*EVENTS)
 
 
+@pytest.mark.slow
 def test_file_that_may_not_grow_is_as_it_was_and_goes_on_later(path: Path) -> None:
     done = run(FULL, path)
     assert done.returncode == 0, done.stderr

@@ -75,6 +75,7 @@ def test_how_a_text_arrives_does_not_change_its_records(
     assert outcome(sizes) == outcome([len(text) + 1])
 
 
+@pytest.mark.slow
 @given(records, parts)
 def test_lines_are_given_whole_or_cut_off_if_too_long(
     listed: list[dict[str, str]], sizes: list[int]
@@ -84,6 +85,7 @@ def test_lines_are_given_whole_or_cut_off_if_too_long(
     assert bodies(pieces(Lines(), b"\n".join(lines), sizes)) == expected
 
 
+@pytest.mark.slow
 @given(records, parts, st.sampled_from([None, 1]))
 def test_items_of_an_array_become_lines(
     listed: list[dict[str, str]], sizes: list[int], indent: int | None

@@ -273,6 +273,7 @@ ODD = st.one_of(
 WORDS = st.sampled_from(["window", "learner", "knowledge", "schema", "alpha", "tiers", "required"])
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(sorted(TREE)), data=st.data())
 def test_whatever_a_file_holds_there_is_nothing_but_a_settings_error(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from driftbn_service.sources.base import Lines, on_lines
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 RECORDS = st.dictionaries(st.text(max_size=3), st.one_of(st.text(max_size=5), st.integers()))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(RECORDS, st.sampled_from([None, 0, 2])), min_size=1, max_size=20))
 def test_every_message_is_one_line_however_it_is_laid_out(
     messages: list[tuple[dict[str, object], int | None]],
@@ -26,6 +28,7 @@ def test_every_message_is_one_line_however_it_is_laid_out(
         start += len(line) + 1
 
 
+@pytest.mark.slow
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.sampled_from(["\n", "\r\n", " \n\n  "]))
 def test_records_of_one_message_stay_apart(records: list[dict[str, object]], between: str) -> None:
     value = between.join(json.dumps(record, indent=1) for record in records).encode()

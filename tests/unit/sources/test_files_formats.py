@@ -35,6 +35,7 @@ def test_every_format_is_read_by_its_extension(tmp_path: Path, name: str) -> Non
     assert numbers(read_all(tmp_path / name)) == list(range(N))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", sorted(WRITERS))
 def test_reading_goes_on_at_every_position(tmp_path: Path, name: str) -> None:
@@ -79,6 +80,7 @@ def test_chunks_have_about_a_mebibyte(tmp_path: Path) -> None:
     assert all(abs(len(chunk.data) - (1 << 20)) < 1000 for chunk in chunks[1:-1])
 
 
+@pytest.mark.slow
 def test_a_gzip_bomb_is_inflated_in_bounded_pieces(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson.gz").write_bytes(gzip.compress(b"\0" * (64 << 20) + b"\n" + LINES[0]))
     long, good = read_all(tmp_path / "a.ndjson.gz")
@@ -86,6 +88,7 @@ def test_a_gzip_bomb_is_inflated_in_bounded_pieces(tmp_path: Path) -> None:
     assert good.data == LINES[0]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.integers(0, 99), max_size=12), min_size=1, max_size=4),
     st.lists(st.integers(1, 6), max_size=8),
@@ -141,6 +144,7 @@ def test_what_would_take_too_much_memory_is_not_read(
         read_all(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_rows_that_share_a_long_value_are_read_few_at_a_time(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(parquet_text(pa.binary(1 << 20), 100, 1 << 20))
     sizes = [chunk.data.num_rows for chunk in read_all(tmp_path / "a.parquet")]

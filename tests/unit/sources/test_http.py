@@ -115,6 +115,7 @@ def test_bodies_with_other_columns_are_chunks_of_their_own(journal: Journal) -> 
     assert [chunk.n_behind for chunk in chunks if chunk] == [3, 1, 0]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), max_size=15),
     st.lists(st.integers(0, 3), max_size=6),

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 
+import pytest
 from driftbn_service.sources.redis import (
     SEALED_AT,
     Entry,
@@ -28,6 +29,7 @@ FIELDS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(FIELDS, min_size=1, max_size=8))
 def test_fields_survive_as_a_table(rows: list[dict[str, str]]) -> None:
     entries = [
@@ -75,6 +77,7 @@ def test_packed_ids_come_back(pairs: list[tuple[int, int]]) -> None:
     assert unpack(pack(texts)) == texts
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 300), max_size=12), st.integers(0, 2000))
 def test_ids_are_kept_in_order_until_they_are_dropped(sizes: list[int], n_dropped: int) -> None:
     held, n_added = GivenIds(), 0
@@ -94,6 +97,7 @@ def test_ids_are_kept_in_order_until_they_are_dropped(sizes: list[int], n_droppe
     assert listed(held) == []
 
 
+@pytest.mark.slow
 @given(st.integers(0, 900), st.integers(0, 900))
 def test_what_is_new_since_a_number_is_found(n_before: int, n_known: int) -> None:
     held = GivenIds()

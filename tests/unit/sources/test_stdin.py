@@ -154,6 +154,7 @@ def test_chunks_have_about_a_mebibyte() -> None:
     assert len(chunks) < 3 * len(data) / (1 << 16)
 
 
+@pytest.mark.slow
 def test_a_line_of_100_megabytes_is_cut_off_and_passed_over() -> None:
     long = b'{"a": "' + b"x" * 100_000_000 + b'"}\n'
     chunks = rest_of(LINES[0] + long + LINES[1])

@@ -162,6 +162,7 @@ class Zygote:
         return "finished" in heard
 
 
+@pytest.mark.slow
 def test_a_process_killed_again_and_again_leaves_the_same_history(
     tmp_path: Path, published: list[Publication]
 ) -> None:
@@ -189,6 +190,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_work_goes_on_when_there_is_room(
     small_disk: Path, tmp_path: Path, published: list[Publication]
 ) -> None:
@@ -276,6 +278,7 @@ def spoil_somehow(path: Path, how: str) -> None:
 KINDS = ("no database", "a page", "a state", "a position", "cut off", "emptied")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", KINDS)
 def test_a_damaged_state_is_replaced_by_its_copy_loudly(
     copied: Path, published: list[Publication], caplog: pytest.LogCaptureFixture, how: str
@@ -449,6 +452,7 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_an_answer_silently(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
