@@ -50,7 +50,6 @@ def names_twice(n_names: int) -> bytes:
 
 
 def csv_of_columns(n_columns: int) -> bytes:
-    """Return a header and a row."""
     names = ",".join(f"c{i}" for i in range(n_columns))
     return f"{names}\n{','.join('1' * n_columns)}\n".encode()
 
@@ -65,7 +64,6 @@ def stream(table: pa.Table, codec: str | None = None) -> bytes:
 
 
 def zeros(n_columns: int, n_rows: int) -> pa.Table:
-    """Return columns that share their zeros."""
     column = pa.array(np.zeros(n_rows, np.int64))
     return pa.table({f"c{i}": column for i in range(n_columns)})
 
@@ -102,7 +100,6 @@ def codes_of_one_text(n_rows: int, n_bytes: int) -> bytes:
 
 
 def parquet(table: pa.Table, **options: object) -> bytes:
-    """Return a table as Parquet."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **options)
     return sink.getvalue()

@@ -1,7 +1,18 @@
 """What holds for all tests."""
 
+import pytest
 from hypothesis import settings
 
 # A busy machine is no fault of the code: no example has to be done in a given time.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+QUICK = {"test_episodes.py", "test_method.py", "test_naming.py"}
+"""Of the tests of the decision, which simulate level and power, those that do not."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        simulates = item.path.parent.name == "drift" and item.path.name not in QUICK
+        if simulates or item.path.name == "test_scanner_fuzz.py":
+            item.add_marker(pytest.mark.slow)

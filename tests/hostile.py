@@ -6,16 +6,10 @@ again. The tests of ``tests/integration/test_hostile_input.py`` run a short form
     HOSTILE_BODIES=10000 pytest -q tests/integration/test_hostile_input.py
 
 Here bodies go through the decoder to monitors in a child process, whose death is a finding too.
-A campaign with another seed, and one finding again from the file that the campaign has left:
-
-    python -m tests.hostile --bodies 10000 --seed 7 --keep findings
-    python -m tests.hostile --replay findings/parquet-7-123.json
 """
 
 from __future__ import annotations
 
-import argparse
-import base64
 import contextlib
 import csv
 import faulthandler
@@ -26,7 +20,6 @@ import multiprocessing
 import random
 import re
 import resource
-import sys
 import tempfile
 import time
 import traceback
@@ -34,7 +27,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +59,6 @@ MAX_CPU_SECONDS = 5.0
 MAX_NEW_BYTES = 256 << 20
 """By which a body may raise the most memory that the process ever had."""
 
-_N_RECEIVERS = 16
 _BODIES_OF_A_RECEIVER = 40
 _HANG_SECONDS = 120
 
@@ -89,7 +80,6 @@ def good_record(number: int, key: str = GOOD_KEY) -> Record:
 
 
 def good_records(start: int, stop: int, key: str = GOOD_KEY) -> list[Record]:
-    """Return records that follow each other."""
     return [good_record(number, key) for number in range(start, stop)]
 
 
@@ -103,7 +93,6 @@ def flat(record: Record) -> Record:
 
 
 def ndjson(records: Iterable[Record]) -> bytes:
-    """Return records as lines of JSON."""
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
 
@@ -167,7 +156,6 @@ def _tables(records: list[Record]) -> list[pa.Table]:
 
 @cache
 def seeds(kind: TableFormat) -> tuple[bytes, ...]:
-    """Return good bodies of a format."""
     records = good_records(0, N_ROWS, key="hostile")
     sparse = _sparse(records)
     nested, coded, gaps = _tables(records)
@@ -200,7 +188,6 @@ def seeds(kind: TableFormat) -> tuple[bytes, ...]:
 
 
 def good_body(kind: TableFormat, start: int, stop: int) -> bytes:
-    """Return good records in a format."""
     records = good_records(start, stop)
     if kind is TableFormat.NDJSON:
         return ndjson(records)
@@ -365,28 +352,11 @@ class Body:
     def name(self) -> str:
         return f"{self.kind.value}-{self.seed}-{self.number}"
 
-    def to_json(self) -> str:
-        data = base64.b64encode(self.data).decode()
-        return json.dumps(
-            {
-                "kind": self.kind.value, "seed": self.seed, "number": self.number,
-                "mutators": self.mutators, "body": data,
-            }
-        )  # fmt: skip
-
-    @classmethod
-    def from_json(cls, text: str) -> Body:
-        values = json.loads(text)
-        data = base64.b64decode(values.pop("body"))
-        kind = TableFormat(values.pop("kind"))
-        return cls(kind, values["seed"], values["number"], tuple(values["mutators"]), data)
-
     def __str__(self) -> str:
-        return f"{self.name} by {'+'.join(self.mutators)}: {self.to_json()[:2000]}"
+        return f"{self.name} by {'+'.join(self.mutators)}: {self.data[:1000]!r}"
 
 
 def mutated(kind: TableFormat, number: int, seed: int = 0) -> Body:
-    """Return a body by its number."""
     chance = random.Random(f"{kind.value}-{seed}-{number}")
     data = chance.choice(seeds(kind))
     chosen = chance.choices(_MUTATORS[kind], k=chance.choice([1, 1, 1, 2, 3]))
@@ -403,17 +373,7 @@ class LostRowsError(Exception):
 
 
 class Receiver:
-    """Takes bodies as a stream does, but lets no exception pass that is no refusal.
-
-    Parameters
-    ----------
-    kind
-        The format of the bodies.
-    keyed, timed
-        Whether the stream has a key, and event times.
-    from_file
-        Whether a body is a file, which is read piece by piece.
-    """
+    """Takes bodies as a stream does, but lets no exception pass that is no refusal."""
 
     def __init__(self, kind: TableFormat, *, keyed: bool, timed: bool, from_file: bool) -> None:
         self.kind, self.keyed, self.timed, self.from_file = kind, keyed, timed, from_file
@@ -466,18 +426,6 @@ def _read_file(
 
 @dataclass(frozen=True)
 class Finding:
-    """What a body broke.
-
-    Parameters
-    ----------
-    body
-        The body.
-    what
-        The exception and where it came from: the same for what has the same cause.
-    detail
-        More of it.
-    """
-
     body: Body
     what: str
     detail: str = ""
@@ -519,14 +467,6 @@ def judge_many(kind: TableFormat, numbers: Sequence[int], seed: int) -> Iterator
             yield finding
 
 
-def judge_anew(body: Body) -> Iterator[Finding]:
-    """Judge a body by every kind of receiver."""
-    for receiver in itertools.islice(_receivers(body.kind), _N_RECEIVERS):
-        finding = judge(receiver, body, good_from=0)
-        if finding is not None:
-            yield finding
-
-
 def _receivers(kind: TableFormat) -> Iterator[Receiver]:
     """Iterate for ever over receivers of every kind that know nothing, or the good records."""
     for choice in itertools.cycle(itertools.product((False, True), repeat=4)):
@@ -554,13 +494,7 @@ def _most_bytes() -> int:
 
 
 def campaign(kind: TableFormat, n_bodies: int, seed: int = 0) -> list[Finding]:
-    """Judge bodies of a format in a child process; where it dies, the next goes on after it.
-
-    Returns
-    -------
-    list of Finding
-        The first of each cause.
-    """
+    """Judge bodies of a format in a child process; where it dies, the next goes on after it."""
     found: dict[str, Finding] = {}
     start = 0
     while start < n_bodies:
@@ -598,29 +532,3 @@ def _judge_and_send(sender: Any, kind: TableFormat, numbers: Sequence[int], seed
     faulthandler.enable()
     for item in judge_many(kind, numbers, seed):
         sender.send(item)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a campaign or replay a finding; 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile")
-    parser.add_argument("--bodies", type=int, default=1000, help="bodies of each format")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", type=TableFormat, choices=list(TableFormat), action="append")
-    parser.add_argument("--keep", type=Path, help="directory for the bodies of findings")
-    parser.add_argument("--replay", type=Path, help="a body that was kept")
-    options = parser.parse_args(arguments)
-    if options.replay is not None:
-        found = list(judge_anew(Body.from_json(options.replay.read_text())))
-    else:
-        kinds = options.kind or list(TableFormat)
-        found = [f for kind in kinds for f in campaign(kind, options.bodies, options.seed)]
-    for finding in found:
-        sys.stdout.write(f"{finding}\n")
-        if options.keep is not None:
-            options.keep.mkdir(parents=True, exist_ok=True)
-            (options.keep / f"{finding.body.name}.json").write_text(finding.body.to_json())
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -19,8 +19,6 @@ N_ROWS = 8
 
 
 class Place(StrEnum):
-    """Where a column stands."""
-
     KNOWN = "known"
     """A field that good records have."""
     NEW = "new"
@@ -34,8 +32,6 @@ class Place(StrEnum):
 
 
 class Shape(StrEnum):
-    """Which values a column has."""
-
     USUAL = "usual"
     """Some that are often there."""
     EXTREME = "extreme"
@@ -95,8 +91,6 @@ def _union(kind: pa.DataType, cells: list[Any]) -> pa.Array:
 
 
 class Unregistered(pa.ExtensionType):
-    """A type that no receiver knows."""
-
     def __init__(self) -> None:
         super().__init__(pa.int64(), "tests.unregistered")
 

@@ -18,7 +18,6 @@ NAMES = (*_BUNDLED, *sorted(path.stem for path in _FOLDER.glob("*.json")))
 
 @cache
 def load(name: str) -> BayesianNetwork:
-    """Return a network by name."""
     if name in _BUNDLED:
         return datasets.load(name)
     data = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))

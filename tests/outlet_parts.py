@@ -63,8 +63,6 @@ def make_event(
 
 @dataclass(frozen=True)
 class Request:
-    """What a receiver got."""
-
     path: str
     headers: Message
     body: bytes = field(repr=False)
@@ -94,7 +92,6 @@ def answer(status: int, **headers: str) -> Answer:
 
 
 def hang_up(handler: BaseHTTPRequestHandler) -> None:
-    """Close the connection without an answer."""
     handler.close_connection = True
 
 
@@ -158,7 +155,6 @@ def receiver(answers: Sequence[Answer] = (), port: int = 0) -> Iterator[Receiver
 
 
 def no_content(handler: BaseHTTPRequestHandler) -> None:
-    """Answer that all is well."""
     handler.send_response(204)
     handler.end_headers()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,31 +64,6 @@ def cpdag(dag: Dag) -> Pdag:
     return Pdag(dag.nodes, shared, [edge for edge in dag.edges if edge not in shared])
 
 
-def bdeu(
-    dag: Dag,
-    codes: np.ndarray,
-    cards: Sequence[int],
-    names: Sequence[str],
-    equivalent_sample_size: float,
-) -> float:
-    """Sum log gamma ratios over all configurations, seen or not."""
-    column = dict(zip(names, codes.tolist(), strict=True))
-    card = dict(zip(names, cards, strict=True))
-    score = 0.0
-    for node in dag.nodes:
-        parents = dag.parents(node)
-        rows = Counter(zip(*(column[name] for name in (*parents, node)), strict=True))
-        configurations = list(product(*(range(card[name]) for name in parents)))
-        prior = equivalent_sample_size / len(configurations)
-        for configuration in configurations:
-            counts = [rows[(*configuration, state)] for state in range(card[node])]
-            score += math.lgamma(prior) - math.lgamma(prior + sum(counts))
-            for count in counts:
-                cell = prior / card[node]
-                score += math.lgamma(cell + count) - math.lgamma(cell)
-    return score
-
-
 def meek_closure(
     nodes: Sequence[str], directed: Iterable[Edge], undirected: Iterable[Edge]
 ) -> Pdag:
@@ -141,8 +115,6 @@ def joint_distribution(network: BayesianNetwork) -> dict[tuple[int, ...], float]
 
 
 class TableTest(NamedTuple):
-    """What a conditional independence test finds."""
-
     statistic: float
     dof: int
     separated: bool
@@ -280,7 +252,6 @@ class SearchTwin:
 
     @property
     def tests(self) -> tuple[int, ...]:
-        """Questions by size."""
         sizes = Counter(len(members) for _, _, members in self.asked)
         return tuple(sizes[size] for size in range(self.max_size + 1))
 

@@ -32,7 +32,6 @@ def added(
     *,
     keep_marginals: bool = False,
 ) -> Change:
-    """Add edges of a strength class."""
     edges = pick_added_edges(network, k, strength, rng, keep_marginals=keep_marginals)
     return add_edges(network, edges, rng)
 
@@ -45,7 +44,6 @@ def removed(
     *,
     keep_marginals: bool = False,
 ) -> Change:
-    """Remove edges of a strength class."""
     edges = pick_removed_edges(network, k, strength, rng, keep_marginals=keep_marginals)
     return remove_edges(network, (edge.edge for edge in edges))
 

@@ -76,7 +76,6 @@ class PeerResult:
 
     @property
     def stream(self) -> tuple[str, str, str, int]:
-        """What it was run on."""
         return self.network, self.cell, self.bursts, self.seed
 
 

@@ -44,7 +44,6 @@ class Request:
 
     @cached_property
     def reference(self) -> Codes:
-        """The pooled reference windows ``[variables, rows]``."""
         return np.concatenate(list(self.codes[: self.n_reference]), axis=1)
 
     @property

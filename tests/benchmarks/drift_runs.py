@@ -25,8 +25,6 @@ R = TypeVar("R", bound="DataclassInstance")
 
 
 class Timings(Protocol):
-    """Seconds spent on one window."""
-
     @property
     def learn(self) -> float:
         """Learning the structure of the window."""
@@ -65,17 +63,7 @@ class Monitor(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the monitor is told; ``None`` leaves its default.
-
-    Parameters
-    ----------
-    alpha
-        The share of stationary windows that may be called drift.
-    windows_between_false_alarms
-        The same, said the other way round.
-    warm
-        What the learner takes over from window to window.
-    """
+    """What the monitor is told; ``None`` leaves its default."""
 
     alpha: float | None = None
     windows_between_false_alarms: float | None = None
@@ -95,17 +83,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """One stream: how it was scored, and what it cost.
-
-    Parameters
-    ----------
-    task
-        What was run.
-    score
-        ``None`` if the network has no such change.
-    learn_seconds, decide_seconds
-        One number a window that was tested and raised no alarm.
-    """
+    """One stream: how it was scored, and what it cost."""
 
     task: Task
     score: StreamScore | None = None
@@ -178,15 +156,7 @@ def _score(data: dict[str, Any]) -> StreamScore:
 
 @dataclass(frozen=True)
 class ResultFile(Generic[R]):
-    """A file of results, a line of JSON each.
-
-    Parameters
-    ----------
-    path
-        Where it is; it need not exist.
-    parse
-        Turns a line into a result.
-    """
+    """A file of results, a line of JSON each."""
 
     path: Path
     parse: Callable[[str], R]
@@ -202,6 +172,5 @@ class ResultFile(Generic[R]):
         return [self.parse(line) for line in whole.splitlines()]
 
     def append(self, result: R) -> None:
-        """Write one result at the end."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(result)) + "\n")

@@ -54,20 +54,7 @@ class NoSuchChangeError(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell does to a network, and when.
-
-    Parameters
-    ----------
-    change
-        Makes the change; ``None`` in a stationary stream.
-    schedule
-        When the changed network is followed.
-    first_full
-        The first window all of whose rows follow the changed network, counted from the window in
-        which the change begins.
-    n_windows
-        Length of the stream.
-    """
+    """What a cell does to a network, and when."""
 
     change: Maker | None
     schedule: Schedule
@@ -77,26 +64,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One stream of a cell.
-
-    Parameters
-    ----------
-    network, cell, bursts, seed
-        What it was made of.
-    stream
-        The rows.
-    change
-        What changes; ``None`` in a stationary stream.
-    change_window
-        The window in which the change begins; ``n_windows`` in a stationary stream.
-    n_windows
-        Length of the stream.
-    first_full_window
-        The first window all of whose rows follow the changed network.
-    return_window
-        The window in which the first network comes back, if it does.
-    """
-
     network: str
     cell: str
     bursts: str
@@ -110,7 +77,6 @@ class Scenario:
 
 
 def _cells() -> dict[str, Cell]:
-    """Return all cells by name."""
     start = N_BEFORE * WINDOW_ROWS
     at_boundary = Abrupt(start)
     cells = {"stationary": Cell(None, Stationary(), n_windows=N_STATIONARY)}

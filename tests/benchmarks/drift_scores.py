@@ -38,27 +38,12 @@ class Overlap:
 
     @classmethod
     def of(cls, named: set[Edge] | set[str], true: set[Edge] | set[str]) -> Overlap:
-        """Compare two sets."""
         return cls(len(named & true), len(named), len(true))
 
 
 @dataclass(frozen=True)
 class Naming:
-    """What an alarm says of a change, against what it is.
-
-    Parameters
-    ----------
-    edges
-        Pairs of fields, whatever the direction: added, removed and reversed ones together.
-    touching
-        How many of the named edges have an end at a changed node or a changed edge.
-    nodes
-        Fields whose own tables changed.
-    kind, expected_kind
-        What the change is called, and what it should be called.
-    reversal
-        Whether a reversed edge is named as reversed; ``None`` if none is reversed.
-    """
+    """What an alarm says of a change, against what it is."""
 
     edges: Overlap
     touching: int
@@ -70,29 +55,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class StreamScore:
-    """The decisions on one stream against its known change.
-
-    Parameters
-    ----------
-    n_quiet, n_false_alarms
-        Windows tested before the change, and how many of them raised an alarm.
-    seen_first
-        Whether there is an alarm from the change up to the first window that follows the changed
-        network wholly; ``None`` in a stationary stream.
-    seen_soon
-        The same, up to the third such window.
-    delay
-        Windows from that in which the change begins to the first alarm: 0 is the same window.
-    n_episodes
-        Episodes that started after the change, and before the return if there is one.
-    naming
-        Read one window after the first alarm; ``None`` without an alarm.
-    return_seen, return_called
-        Whether there is an alarm up to the third window of a return, and whether it, or the
-        decision after it, says that an earlier regime is back; ``None`` without a return.
-    wrongly_called
-        Whether, after the change and before a return, an earlier regime is said to be back.
-    """
+    """The decisions on one stream against its known change."""
 
     n_quiet: int
     n_false_alarms: int

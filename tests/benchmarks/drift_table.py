@@ -27,7 +27,6 @@ class Scored:
 
     @property
     def stationary(self) -> bool:
-        """Whether nothing changes in it."""
         return self.score.seen_first is None
 
 
@@ -73,7 +72,6 @@ def _false_alarms(entries: Sequence[Scored], network: str, bursts: str) -> Rate:
 
 
 def detection_table(bursts: str, entries: Sequence[Scored]) -> Table:
-    """Detection by cell, over all networks."""
     rows = []
     for cell in _cells(entries):
         summary = _summary([entry for entry in entries if entry.cell == cell])

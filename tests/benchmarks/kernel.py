@@ -45,7 +45,6 @@ def bare_loop(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64], loops: int) 
 
 
 def best_seconds(call: Callable[[], object], repeats: int = 150) -> float:
-    """Return the shortest of several runs."""
     best = float("inf")
     for _ in range(repeats):
         begin = time.perf_counter()

@@ -199,7 +199,6 @@ def read_request(path: Path, alpha: float, repeats: int) -> Request:
 
 
 def main() -> None:
-    """Answer one request on standard output."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("samples", type=Path)

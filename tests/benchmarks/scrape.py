@@ -37,7 +37,7 @@ from driftbn_service.metrics import Metrics
 from driftbn_service.settings import EndpointSettings
 
 from tests.benchmarks.environment import pin_to_one_core
-from tests.endpoint_service import FakeService, drifting_publications
+from tests.http_service import FakeService, drifting_publications
 
 N_STREAMS = 500
 N_REPEATS = 50
@@ -112,7 +112,6 @@ def serve(n_streams: int, core: int | None, told: Connection) -> None:
 
 
 def scrape(connection: http.client.HTTPConnection) -> bytes:
-    """Return the metrics."""
     connection.request("GET", "/metrics", headers={"Accept": ACCEPTED})
     answer = connection.getresponse()
     if answer.status != http.client.OK:
@@ -129,7 +128,6 @@ def measure(connection: http.client.HTTPConnection, happen: Callable[[], None]) 
 
 
 def main() -> None:
-    """Print size and times."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scrape")
     parser.add_argument("--streams", type=int, default=N_STREAMS, help="(%(default)s)")
     parser.add_argument("--repeats", type=int, default=N_REPEATS, help="(%(default)s)")

@@ -36,7 +36,6 @@ N_REPEATS = 3
 
 
 def main() -> None:
-    """Print a row for each format."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.throughput")
     parser.add_argument("--records", type=int, default=N_RECORDS, help="(%(default)s)")
     parser.add_argument("--repeats", type=int, default=N_REPEATS, help="(%(default)s)")

@@ -25,8 +25,6 @@ QUEUE_CHUNKS = 16
 
 
 class Rates(NamedTuple):
-    """Records a second."""
-
     decode: float
     one_thread: float
     two_threads: float

@@ -20,7 +20,6 @@ FORMATS = (TableFormat.NDJSON, TableFormat.CSV, TableFormat.PARQUET, TableFormat
 
 
 def alarm_rows(n_records: int) -> pd.DataFrame:
-    """Return rows of labels."""
     return datasets.sample(datasets.alarm(), n_records, 1)
 
 

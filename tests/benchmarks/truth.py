@@ -43,7 +43,6 @@ class Network:
 
     @property
     def arcs(self) -> tuple[Arc, ...]:
-        """All arcs as (parent, child) names."""
         return tuple(
             (self.nodes[parent], self.nodes[child])
             for child, parents in enumerate(self.parents)

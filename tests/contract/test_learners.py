@@ -28,6 +28,8 @@ from driftbn.learning.independence import Ints
 from driftbn.tables.infer import infer_and_encode
 from tests.networks import load
 
+pytestmark = pytest.mark.slow
+
 LEARNERS = [
     LearnerConfig(algorithm=algorithm, collider_rule=rule, statistic=statistic)
     for algorithm in Algorithm
@@ -43,7 +45,6 @@ def describe(config: LearnerConfig) -> str:
 
 
 def fingerprint(learned: LearnedStructure) -> tuple[object, ...]:
-    """Everything but the time."""
     return (
         learned.graph,
         learned.dag,

@@ -111,6 +111,7 @@ def expected(name: str) -> list[dict[str, object]]:
 each_named = pytest.mark.parametrize("name", CONFIGS)
 
 
+@pytest.mark.slow
 @each_named
 @pytest.mark.parametrize("size", [97, 999, SIZE * 5 // 2])
 def test_reports_do_not_depend_on_the_size_of_batches(name: str, size: int) -> None:
@@ -118,6 +119,7 @@ def test_reports_do_not_depend_on_the_size_of_batches(name: str, size: int) -> N
     assert dicts(reports) == expected(name)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=15)
 def test_reports_do_not_depend_on_any_cut(data: st.DataObject) -> None:
@@ -126,18 +128,7 @@ def test_reports_do_not_depend_on_any_cut(data: st.DataObject) -> None:
     assert dicts(reports) == expected("with all extras")
 
 
-def test_single_rows_around_the_limits_of_windows_change_nothing() -> None:
-    around = [SIZE - 3, *[1] * 6, SIZE - 6, *[1] * 6, 2 * SIZE]
-    reports = feed(DriftMonitor(CONFIGS["default"]), cut(drifting(), around))
-    assert dicts(reports) == expected("default")
-
-
-def test_seven_rows_at_a_time_change_nothing() -> None:
-    table = drifting().iloc[: 4 * SIZE]
-    reports = feed(DriftMonitor(CONFIGS["default"]), pieces(table, 7))
-    assert dicts(reports) == expected("default")[:4]
-
-
+@pytest.mark.slow
 def test_reports_of_bursty_rows_do_not_depend_on_the_cut() -> None:
     stream = DriftStream(asia(), bursts=Sessions(5), seed=2)
     table = frame_of(asia(), next(stream.batches(8 * SIZE)))
@@ -146,6 +137,7 @@ def test_reports_of_bursty_rows_do_not_depend_on_the_cut() -> None:
     assert dicts(feed(DriftMonitor(window=SIZE), pieces(table, 333))) == dicts(whole)
 
 
+@pytest.mark.slow
 @each_named
 def test_reports_do_not_depend_on_the_order_of_columns(name: str) -> None:
     order = np.random.default_rng(1).permutation(drifting().columns)
@@ -168,6 +160,7 @@ FORMS: dict[str, Callable[[pd.DataFrame], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_reports_do_not_depend_on_the_kind_of_table(form: str) -> None:
     batches = [FORMS[form](part) for part in pieces(drifting(), 700)]
@@ -181,6 +174,7 @@ def test_kinds_of_tables_may_be_mixed() -> None:
     assert dicts(feed(DriftMonitor(CONFIGS["default"]), batches)) == expected("default")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "categories"])
 def test_numbers_and_gaps_are_the_same_in_every_kind_of_table(form: str) -> None:
     config = MonitorConfig(window=150, time_column="time")
@@ -199,6 +193,7 @@ def restored(monitor: DriftMonitor) -> DriftMonitor:
     return again
 
 
+@pytest.mark.slow
 @each_named
 @pytest.mark.parametrize("size", [137, 2 * SIZE])
 def test_a_restored_monitor_goes_on_where_the_other_stood(name: str, size: int) -> None:
@@ -209,6 +204,7 @@ def test_a_restored_monitor_goes_on_where_the_other_stood(name: str, size: int) 
     assert dicts(reports) == expected(name)
 
 
+@pytest.mark.slow
 @each_config
 def test_equal_monitors_give_equal_bytes(config: MonitorConfig) -> None:
     one, other = DriftMonitor(config), DriftMonitor(config)
@@ -225,6 +221,7 @@ def test_bytes_do_not_depend_on_the_cut() -> None:
     assert one.snapshot() == other.snapshot()
 
 
+@pytest.mark.slow
 def test_a_snapshot_leaves_the_monitor_as_it_is() -> None:
     monitor, reports = DriftMonitor(CONFIGS["default"]), []
     for batch in pieces(drifting(), 137):
@@ -243,6 +240,7 @@ def test_monitors_restored_from_the_same_bytes_do_not_share_anything() -> None:
     assert monitor.snapshot() == data
 
 
+@pytest.mark.slow
 def test_a_monitor_may_be_restored_while_it_holds_all_kinds_of_records() -> None:
     windows = WindowConfig(seconds=100, lateness_seconds=20, size=200)
     config = MonitorConfig(window=windows, time_column="time")
@@ -339,6 +337,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_batch_is_left_untouched(form: str) -> None:
     monitor = DriftMonitor(window=SIZE)
@@ -349,6 +348,7 @@ def test_a_batch_is_left_untouched(form: str) -> None:
         assert same(batch, before)
 
 
+@pytest.mark.slow
 def test_a_batch_may_be_changed_once_it_is_taken_in() -> None:
     monitor, reports = DriftMonitor(CONFIGS["default"]), []
     for part in pieces(drifting(), 137):
@@ -457,6 +457,7 @@ RECORD_FORMS: dict[str, Callable[[list[dict[str, object]]], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", RECORD_FORMS)
 def test_fields_of_a_single_record_cost_nothing_and_are_reported(form: str) -> None:
     records = drifting().to_dict("records")
@@ -477,6 +478,7 @@ def test_fields_of_a_single_record_cost_nothing_and_are_reported(form: str) -> N
     assert not any(report.events for report in reports)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", RECORD_FORMS)
 @pytest.mark.parametrize("size", [33, SIZE, 3 * SIZE])
 def test_a_rare_field_that_comes_alive_is_an_event(form: str, size: int) -> None:
@@ -500,6 +502,7 @@ def test_a_new_level_is_an_event_of_the_windows_it_falls_in() -> None:
     assert reports[4].events[0].levels == ("often",)
 
 
+@pytest.mark.slow
 def test_events_of_single_records_are_put_together() -> None:
     table = drifting().iloc[: 2 * SIZE].to_dict("records")
     for i in range(SIZE + 10, SIZE + 30):
@@ -543,6 +546,7 @@ def test_another_type_is_taken_as_new_levels() -> None:
     assert [entry[3] for entry in events(reports)] == [125, 50]
 
 
+@pytest.mark.slow
 def test_new_levels_and_decisions_do_not_depend_on_the_cut() -> None:
     table = drifting().iloc[: 6 * SIZE].to_dict("records")
     for i in range(2 * SIZE + 20, 4 * SIZE + 20, 40):
@@ -636,6 +640,7 @@ def test_rows_that_go_back_in_time_find_their_window_while_it_waits() -> None:
     assert [report.start for report in reports] == [1_000_000.0 + 100 * i for i in range(4)]
 
 
+@pytest.mark.slow
 def test_reports_of_time_windows_do_not_depend_on_the_cut() -> None:
     table = numbered().copy()
     table["time"] += np.random.default_rng(4).integers(-15, 15, len(table))
@@ -696,6 +701,7 @@ def test_a_search_out_of_time_keeps_the_last_graph_and_says_so() -> None:
     assert covered([good, *reports, after]) == whole_windows(6)[2:]
 
 
+@pytest.mark.slow
 def test_a_drift_is_seen_although_each_search_runs_out_of_tests() -> None:
     config = MonitorConfig(window=1000, learner=LearnerConfig(max_tests=1))
     after = remove_edge(asia(), "smoke", "bronc").network
@@ -706,6 +712,7 @@ def test_a_drift_is_seen_although_each_search_runs_out_of_tests() -> None:
     assert [report.index for report in reports if report.decision.drift] == [5]
 
 
+@pytest.mark.slow
 def test_a_restored_monitor_is_as_degraded_as_the_other() -> None:
     config = MonitorConfig(window=SIZE, learner=LearnerConfig(max_tests=1))
     whole = DriftMonitor(config).update(drifting())
@@ -736,6 +743,7 @@ LOOKS = 5  # at the clock for each window, from its start until it is decided
 BROKEN = "OSError: the clock is broken"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "sliding"])
 def test_a_window_that_fails_is_undecided_and_leaves_no_trace(name: str) -> None:
     table, states = drifting(), set()
@@ -814,6 +822,7 @@ ODD_CONFIGS = [
 ]
 
 
+@pytest.mark.slow
 @given(
     size=st.sampled_from([1, 2, 5, 10, 64, 65, 300]),
     n_fields=st.integers(2, 6),
@@ -870,6 +879,7 @@ def held_bytes(value: object, seen: set[int] | None = None) -> tuple[int, int]:
     return sum(n for n, _ in counts), sum(n for _, n in counts)
 
 
+@pytest.mark.slow
 def test_memory_and_snapshot_do_not_grow_with_the_stream() -> None:
     network = random_network(5, 5, seed=4)
     others = [network, *(remove_edge(network, *edge).network for edge in network.dag.edges[:3])]
@@ -885,6 +895,7 @@ def test_memory_and_snapshot_do_not_grow_with_the_stream() -> None:
     assert np.all(last.max(axis=0) <= 1.25 * first.max(axis=0))
 
 
+@pytest.mark.slow
 def test_a_stationary_stream_settles_at_a_fixed_size() -> None:
     network = random_network(5, 5, seed=4)
     monitor, sizes = DriftMonitor(window=120), []
@@ -896,6 +907,7 @@ def test_a_stationary_stream_settles_at_a_fixed_size() -> None:
     assert np.all(late.max(axis=0) <= 1.03 * late.min(axis=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [7, 100, 333])
 def test_events_of_time_windows_do_not_depend_on_the_cut(size: int) -> None:
     table = numbered()

@@ -14,6 +14,8 @@ from driftbn.datasets import asia, remove_edge, sample
 from driftbn.learning import ChiSquareTest, IndependenceTest, PackedTable
 from tests.drift_streams import Abrupt, DriftStream, Repeats
 
+pytestmark = pytest.mark.slow
+
 SIZE = 1000
 N_WINDOWS = 8
 CHANGE = 5

@@ -46,19 +46,7 @@ def make_records() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class History:
-    """All that a daemon has published of one monitor.
-
-    Parameters
-    ----------
-    windows
-        The reports by number.
-    episodes
-        The episodes.
-    events
-        Ids of the events in the history, in their order.
-    sent
-        Ids of the events in the file of the outlet, in their order.
-    """
+    """All that a daemon has published of one monitor."""
 
     windows: dict[int, dict[str, Any]]
     episodes: list[Any]

@@ -42,7 +42,6 @@ def finish(daemon: DaemonService) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with little room."""
     with small_disk_at(tmp_path / "disk", "24m") as path:
         yield path
 

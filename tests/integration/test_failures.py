@@ -67,7 +67,6 @@ def events(daemon: DaemonService, type_: str) -> list[dict[str, Any]]:
 
 
 def spoil(client: Client) -> None:
-    """Have a monitor fail for good."""
     poison = [{**record, "poison": 1} for record in records(50, seed=9)]
     for n_posts in range(1, MAX_TRIES + 1):
         assert client.post("frail", poison)[0] == 202

@@ -95,11 +95,6 @@ class HostileClient:
     """Sends bodies over one connection and counts what is accepted.
 
     No answer may be an error of the daemon.
-
-    Parameters
-    ----------
-    daemon
-        Where to; it has every kind of stream.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -20,7 +20,7 @@ from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.kafka import KafkaSource
 
 from tests.services.kafka import PASSWORD, USER, KafkaService
-from tests.services.keeper import Keeper
+from tests.services.keeper import Keeper, seen
 from tests.services.process import HOST, free_port, wait_for
 
 N_KILLED_SECONDS = 30.0
@@ -49,7 +49,6 @@ def settings(broker: KafkaService, topic: str, **changes: Any) -> KafkaSourceSet
 
 
 def chunks(source: KafkaSource, n_records: int, seconds: float = N_KILLED_SECONDS) -> list[Chunk]:
-    """Read until ``n_records`` have come."""
     found: list[Chunk] = []
     deadline = time.monotonic() + seconds
     while sum(len(numbers(chunk)) for chunk in found) < n_records:
@@ -428,3 +427,54 @@ def test_reading_goes_on_when_the_broker_is_back(
         assert ours == list(range(base, base + 600))
     # A broker may come and go more than once while it starts; each time is told once.
     assert caplog.text.count("no answer from") == caplog.text.count("answer again") > 0
+
+
+QUICK = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300"}
+"""A dead member of a group is noticed soon."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        QUICK,
+        {**QUICK, "partition.assignment.strategy": "range,roundrobin"},
+        {"group.protocol": "consumer"},
+    ],
+    ids=["cooperative", "eager", "consumer"],
+)
+def test_a_member_that_joins_and_leaves_moves_lanes_without_a_trace(
+    kafka_broker: KafkaService, unique: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    kafka_broker.create_topic(unique, 2)
+    each = settings(kafka_broker, unique, partitions="each", options=options)
+    members = [KafkaSource(each) for _ in range(2)]
+    keepers = [Keeper(tmp_path, member) for member in members]
+    n_written, commits = 0, random.Random(3)
+
+    def lanes_are(*counts: int) -> bool:
+        nonlocal n_written
+        for partition in range(2):
+            kafka_broker.produce(unique, records(range(n_written, n_written + 5)), partition)
+        n_written += 5
+        for keeper, count in zip(keepers, counts, strict=True):
+            if count >= 0:
+                keeper.run_once(0.02, commits)
+        return [len(keeper.lanes) for keeper in keepers] == [max(0, count) for count in counts]
+
+    members[0].open(keepers[0])
+    wait_for(lambda: lanes_are(2, -1), "the first has both lanes")
+    members[1].open(keepers[1])
+    wait_for(lambda: lanes_are(1, 1), "each has one")
+    for lane in list(keepers[0].lanes):
+        keepers[0].closed(lane)
+    members[0].close()
+    wait_for(lambda: lanes_are(-1, 2), "the second has both")
+
+    def all_read() -> bool:
+        keepers[1].run_once(0.05, commits)
+        return all(len(seen(tmp_path, lane)) >= n_written for lane in ("0", "1"))
+
+    wait_for(all_read, "the rest")
+    members[1].close()
+    for lane in ("0", "1"):
+        assert seen(tmp_path, lane) == list(range(n_written))

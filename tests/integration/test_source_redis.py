@@ -58,7 +58,6 @@ def numbers(*found: Chunk) -> list[int]:
 
 
 def chunks(source: RedisSource) -> Iterator[Chunk]:
-    """Read all there is."""
     while (chunk := source.poll(0.05)) is not None:
         yield chunk
 

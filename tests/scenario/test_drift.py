@@ -33,6 +33,8 @@ from driftbn.datasets import (
 from driftbn.drift.outcome import EpisodeEvent
 from tests.drift_streams import Abrupt, DriftStream, Gradual, Recurring, Repeats, Sessions
 
+pytestmark = pytest.mark.slow
+
 ROWS = 2000
 AT = 6  # the window with which a change begins
 SEEDS = (1, 2, 3)
@@ -361,15 +363,6 @@ def test_a_target_has_its_blanket_and_its_changes() -> None:
 
 
 # --- other rules --------------------------------------------------------------------------------
-
-
-def shaken() -> DriftStream:
-    """A network that loses half of its edges."""
-    network = random_network(12, 16, strength=0.9, seed=3)
-    after = network
-    for edge in network.dag.edges[::2]:
-        after = remove_edge(after, *edge).network
-    return DriftStream(network, after, Abrupt(12 * ROWS), seed=1)
 
 
 def test_a_field_that_leaves_forty_correlated_ones_is_named() -> None:

@@ -12,6 +12,8 @@ from driftbn.learning import StructureLearner, learn_structure
 from driftbn.testing import DSeparationOracle
 from tests.networks import NAMES, load
 
+pytestmark = pytest.mark.slow
+
 ALGORITHMS = list(Algorithm)
 # Nodes, arcs and largest number of parents; 32 graphs of each.
 SHAPES = [

@@ -53,10 +53,6 @@ def records() -> list[dict[str, Any]]:
     return found
 
 
-def cell(value: object) -> str:
-    return "" if value is None else json.dumps(value).strip('"')
-
-
 def written(kind: TableFormat, rows: list[dict[str, Any]]) -> bytes:
     if kind is TableFormat.CSV:
         cells = [
@@ -75,8 +71,6 @@ def written(kind: TableFormat, rows: list[dict[str, Any]]) -> bytes:
 
 
 class Outcome(NamedTuple):
-    """What became of a file."""
-
     schema: Schema | None
     codes: list[list[int]]
     reports: list[dict[str, Any]]
@@ -158,6 +152,7 @@ DOORS: dict[str, Callable[[Path], Outcome]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TableFormat.CSV, TableFormat.NDJSON, TableFormat.PARQUET])
 def test_a_file_means_the_same_through_every_door(
     kind: TableFormat,

@@ -9,16 +9,6 @@ from tests.services.prometheus import answers
 
 
 class AlertmanagerService(Service):
-    """An Alertmanager by itself, without peers.
-
-    Parameters
-    ----------
-    directory
-        Where its data lives.
-    config
-        The text of its ``alertmanager.yml``.
-    """
-
     name = "alertmanager"
 
     def __init__(self, directory: Path, config: str) -> None:
@@ -28,7 +18,6 @@ class AlertmanagerService(Service):
         self._config.write_text(config)
 
     def command(self) -> list[str]:
-        """Run without a cluster."""
         return [
             program("prometheus-alertmanager", "prometheus-alertmanager"),
             f"--config.file={self._config}",

@@ -29,19 +29,7 @@ class KillPoint:
 
 
 class DaemonService(Service):
-    """``driftbn run`` on settings of its own.
-
-    Parameters
-    ----------
-    directory
-        Where settings, state and log live.
-    settings
-        TOML without ``[service]`` and ``[endpoint]``.
-    exit_when_drained
-        Whether it ends by itself.
-    state_dir
-        Where its state lives, if not in the directory.
-    """
+    """``driftbn run`` on settings of its own."""
 
     name = "daemon"
     started: ClassVar[weakref.WeakSet[DaemonService]] = weakref.WeakSet()
@@ -70,7 +58,6 @@ class DaemonService(Service):
 
     @property
     def address(self) -> str:
-        """Where it listens."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -88,7 +75,6 @@ class DaemonService(Service):
         return [sys.executable, "-m", "tests.services.killed", *words, *run]
 
     def begin(self) -> None:
-        """Start it and do not wait."""
         self.started.add(self)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -123,12 +109,10 @@ class DaemonService(Service):
             return 0, str(error)
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
         self._running().send_signal(number)
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self, seconds: float = 120.0) -> int:

@@ -10,13 +10,7 @@ from tests.services.prometheus import answers
 
 
 class DemoService(Service):
-    """``driftbn demo --stay``: a stream with drifts at known places, and more of them later.
-
-    Parameters
-    ----------
-    directory
-        Where state and log live.
-    """
+    """``driftbn demo --stay``: a stream with drifts at known places, and more of them later."""
 
     name = "demo"
 
@@ -25,7 +19,6 @@ class DemoService(Service):
         self.target = f"{HOST}:{free_port()}"
 
     def command(self) -> list[str]:
-        """Run it until it is stopped."""
         port = self.target.rpartition(":")[2]
         words = ["demo", "--stay", "--port", port, "--state-dir", str(self.directory / "state")]
         return [sys.executable, "-m", "driftbn_service", *words]

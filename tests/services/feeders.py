@@ -28,33 +28,16 @@ class Feeder(Protocol):
 
 
 class FileFeeder:
-    """Appends records to a file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def send(self, records: Records) -> None:
-        """Append records as lines of JSON."""
         with self._path.open("ab") as file:
             file.write(b"".join(json.dumps(record).encode() + b"\n" for record in records))
 
 
 class HttpFeeder:
-    """Posts records in pieces, each until it is accepted, as a careful client does.
-
-    Parameters
-    ----------
-    address, stream
-        Where to.
-    piece
-        Records of a request.
-    """
+    """Posts records in pieces, each until it is accepted, as a careful client does."""
 
     def __init__(self, address: str, stream: str, piece: int) -> None:
         self._url = f"{address}/api/v1/monitors/{stream}/records"
@@ -97,15 +80,7 @@ class HttpFeeder:
 
 
 class RedisFeeder:
-    """Adds records to a stream of Redis.
-
-    Parameters
-    ----------
-    server
-        The server.
-    stream
-        The key of the stream.
-    """
+    """Adds records to a stream of Redis."""
 
     def __init__(self, server: RedisService, stream: str) -> None:
         self._server = server
@@ -122,25 +97,12 @@ class RedisFeeder:
 
 
 class KafkaFeeder:
-    """Writes records to a topic.
-
-    Parameters
-    ----------
-    broker
-        The broker.
-    topic
-        The topic; it is made.
-    n_partitions
-        Of the topic.
-    """
-
     def __init__(self, broker: KafkaService, topic: str, n_partitions: int) -> None:
         self._broker = broker
         self._topic = topic
         broker.create_topic(topic, n_partitions)
 
     def send(self, records: Records, partition: int = 0) -> None:
-        """Write records to a partition."""
         for start in range(0, len(records), 10_000):
             part = (json.dumps(record).encode() for record in records[start : start + 10_000])
             self._broker.produce(self._topic, part, partition)

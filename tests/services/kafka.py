@@ -58,14 +58,12 @@ class KafkaService(Service):
         return [*self._java("-Xmx512m"), "kafka.Kafka", str(self._properties)]
 
     def probe(self) -> bool:
-        """Whether it answers with its topics."""
         try:
             return bool(self._admin.list_topics(timeout=1.0).brokers)
         except KafkaException:
             return False
 
     def create_topic(self, name: str, n_partitions: int = 1, **config: str) -> None:
-        """Create a topic."""
         topic = NewTopic(name, n_partitions, 1, config=config)
         self._admin.create_topics([topic])[name].result(_ANSWER_SECONDS)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import random
 from pathlib import Path
@@ -12,19 +11,10 @@ from typing import Any
 from driftbn_service.sources.base import Chunk, Position, RecordSource
 
 N_KEPT = 3
-logger = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Keeps the records of every lane with the position after them; the newest files of each lane.
-
-    Parameters
-    ----------
-    directory
-        Where; others that read the same stream may share it.
-    source
-        Is told of positions that are kept.
-    """
+    """Keeps the records of every lane with the position after them, in the newest few files."""
 
     def __init__(self, directory: Path, source: RecordSource) -> None:
         self.directory = directory
@@ -34,7 +24,6 @@ class Keeper:
 
     def opened(self, lane: str) -> Position | None:
         """Go on from the newest file of a lane."""
-        logger.info("opened %s", lane)
         files = kept(self.directory, lane)
         empty: dict[str, Any] = {"position": None, "seen": []}
         self.lanes[lane] = json.loads(files[-1].read_text()) if files else empty
@@ -42,10 +31,8 @@ class Keeper:
         return position
 
     def closed(self, lane: str) -> None:
-        """Write a file and let go."""
         self.commit(lane)
         del self.lanes[lane]
-        logger.info("closed %s", lane)
 
     def take(self, chunk: Chunk) -> None:
         """Take in the numbers of records; it is a mistake of the source if the lane is not open."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 PHASES = {
+    "read": ("driftbn_service.stream", "StreamPipeline", "_read_once"),
     "decode": ("driftbn_service.records", "Decoder", "decode"),
     "learn": ("driftbn", "DriftMonitor", "update"),
     "snapshot": ("driftbn", "DriftMonitor", "snapshot"),
@@ -20,6 +21,7 @@ PHASES = {
     "commit": ("driftbn_service.state", "LaneState", "commit"),
     "publish": ("driftbn_service.state.history", "PublicationWriter", "write"),
     "transaction": ("driftbn_service.state.database", "Database", "write"),
+    "release": ("driftbn_service.stream", "StreamPipeline", "_release"),
     "deliver": ("driftbn_service.outlets.file", "FileOutlet", "send"),
     "note": ("driftbn_service.state", "Store", "delivered"),
 }

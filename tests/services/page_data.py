@@ -28,7 +28,7 @@ from driftbn_service.settings import EndpointSettings
 from driftbn import DriftMonitor, MonitorConfig, datasets
 from driftbn.graphs.network import BayesianNetwork
 from tests.edge_picking import pick_added_edges, pick_removed_edges
-from tests.endpoint_service import FakeService
+from tests.http_service import FakeService
 from tests.networks import load
 
 HOSTILE = "<script>window.harmed=1</script>"
@@ -46,22 +46,12 @@ STREAMS = (
 
 
 class PageService(FakeService):
-    """The service behind the page."""
-
     def streams(self) -> tuple[StreamInfo, ...]:
         return STREAMS
 
 
 class Recorder:
-    """A monitor that says what is to be published.
-
-    Parameters
-    ----------
-    monitor, key
-        Its name.
-    config
-        Its settings.
-    """
+    """A monitor that says what is to be published."""
 
     def __init__(self, monitor: str, key: str, config: MonitorConfig) -> None:
         self._place = (monitor, key, "")
@@ -69,7 +59,6 @@ class Recorder:
         self._state = EventState()
 
     def publications(self, batches: Iterable[Any]) -> Iterator[Publication]:
-        """Iterate over the windows of batches."""
         for batch in batches:
             for report in self._monitor.update(batch):
                 self._state, found = publication_of(*self._place, report, self._state)

@@ -53,13 +53,7 @@ def free_port() -> int:
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    """Ask again and again until ``condition`` holds.
-
-    Raises
-    ------
-    ServiceError
-        If it does not hold within ``seconds``.
-    """
+    """Ask again and again until ``condition`` holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -68,13 +62,7 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) 
 
 
 class Service(ABC):
-    """A server that can be started, stopped, killed and started again on the same port and data.
-
-    Parameters
-    ----------
-    directory
-        An empty directory for its data and its log; the log stays there.
-    """
+    """A server that can be started, stopped, killed and started again on the same port and data."""
 
     name: str
     start_seconds = 60.0
@@ -94,14 +82,7 @@ class Service(ABC):
 
     @property
     def pid(self) -> int:
-        """The id of the running process."""
         return self._running().pid
-
-    @property
-    def resident_bytes(self) -> int:
-        """Memory that the process holds."""
-        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
@@ -138,7 +119,6 @@ class Service(ABC):
             self._process = None
 
     def log_tail(self, n_lines: int = 15) -> str:
-        """Return the end of the log."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-n_lines:])
 

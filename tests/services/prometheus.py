@@ -26,13 +26,6 @@ class PrometheusService(Service):
     """A Prometheus server.
 
     Ready is not scraped: ask for ``up`` until it is 1 before looking at anything else.
-
-    Parameters
-    ----------
-    directory
-        Where its data lives.
-    config
-        The text of its ``prometheus.yml``; files that it names stand in ``directory``.
     """
 
     name = "prometheus"
@@ -57,13 +50,7 @@ class PrometheusService(Service):
         return answers(f"{self.url}/-/ready")
 
     def query(self, expression: str) -> list[Any]:
-        """Return the series that an expression has now.
-
-        Raises
-        ------
-        ServiceError
-            If it has an error.
-        """
+        """Return the series that an expression has now."""
         return list(self._ask("query", query=expression)["result"])
 
     def query_range(self, expression: str, seconds: float = 600.0) -> list[Any]:

@@ -11,16 +11,6 @@ from tests.services.process import HOST, Service, free_port, program
 
 
 class RedisService(Service):
-    """A Redis server.
-
-    Parameters
-    ----------
-    directory
-        Where its data lives.
-    password
-        What clients must log in with; ``None`` for no password.
-    """
-
     name = "redis"
 
     def __init__(self, directory: Path, password: str | None = None) -> None:
@@ -30,11 +20,9 @@ class RedisService(Service):
 
     @property
     def url(self) -> str:
-        """The address, without the password."""
         return f"redis://{HOST}:{self.port}/0"
 
     def client(self) -> redis.Redis:
-        """Return a new client."""
         return redis.Redis(host=HOST, port=self.port, password=self.password)
 
     def command(self) -> list[str]:
@@ -53,7 +41,6 @@ class RedisService(Service):
         return [server, *(word for option in options.items() for word in option)]
 
     def probe(self) -> bool:
-        """Whether it answers a ping."""
         with contextlib.suppress(redis.RedisError), self.client() as client:
             return bool(client.ping())
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -253,23 +253,6 @@ def test_the_level_is_given_as_a_share_or_as_a_distance() -> None:
 def test_scales_do_not_exceed_the_reference() -> None:
     assert DecisionConfig().scales == (1, 3, 6)
     assert DecisionConfig(reference_windows=3).scales == (1, 3)
-
-
-def test_a_monitor_takes_settings_as_keywords_or_all_at_once() -> None:
-    given = MonitorConfig(window=40, alpha=0.001, min_effect=0.1, quiet_returns=True, target="a")
-    monitor = DriftMonitor(40, alpha=0.001, min_effect=0.1, quiet_returns=True, target="a")
-    assert monitor.config == DriftMonitor(given).config == given
-    assert DriftMonitor(window=40).config.windows == WindowConfig(size=40)
-    with pytest.raises(ConfigError, match=r"alpha = 0\.1 .* left out"):
-        DriftMonitor(given, alpha=0.1)
-
-
-def test_settings_cannot_be_changed_but_replaced() -> None:
-    config = WindowConfig(size=10)
-    with pytest.raises(FrozenInstanceError):
-        config.size = 20  # type: ignore[misc]
-    assert replace(config, size=20, step=5) == WindowConfig(size=20, step=5)
-    assert len({SchemaConfig(), SchemaConfig(max_levels=32)}) == 1
 
 
 def test_knowledge_is_sorted_and_rid_of_repetition() -> None:

@@ -164,6 +164,7 @@ cells = st.sampled_from(
 ) | st.floats(allow_nan=False, allow_infinity=False).map(repr)
 
 
+@pytest.mark.slow
 @example(table=[('q"x', ""), ("a", "a")], where=[1], window=2)
 @settings(max_examples=100)
 @given(

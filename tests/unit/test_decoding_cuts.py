@@ -12,6 +12,8 @@ from driftbn.config import MonitorConfig, SchemaConfig
 from driftbn.tables.intake import Intake
 from tests.decoding import read_one, take, take_one_by_one
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "n", "größe", "id", 'qu"ote', "")
 TEXTS = ("x", "y", "Zoë", "3", "3.0", "007", "", "__other__", "__missing__", "true", 'a"b\\', "é\n")
 NUMBERS = (0, 1, 3, -7, 3.0, 0.5, 2.5, -0.0, 1e-7, 123456.789, 0.1 + 0.2, 1e22, 1e300)

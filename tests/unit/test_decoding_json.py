@@ -174,6 +174,7 @@ def test_deep_nesting_harms_nobody():
                 assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_DEEP]
 
 
+@pytest.mark.slow
 def test_a_line_of_100_megabytes_is_set_aside_with_its_start():
     data = GOOD + b'\n{"a":"' + b"x" * 10**8 + b'"}\n' + GOOD
     decoded = decode(data, limit=1 << 20)

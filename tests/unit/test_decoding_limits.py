@@ -62,6 +62,7 @@ def test_fields_that_later_lines_bring_do_not_change_what_is_read():
     assert rows_of(decoded(data)) == [*first, {"a": 0.5, "b.c": "x", "t": "soon"}]
 
 
+@pytest.mark.slow
 def test_records_that_share_no_field_are_cut_into_tables_that_are_not_mostly_empty():
     data = b"".join(line({f"x{i}": 1}) for i in range(10_000))
     found = decoded(data)
@@ -199,6 +200,7 @@ def sizes_of(data):
     return [pages.sizes(column) for group in footer.groups for column in group.columns]
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_a_footer_is_sizes_or_no_parquet():
     data = parquet(pa.table({"x": ["a", "b"], "y": [1, 2]}))
     size = int.from_bytes(data[-8:-4], "little")

@@ -317,6 +317,7 @@ class TestDecoder:
         decoded = decoder.decode(chunk(b'{"colour": "red", "t": 1}\n'))
         assert (decoded.n_rows, EncodedTable in map(type, decoded.batches)) == (1, False)
 
+    @pytest.mark.slow
     def test_a_schema_may_be_given_while_another_thread_decodes(self, decoder):
         schemas = [Schema([COLOUR]), Schema([Variable("colour", CATEGORICAL, ("red",))]), None]
         done = threading.Event()

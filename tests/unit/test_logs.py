@@ -7,8 +7,6 @@ import logging
 import os
 import pkgutil
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,7 +20,6 @@ from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 import service
 from driftbn.errors import ConfigError
 
-ROOT = Path(__file__).parents[2]
 LOG = logging.getLogger("driftbn.service.test")
 JSON = LogSettings(format=LogFormat.JSON)
 
@@ -160,14 +157,6 @@ def test_other_libraries_are_routed_from_warnings_on(stream: io.StringIO) -> Non
     assert (other.level, other.handlers, other.propagate) == before
 
 
-def test_handlers_of_others_are_left_alone(stream: io.StringIO) -> None:
-    theirs = logging.NullHandler()
-    logging.getLogger().addHandler(theirs)
-    configure_logging(JSON, stream)
-    configure_logging(JSON, stream)
-    assert theirs in logging.getLogger().handlers
-
-
 def test_warnings_of_python_are_logged(stream: io.StringIO) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -197,13 +186,7 @@ def test_in_the_journal_lines_begin_with_their_priority_and_have_no_time(tmp_pat
     assert all(line.startswith("<3>") for line in lines[4:])  # the traceback too
 
 
-@pytest.mark.parametrize("journal", ["", "1:1"])
-def test_another_stream_is_not_taken_for_the_journal(stream: io.StringIO, journal: str) -> None:
-    configure_logging(LogSettings(), stream, environ={"JOURNAL_STREAM": journal})
-    LOG.info("i")
-    assert not stream.getvalue().startswith("<")
-
-
+@pytest.mark.slow
 def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
     names = [
         found.name
@@ -220,16 +203,3 @@ def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
     assert loggers
     strange = {place: name for place, name in loggers.items() if not name.startswith("driftbn.")}
     assert strange == {}
-
-
-def test_standard_error_is_where_logs_go_first() -> None:
-    code = (
-        "import logging; from driftbn_service.process import configure_logging;"
-        "from driftbn_service.settings import LogSettings; configure_logging(LogSettings());"
-        "logging.getLogger('driftbn.service').info('hello')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    assert done.stdout == ""
-    assert done.stderr.endswith("INFO    driftbn.service hello\n")

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from driftbn_service.cli import main
-from driftbn_service.events import EventState, naming_window, publication_of
+from driftbn_service.events import naming_window
 from driftbn_service.http.app import make_app
 from driftbn_service.settings import EndpointSettings
 
 from driftbn.drift.outcome import (
-    Association,
-    ChangeType,
     DriftDecision,
     DriftKind,
     DriftLevel,
@@ -21,18 +19,15 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     NodeChange,
 )
-from driftbn.graphs.graph import Dag, compare
-from driftbn.learning import SearchCost
-from driftbn.report import WindowReport
-from tests.endpoint_service import FakeService
+from driftbn.graphs.graph import Dag
 from tests.http_client import Client
+from tests.http_service import FakeService
+from tests.reports import STABLE, edge_change, published, window_report
 
 ALARM, SETTLING, CALM = 1, 2, 3
 EPISODE = "/api/v1/monitors/orders/episodes/0"
 DAG = Dag("abcd", [("a", "b")])
-EDGE = EdgeChange(
-    "a", "b", ChangeType.ADDED, 1e-6, Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
-)
+EDGE = edge_change("a", "b")
 RULE = NodeChange("b", ("a",), 1e-5, 0.2)
 
 
@@ -40,11 +35,6 @@ RULE = NodeChange("b", ("a",), 1e-5, 0.2)
 def service(tmp_path: Path) -> Iterator[FakeService]:
     with FakeService(tmp_path) as service:
         yield service
-
-
-def made_report(index: int, decision: DriftDecision) -> WindowReport:
-    diff, first, cost = compare(DAG, DAG), 100 * index, SearchCost((6, 2))
-    return WindowReport(index, 100, first, first + 99, DAG.cpdag(), DAG, diff, diff, decision, cost)
 
 
 def of_episode(
@@ -82,13 +72,8 @@ def negligible() -> DriftDecision:
 
 def publish(service: FakeService, *decisions: DriftDecision) -> None:
     """Publish a window before the episode, and those of it."""
-    state, found = EventState(), []
-    before = DriftDecision(DriftLevel.STABLE, 0.01, 0.4)
-    for index, decision in enumerate((before, *decisions)):
-        report = made_report(index, decision)
-        state, publication = publication_of("orders", "", "", report, state)
-        found.append(publication)
-    service.publish(found)
+    reports = [window_report(one, DAG, index=i) for i, one in enumerate((STABLE, *decisions))]
+    service.publish(published(reports))
 
 
 def told_by_report(history: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

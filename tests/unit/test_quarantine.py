@@ -158,13 +158,6 @@ def test_a_full_disk_is_logged_and_not_raised(path, caplog):
     assert json.loads(path.read_bytes().splitlines()[-1])["place"] == "later"
 
 
-def test_many_records_are_written_without_a_flush(path):
-    quarantine = make(path, 10_000_000)
-    for _ in range(100):
-        quarantine.add(rejected(b"x" * 1000))
-    assert len(objects(path)) > 30
-
-
 def test_threads_do_not_mix_their_lines(path):
     quarantine = make(path, 10_000_000)
 

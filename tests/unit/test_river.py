@@ -24,7 +24,7 @@ if importlib.util.find_spec("river") is None:
         pytest.fail("River is not installed; CI must test its adapter", pytrace=False)
     pytest.skip("River is not installed: pip install 'driftbn[river]'", allow_module_level=True)
 
-from river import base, checks, compose, stream  # noqa: E402
+from river import base, checks, compose  # noqa: E402
 from river.checks import common  # noqa: E402
 
 from driftbn.river import StructuralDriftDetector  # noqa: E402
@@ -76,25 +76,7 @@ def test_reports_are_those_of_the_monitor(records: list[Record]) -> None:
     assert found[4].decision.edges[0].pair == ("bronc", "smoke")
 
 
-def test_records_are_handed_over_a_window_at_a_time(
-    records: list[Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = []
-    update = DriftMonitor.update
-
-    def spy(self: DriftMonitor, batch: list[Record]) -> Any:
-        sizes.append(len(batch))
-        return update(self, batch)
-
-    monkeypatch.setattr(DriftMonitor, "update", spy)
-    alarms(StructuralDriftDetector(WINDOW), records[: 2 * WINDOW + 5])
-    assert sizes == [WINDOW, WINDOW]
-    sizes.clear()
-    config = MonitorConfig(window=WindowConfig(size=500, step=200))
-    alarms(StructuralDriftDetector(config=config), records[:1000])
-    assert sizes == [500, 200, 200]
-
-
+@pytest.mark.slow
 def test_time_windows_are_closed_by_the_record_after_them(records: list[Record]) -> None:
     config = MonitorConfig(window=WindowConfig(seconds=100), time_column="at")
     detector = StructuralDriftDetector(config=config)
@@ -130,18 +112,6 @@ def test_it_works_in_a_loop_and_behind_a_transformer_of_river(records: list[Reco
     assert found == [5 * WINDOW - 1]
     assert detector.last_report is not None
     assert detector.last_report.graph.nodes == ("bronc", "dysp", "smoke")
-
-
-def test_a_dataset_of_river_is_taken_in(records: list[Record], tmp_path: Path) -> None:
-    path = tmp_path / "asia.csv"
-    lines = [",".join(records[0]), *(",".join(map(str, x.values())) for x in records)]
-    path.write_text("\n".join(lines))
-    detector = StructuralDriftDetector(WINDOW)
-    found = []
-    for number, (x, _) in enumerate(stream.iter_csv(str(path))):
-        detector.update(x)
-        found += [number] if detector.drift_detected else []
-    assert found == [5 * WINDOW - 1]
 
 
 def test_names_of_fields_need_not_be_text() -> None:
@@ -216,6 +186,7 @@ def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         importlib.import_module("driftbn.river")
 
 
+@pytest.mark.slow
 def test_the_library_does_not_import_river() -> None:
     code = (
         "import driftbn, driftbn.monitor, driftbn_service.cli, sys; print('river' in sys.modules)"

@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from driftbn_service.events import EventState, Publication, publication_of
+from driftbn_service.events import Publication
 from driftbn_service.state import (
     FILE,
     Checkpoint,
@@ -30,8 +30,8 @@ from driftbn_service.state import (
 
 from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
 from driftbn.graphs.graph import Dag, StructureDiff
-from driftbn.learning import SearchCost
-from driftbn.report import WindowReport
+from tests.reports import published as publications_of
+from tests.reports import window_report
 from tests.small_disk import small_disk_at
 
 N_KILLS = 40
@@ -57,17 +57,14 @@ def decision_of(index: int) -> DriftDecision:
 
 
 def windows_of(key: str, n_windows: int) -> list[Publication]:
-    """Return windows without learning anything."""
-    dag = Dag("abc", [("a", "b")])
-    found, state = [], EventState()
-    for n in range(n_windows):
-        diff = StructureDiff(added=(("b", "c"),)) if n % 3 else StructureDiff()
-        decision, cost = decision_of(n), SearchCost((n,))
-        ends = (10 * n, 10 * n + 9)
-        report = WindowReport(n, 10, *ends, dag.cpdag(), dag, diff, diff, decision, cost)
-        state, publication = publication_of("orders", key, "", report, state)
-        found.append(publication)
-    return found
+    dag, added = Dag("abc", [("a", "b")]), StructureDiff(added=(("b", "c"),))
+    reports = (
+        window_report(
+            decision_of(n), dag, index=n, rows=10, diff=added if n % 3 else StructureDiff()
+        )
+        for n in range(n_windows)
+    )
+    return publications_of(reports, key=key)
 
 
 @pytest.fixture(scope="module")
@@ -146,13 +143,7 @@ class Zygote:
         return self.process.stdout.readline().decode().split()
 
     def life(self, seed: int, n_published: int, seconds: float) -> bool:
-        """Have a process publish and kill it some time after so many calls.
-
-        Returns
-        -------
-        bool
-            Whether it had finished before.
-        """
+        """Have a process publish and kill it some time after so many calls."""
         self.say(str(seed))
         heard: list[str] = []
         pid = None
@@ -170,6 +161,7 @@ class Zygote:
         return "finished" in heard
 
 
+@pytest.mark.slow
 def test_a_process_killed_again_and_again_leaves_the_same_history(
     tmp_path: Path, published: list[Publication]
 ) -> None:
@@ -193,11 +185,11 @@ def test_a_process_killed_again_and_again_leaves_the_same_history(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB."""
     with small_disk_at(tmp_path / "disk", "4m") as path:
         yield path
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_work_goes_on_when_there_is_room(
     small_disk: Path, tmp_path: Path, published: list[Publication]
 ) -> None:
@@ -285,6 +277,7 @@ def spoil_somehow(path: Path, how: str) -> None:
 KINDS = ("no database", "a page", "a state", "a position", "cut off", "emptied")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", KINDS)
 def test_a_damaged_state_is_replaced_by_its_copy_loudly(
     copied: Path, published: list[Publication], caplog: pytest.LogCaptureFixture, how: str
@@ -395,12 +388,6 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / FILE)
 
 
-def test_a_path_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be opened"):
-        Store(tmp_path / "file" / FILE)
-
-
 def test_two_processes_use_one_history(written: Path, published: list[Publication]) -> None:
     with Store(written) as first, Store(written) as second:
         second.publish(windows_of("d", 5), OUTLETS)
@@ -464,6 +451,7 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_an_answer_silently(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,14 +11,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from driftbn_service.events import Event, EventState, Publication, publication_of
-from driftbn_service.state import FILE, EpisodeEdge, Store, StoreError
+from driftbn_service.events import Event, Publication
+from driftbn_service.state import FILE, EpisodeEdge, Store
 from driftbn_service.state import history as state_history
 
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, labelled, remove_edge
 from driftbn.monitor import DriftMonitor
 from tests.drift_streams import Abrupt, DriftStream
+from tests.reports import published as publications_of
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 OUTLETS: list[tuple[str, tuple[str, ...] | None]] = [
@@ -43,10 +44,7 @@ def published() -> list[Publication]:
     after = remove_edge(asia(), "smoke", "bronc").network
     stream = DriftStream(asia(), after, Abrupt(N_BEFORE * WINDOW), seed=1)
     rows = labelled(asia(), next(stream.batches(N_WINDOWS * WINDOW)))
-    found, state = [], EventState()
-    for report in DriftMonitor(MonitorConfig(window=WINDOW)).update(rows):
-        state, publication = publication_of("orders", "", "3", report, state)
-        found.append(publication)
+    found = publications_of(DriftMonitor(MonitorConfig(window=WINDOW)).update(rows), lane="3")
     assert [p.window for p in found if p.report["decision"]["drift"]] == [N_BEFORE]
     return found
 
@@ -592,9 +590,3 @@ def test_tables_have_the_names_that_the_manual_gives(
         edges = connection.execute("SELECT edges FROM episodes WHERE state = 'ended'").fetchone()
         assert json.loads(edges[0])[0]["change"] == "removed"
     connection.close()
-
-
-def test_a_closed_store_says_so(history: Store) -> None:
-    history.close()
-    with pytest.raises(StoreError, match="cannot be written"):
-        history.publish([])

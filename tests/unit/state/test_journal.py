@@ -281,6 +281,7 @@ def appenders() -> Iterator[Appenders]:
     made.close()
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_is_there_exactly_once_after_every_kill(
     tmp_path: Path, appenders: Appenders
 ) -> None:

@@ -195,6 +195,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_the_lane_of_a_process_that_was_killed_is_free_at_once(path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _HOLDER, str(path)],
@@ -237,6 +238,7 @@ print(Store(Path(sys.argv[1])).origin("orders"))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_begin_a_state_at_once_share_its_identity(path: Path) -> None:
     makers = [
         subprocess.Popen(

@@ -136,6 +136,7 @@ class TestResult:
         assert table.schema.names == ("0",)
         assert reasons(table) == {"1": "constant"}
 
+    @pytest.mark.slow
     def test_importing_the_library_does_not_load_pandas(self):
         script = "import sys, driftbn; assert 'pandas' not in sys.modules"
         subprocess.run([sys.executable, "-c", script], check=True)
@@ -154,6 +155,7 @@ class TestResult:
             assert encode({"x": column}, Schema([variable])).codes.tolist() == [expected]
 
 
+@pytest.mark.slow
 class TestOrderDoesNotMatter:
     @given(tables(), st.randoms(use_true_random=False))
     @settings(max_examples=150)
@@ -235,6 +237,7 @@ def test_of_many_new_levels_it_is_only_said_that_there_are_more() -> None:
     assert merged_events((event,), (second,))[0].n_levels == MAX_NAMED_LEVELS + 1
 
 
+@pytest.mark.slow
 def test_events_of_ever_new_columns_are_bounded_however_they_come() -> None:
     events = [SchemaEvent(NEW, f"x{i:05}", n_rows=1) for i in range(3000)]
     one_by_one: tuple[SchemaEvent, ...] = ()

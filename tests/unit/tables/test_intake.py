@@ -88,6 +88,7 @@ def cut(rows: list, sizes: list[int]) -> list[list]:
 
 
 class TestCutting:
+    @pytest.mark.slow
     @settings(max_examples=40)
     @given(st.lists(st.integers(0, 17), max_size=12), st.integers(1, 60), st.booleans())
     def test_schema_and_codes_do_not_depend_on_the_batches(self, sizes, window, lenient):

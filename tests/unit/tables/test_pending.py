@@ -285,6 +285,7 @@ class TestJson:
         with pytest.raises(FormatError, match="held"):
             level().from_json(text)
 
+    @pytest.mark.slow
     @given(st.lists(plain_cells, min_size=1, max_size=8), st.integers(0, 8))
     @settings(max_examples=300)
     def test_neither_a_cut_nor_a_restart_changes_what_is_inferred(self, cells, cut):
@@ -303,6 +304,7 @@ records = st.lists(st.dictionaries(st.sampled_from("abc"), plain_cells | st.just
 
 
 class TestSnapshots:
+    @pytest.mark.slow
     @given(records, st.integers(1, 9), st.integers(1, 5))
     @settings(max_examples=60, deadline=None)
     def test_snapshots_do_not_depend_on_how_the_stream_is_cut(self, rows, window, size):

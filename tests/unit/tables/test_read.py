@@ -284,6 +284,7 @@ class TestKindsOfColumns:
 
 
 class TestManyValues:
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_values", [127, 128, 255, 256, 300, 40_000])
     def test_every_kind_of_column_gives_the_same_levels(self, n_values):
         texts = [f"v{i % n_values:05}" for i in range(n_values + 10)] + ["v00003", None]

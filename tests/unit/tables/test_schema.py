@@ -133,6 +133,7 @@ class TestLevelOrder:
     def test_text_that_only_looks_like_a_number_is_text(self, text):
         assert level_key(text)[0] == 1
 
+    @pytest.mark.slow
     @given(st.sets(st.text(alphabet=":;aZ09.-+e ", max_size=4)))
     def test_shortcut_for_plain_text_agrees_with_the_key(self, levels):
         assert sorted_levels(levels) == tuple(sorted(levels, key=level_key))
@@ -204,6 +205,7 @@ class TestSchema:
     def test_empty_schema_is_legal(self):
         assert len(Schema([])) == 0
 
+    @pytest.mark.slow
     @given(schemas())
     def test_dict_form_survives_json_byte_for_byte(self, schema):
         text = json.dumps(schema.to_dict())

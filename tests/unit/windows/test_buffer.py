@@ -187,6 +187,7 @@ configs = row_configs() | time_configs()
 cut_lists = st.lists(st.integers(0, 70), max_size=12)
 
 
+@pytest.mark.slow
 @CASES
 @given(configs, streams(), streams(), cut_lists, st.booleans())
 def test_windows_equal_those_of_the_naive_rules_in_any_chunking_and_after_any_restore(
@@ -207,6 +208,7 @@ def test_windows_equal_those_of_the_naive_rules_in_any_chunking_and_after_any_re
     assert buffer.n_windows == len(windows)
 
 
+@pytest.mark.slow
 @CASES
 @given(configs, streams(), cut_lists)
 def test_no_record_is_lost_or_counted_twice(
@@ -223,6 +225,7 @@ def test_no_record_is_lost_or_counted_twice(
     assert len(rows | rows_left) + n_dropped == len(times)
 
 
+@pytest.mark.slow
 @CASES
 @given(configs, streams(), cut_lists)
 def test_no_window_exceeds_its_maximum_or_falls_below_its_minimum(
@@ -233,6 +236,7 @@ def test_no_window_exceeds_its_maximum_or_falls_below_its_minimum(
     assert all(least <= len(window.rows) <= config.row_limit for window in windows)
 
 
+@pytest.mark.slow
 @CASES
 @given(time_configs(), streams(), cut_lists)
 def test_rows_of_a_time_window_are_in_order_of_time_and_arrival(

@@ -1,0 +1,538 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from driftbn.datasets import (
+    MEDIUM,
+    WEAK,
+    Change,
+    ChangeKind,
+    EdgeStrength,
+    add_edge,
+    add_edges,
+    asia,
+    change_root_marginal,
+    change_table,
+    edge_strength,
+    remove_edge,
+    remove_edges,
+    reverse_edge,
+    rewire,
+    table_difference,
+)
+from driftbn.errors import ConfigError, GraphError, UnknownVariableError
+from driftbn.graphs.network import BayesianNetwork, joint
+from tests import networks
+from tests.changed_networks import (
+    BENCHMARKS,
+    BINARY,
+    EXACT,
+    SEEDS,
+    assert_same_marginals,
+    assert_structure_as_claimed,
+    binary,
+    entropy,
+    free_pairs,
+    generator,
+    information,
+    marginal,
+    parents,
+    reversible,
+    small,
+    untouched_below,
+)
+from tests.edge_picking import pick_added_edges
+
+
+class TestRemovedEdge:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_leaves_the_joint_of_child_and_other_parents(self, seed: int) -> None:
+        network = small(seed)
+        for parent, child in network.dag.edges:
+            change = remove_edge(network, parent, child)
+            family = (*parents(network, child, without=parent), child)
+            np.testing.assert_allclose(
+                marginal(change.network, family), marginal(network, family), atol=EXACT
+            )
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_leaves_the_single_marginals_of_all_but_descendants(self, seed: int) -> None:
+        network = binary(seed)
+        for parent, child in network.dag.edges:
+            change = remove_edge(network, parent, child)
+            assert_same_marginals(network, change.network, untouched_below(network, child))
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_is_gone_and_nothing_else_is(self, seed: int) -> None:
+        network = small(seed)
+        for parent, child in network.dag.edges:
+            change = remove_edge(network, parent, child)
+            assert change.kind is ChangeKind.REMOVED
+            assert change.edges_removed == ((parent, child),)
+            assert change.nodes == (child,)
+            assert_structure_as_claimed(network, change)
+
+    def test_makes_parent_and_child_independent_given_the_others(self) -> None:
+        network = small(3)
+        for parent, child in network.dag.edges:
+            others = parents(network, child, without=parent)
+            assert information(network, child, parent, others) > 0
+            after = remove_edge(network, parent, child).network
+            assert information(after, child, parent, others) == pytest.approx(0, abs=1e-10)
+
+    def test_bears_configurations_that_never_occur(self) -> None:
+        network = BayesianNetwork(
+            "abc",
+            [BINARY] * 3,
+            [(), "a", "ab"],
+            [[[1.0, 0.0]], [[0.5, 0.5], [0.2, 0.8]], [[0.1, 0.9], [0.3, 0.7]] * 2],
+        )
+        after = remove_edge(network, "b", "c").network
+        np.testing.assert_allclose(after.cpt("c"), [[0.2, 0.8], [0.2, 0.8]])
+
+    @pytest.mark.parametrize("name", BENCHMARKS)
+    def test_keeps_the_child_marginal_in_large_networks(self, name: str) -> None:
+        network = networks.load(name)
+        edges = network.dag.edges
+        for i in generator(1).choice(len(edges), min(8, len(edges)), replace=False):
+            change = remove_edge(network, *edges[i])
+            assert_same_marginals(network, change.network, [edges[i][1]])
+            assert_structure_as_claimed(network, change)
+
+    def test_needs_the_edge(self) -> None:
+        with pytest.raises(GraphError, match="no edge"):
+            remove_edge(asia(), "asia", "smoke")
+
+
+class TestRemovedEdges:
+    def test_are_all_gone_whatever_their_order(self) -> None:
+        network = binary(1)
+        edges = network.dag.edges[:4]
+        change = remove_edges(network, edges)
+        assert change.edges_removed == edges
+        assert change.network == remove_edges(network, edges[::-1]).network
+        assert_structure_as_claimed(network, change)
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_have_tables_of_the_old_joint(self, seed: int) -> None:
+        network = binary(seed)
+        by_child = {child: (parent, child) for parent, child in network.dag.edges}
+        after = remove_edges(network, by_child.values()).network
+        for parent, child in by_child.values():
+            alone = remove_edge(network, parent, child).network
+            np.testing.assert_allclose(after.cpt(child), alone.cpt(child), atol=EXACT)
+
+    def test_cannot_be_removed_twice(self) -> None:
+        with pytest.raises(GraphError, match="no edge"):
+            remove_edges(asia(), [("smoke", "bronc"), ("smoke", "bronc")])
+
+    def test_must_be_of_the_network(self) -> None:
+        with pytest.raises(UnknownVariableError):
+            remove_edges(asia(), [("smoke", "nobody")])
+
+
+class TestAddedEdge:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_has_the_wanted_strength(self, seed: int) -> None:
+        network = small(seed)
+        for parent, child in free_pairs(network):
+            after = add_edge(network, parent, child, 0.01, generator(seed)).network
+            given = parents(network, child)
+            assert information(after, child, parent, given) == pytest.approx(0.01, rel=1e-6)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_leaves_the_joint_of_child_and_old_parents(self, seed: int) -> None:
+        network = small(seed)
+        for parent, child in free_pairs(network):
+            after = add_edge(network, parent, child, 0.02, generator(seed)).network
+            family = (*parents(network, child), child)
+            np.testing.assert_allclose(
+                marginal(after, family), marginal(network, family), atol=EXACT
+            )
+            assert_same_marginals(network, after, untouched_below(network, child))
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_is_there_and_nothing_else_is(self, seed: int) -> None:
+        network = small(seed)
+        for parent, child in free_pairs(network):
+            change = add_edge(network, parent, child, 0.005, generator(seed))
+            assert change.kind is ChangeKind.ADDED
+            assert change.edges_added == ((parent, child),)
+            assert change.nodes == (child,)
+            assert change.network.parents[network.index(child)][-1] == parent
+            assert_structure_as_claimed(network, change)
+
+    def test_is_the_same_from_the_same_generator(self) -> None:
+        pair = free_pairs(small(1))[0]
+        one, two, other = (add_edge(small(1), *pair, 0.01, generator(s)) for s in (1, 1, 3))
+        assert one == two
+        assert one.network != other.network
+
+    @pytest.mark.parametrize("name", BENCHMARKS)
+    @pytest.mark.parametrize("strength", [0.003, 0.01, 0.05])
+    def test_has_the_wanted_strength_in_large_networks(self, name: str, strength: float) -> None:
+        network = networks.load(name)
+        rng = generator(2)
+        for picked in pick_added_edges(network, 2, (strength, strength * 1.001), rng):
+            after = add_edge(network, *picked.edge, strength, rng).network
+            assert edge_strength(after, *picked.edge) == pytest.approx(strength, rel=1e-6)
+            assert_same_marginals(network, after, [picked.child])
+
+    def test_reaches_full_dependence(self) -> None:
+        network = BayesianNetwork("ab", [BINARY] * 2, [(), ()], [[[0.5, 0.5]]] * 2)
+        after = add_edge(network, "a", "b", math.log(2) - 1e-9, generator()).network
+        assert sorted(after.cpt("b").round(3).ravel()) == [0, 0, 1, 1]
+
+    def test_falls_back_to_the_strongest_coupling_known(self) -> None:
+        # Only where equal masses meet is the parent a copy of the child.
+        row = [[0.4, 0.1, 0.2, 0.3]]
+        states = [[*"wxyz"]] * 2
+        network = BayesianNetwork("ab", states, [(), ()], [row, [row[0][::-1]]])
+        full = entropy(network, "a")
+        after = add_edge(network, "a", "b", full * 0.999999, generator()).network
+        assert edge_strength(after, "a", "b") == pytest.approx(full, rel=1e-5)
+
+    def test_cannot_be_stronger_than_the_entropies(self) -> None:
+        network = BayesianNetwork("ab", [BINARY] * 2, [(), ()], [[[0.99, 0.01]], [[0.5, 0.5]]])
+        with pytest.raises(ConfigError, match=r"strength = 0\.1 .* at most 0\.00.* nats") as caught:
+            add_edge(network, "a", "b", 0.1, generator())
+        assert caught.value.field == "strength"
+
+    def test_cannot_go_into_a_child_that_its_parents_decide(self) -> None:
+        with pytest.raises(ConfigError, match="at most 0 nats"):
+            add_edge(asia(), "smoke", "either", 0.001, generator())
+
+    @pytest.mark.parametrize("strength", [0, -1, math.nan, math.inf])
+    def test_needs_a_positive_strength(self, strength: float) -> None:
+        with pytest.raises(ConfigError, match="positive number of nats"):
+            add_edge(asia(), "smoke", "xray", strength, generator())
+
+    @pytest.mark.parametrize(
+        ("parent", "child", "problem"),
+        [
+            ("smoke", "bronc", "already joined"),
+            ("bronc", "smoke", "already joined"),
+            ("dysp", "smoke", "close a cycle"),
+            ("smoke", "smoke", "loop"),
+        ],
+    )
+    def test_needs_a_place(self, parent: str, child: str, problem: str) -> None:
+        with pytest.raises(GraphError, match=problem):
+            add_edge(asia(), parent, child, 0.01, generator())
+
+    def test_needs_known_nodes(self) -> None:
+        with pytest.raises(UnknownVariableError):
+            add_edge(asia(), "nobody", "smoke", 0.01, generator())
+
+    def test_makes_no_table_of_millions(self) -> None:
+        many = [str(i) for i in range(250)]
+        root = [[1 / 250] * 250]
+        wide = np.full((250, 250), 1 / 250)
+        network = BayesianNetwork("abc", [many] * 3, ["", "a", ""], [root, wide, root])
+        with pytest.raises(GraphError, match="more than 10000000 cells"):
+            add_edge(network, "c", "b", 0.01, generator())
+
+
+class TestAddedEdges:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_all_have_their_strengths(self, seed: int) -> None:
+        network = binary(seed)
+        picked = pick_added_edges(network, 3, MEDIUM, generator(seed))
+        change = add_edges(network, picked, generator(seed))
+        for edge in picked:
+            found = edge_strength(change.network, *edge.edge)
+            assert found == pytest.approx(edge.strength, rel=1e-6)
+        assert change.edges_added == tuple(edge.edge for edge in picked)
+        assert_structure_as_claimed(network, change)
+
+    def test_need_different_children(self) -> None:
+        edges = [EdgeStrength("asia", "xray", 0.001), EdgeStrength("smoke", "xray", 0.001)]
+        with pytest.raises(ConfigError, match="different children"):
+            add_edges(asia(), edges, generator())
+
+    def test_must_not_close_a_cycle_together(self) -> None:
+        network = BayesianNetwork("abc", [BINARY] * 3, [()] * 3, [[[0.5, 0.5]]] * 3)
+        cycle = [EdgeStrength(*pair, 0.01) for pair in ("ab", "bc", "ca")]
+        with pytest.raises(GraphError, match="cycle"):
+            add_edges(network, cycle, generator())
+
+
+class TestRewiring:
+    def test_removes_one_and_adds_another(self) -> None:
+        network = small(4)
+        removed = network.dag.edges[0]
+        rng = generator(1)
+        for parent, child in free_pairs(network):
+            if {parent, child} == set(removed):
+                continue
+            change = rewire(network, removed, EdgeStrength(parent, child, 0.01), rng)
+            assert change.kind is ChangeKind.REWIRED
+            assert change.edges_removed == (removed,)
+            assert change.edges_added == ((parent, child),)
+            assert_structure_as_claimed(network, change)
+            assert edge_strength(change.network, parent, child) == pytest.approx(0.01, rel=1e-6)
+
+    def test_may_use_the_room_that_the_removed_edge_leaves(self) -> None:
+        chain = BayesianNetwork(
+            "abc", [BINARY] * 3, ["", "a", "b"], [[[0.5, 0.5]], *[[[0.8, 0.2], [0.2, 0.8]]] * 2]
+        )
+        change = rewire(chain, ("a", "b"), EdgeStrength("c", "a", 0.01), generator())
+        assert change.network.dag.edges == (("b", "c"), ("c", "a"))
+
+    def test_is_no_reversal(self) -> None:
+        with pytest.raises(ConfigError, match="other nodes"):
+            rewire(asia(), ("smoke", "lung"), EdgeStrength("lung", "smoke", 0.01), generator())
+
+
+class TestReversedEdge:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_changes_what_data_can_tell(self, seed: int) -> None:
+        network = binary(seed)
+        for parent, child in reversible(network):
+            change = reversed_or_none(network, parent, child)
+            if change is None:
+                continue
+            assert change.kind is ChangeKind.REVERSED
+            assert change.edges_reversed == ((parent, child),)
+            assert change.network.cpdag() != network.cpdag()
+            assert_structure_as_claimed(network, change)
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_keeps_its_strength(self, seed: int) -> None:
+        network = binary(seed)
+        for parent, child in reversible(network):
+            change = reversed_or_none(network, parent, child)
+            if change is None:
+                continue
+            old = information(network, child, parent, parents(network, child, without=parent))
+            new = information(change.network, parent, child, parents(network, parent))
+            assert new == pytest.approx(old, rel=1e-6)
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_keeps_both_ends_given_their_other_parents(self, seed: int) -> None:
+        network = binary(seed)
+        for parent, child in reversible(network):
+            change = reversed_or_none(network, parent, child)
+            if change is None:
+                continue
+            for node in (parent, child):
+                family = (*parents(network, node, without=parent), node)
+                np.testing.assert_allclose(
+                    marginal(change.network, family), marginal(network, family), atol=EXACT
+                )
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_has_another_strength_where_asked(self, seed: int) -> None:
+        network = binary(seed)
+        for parent, child in reversible(network):
+            after = reverse_edge(network, parent, child, 0.002).network
+            found = information(after, parent, child, parents(network, parent))
+            assert found == pytest.approx(0.002, rel=1e-6)
+
+    def test_cannot_be_stronger_than_the_parents_of_the_parent_allow(self) -> None:
+        network = BayesianNetwork(
+            "abcd",
+            [BINARY] * 4,
+            ["", "a", "bd", ""],
+            [
+                [[0.5, 0.5]],
+                [[0.99, 0.01], [0.01, 0.99]],
+                [[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.1, 0.9]],
+                [[0.5, 0.5]],
+            ],
+        )
+        with pytest.raises(ConfigError, match="nats here") as caught:
+            reverse_edge(network, "b", "c")
+        assert caught.value.value == edge_strength(network, "b", "c")
+
+    @pytest.mark.parametrize("strength", [0, -1, math.nan])
+    def test_needs_a_positive_strength(self, strength: float) -> None:
+        with pytest.raises(ConfigError, match="positive"):
+            reverse_edge(asia(), "bronc", "dysp", strength)
+
+    def test_is_refused_where_no_data_could_tell(self) -> None:
+        with pytest.raises(GraphError, match="covered"):
+            reverse_edge(asia(), "smoke", "lung")
+
+    def test_is_refused_where_it_closes_a_cycle(self) -> None:
+        network = BayesianNetwork(
+            "abc",
+            [BINARY] * 3,
+            ["", "a", "ba"],
+            [[[0.5, 0.5]], [[0.7, 0.3], [0.3, 0.7]], [[0.9, 0.1], [0.1, 0.9]] * 2],
+        )
+        with pytest.raises(GraphError, match="cycle"):
+            reverse_edge(network, "a", "c")
+
+    def test_needs_the_edge(self) -> None:
+        with pytest.raises(GraphError, match="no edge"):
+            reverse_edge(asia(), "bronc", "smoke")
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", BENCHMARKS)
+    def test_can_be_found_in_large_networks(self, name: str) -> None:
+        network = networks.load(name)
+        edges = reversible(network, 16)
+        done = [reversed_or_none(network, *edge) for edge in edges]
+        for (parent, child), change in zip(edges, done, strict=True):
+            if change is not None:
+                old = edge_strength(network, parent, child)
+                assert edge_strength(change.network, child, parent) == pytest.approx(old, rel=1e-6)
+                assert_same_marginals(network, change.network, [child])
+        assert any(done)
+
+
+def reversed_or_none(network: BayesianNetwork, parent: str, child: str) -> Change | None:
+    try:
+        return reverse_edge(network, parent, child)
+    except ConfigError:
+        return None
+
+
+def test_the_given_network_stays_as_it_is() -> None:
+    network = binary(1)
+    copy = binary(1)
+    pick_added_edges(network, 1, WEAK, generator())
+    remove_edge(network, *network.dag.edges[0])
+    assert network == copy
+
+
+class TestEdgeStrength:
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_is_the_conditional_mutual_information(self, seed: int) -> None:
+        network = small(seed)
+        for parent, child in network.dag.edges:
+            others = parents(network, child, without=parent)
+            expected = information(network, child, parent, others)
+            assert edge_strength(network, parent, child) == pytest.approx(expected, abs=1e-10)
+
+    def test_of_a_copy_is_the_entropy(self) -> None:
+        copied = BayesianNetwork(
+            "ab", [BINARY] * 2, [(), "a"], [[[0.3, 0.7]], [[1.0, 0.0], [0.0, 1.0]]]
+        )
+        entropy_of_a = -0.3 * math.log(0.3) - 0.7 * math.log(0.7)
+        assert edge_strength(copied, "a", "b") == pytest.approx(entropy_of_a)
+
+    @pytest.mark.parametrize("name", BENCHMARKS)
+    def test_is_found_for_all_edges_of_large_networks(self, name: str) -> None:
+        network = networks.load(name)
+        for parent, child in network.dag.edges:
+            card = network.cards[network.index(child)]
+            assert 0 <= edge_strength(network, parent, child) <= math.log(card)
+
+    def test_needs_the_edge(self) -> None:
+        with pytest.raises(GraphError, match="no edge 'bronc' -> 'smoke'"):
+            edge_strength(asia(), "bronc", "smoke")
+
+
+class TestChangedTable:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("keep_marginal", [False, True])
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_has_the_wanted_size(self, seed: int, keep_marginal: bool) -> None:
+        network = small(seed)
+        for node in network.nodes:
+            if not parents(network, node):
+                continue
+            change = change_table(network, node, 0.02, generator(seed), keep_marginal=keep_marginal)
+            assert change.kind is ChangeKind.TABLE
+            assert change.nodes == (node,)
+            assert change.network.parents == network.parents
+            assert regime_information(network, change.network, node) == pytest.approx(
+                0.02, rel=1e-6
+            )
+            assert_structure_as_claimed(network, change)
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_keeps_the_marginal_where_asked(self, seed: int) -> None:
+        network = small(seed)
+        for node in network.nodes:
+            if parents(network, node):
+                kept = change_table(network, node, 0.02, generator(seed), keep_marginal=True)
+                assert_same_marginals(network, kept.network, untouched_below(network, node))
+                moved = change_table(network, node, 0.02, generator(seed)).network
+                assert abs(joint(moved, [node]) - joint(network, [node])).max() > 1e-4
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", BENCHMARKS)
+    def test_can_keep_the_marginal_in_large_networks(self, name: str) -> None:
+        network = networks.load(name)
+        inner = [node for node in network.nodes if parents(network, node)]
+        for node in inner[:: max(1, len(inner) // 8)]:
+            amount = 0.0002
+            change = change_table(network, node, amount, generator(1), keep_marginal=True)
+            assert table_difference(network, change.network, node) == pytest.approx(amount)
+            assert_same_marginals(network, change.network, [node])
+
+    def test_is_the_same_from_the_same_generator(self) -> None:
+        one, two, other = (change_table(asia(), "dysp", 0.05, generator(s)) for s in (1, 1, 2))
+        assert one == two
+        assert one.network != other.network
+
+    def test_cannot_differ_by_more_than_log_two(self) -> None:
+        with pytest.raises(ConfigError, match=r"amount = 0\.7 .* at most 0\.\d+ nats"):
+            change_table(asia(), "dysp", 0.7, generator())
+
+    def test_is_not_for_roots(self) -> None:
+        with pytest.raises(GraphError, match="no parents"):
+            change_table(asia(), "smoke", 0.1, generator())
+
+    @pytest.mark.parametrize("amount", [0, -0.1, math.nan])
+    def test_needs_a_positive_amount(self, amount: float) -> None:
+        with pytest.raises(ConfigError, match="amount"):
+            change_table(asia(), "dysp", amount, generator())
+
+    def test_difference_needs_the_same_parents(self) -> None:
+        after = remove_edge(asia(), "smoke", "bronc").network
+        with pytest.raises(GraphError, match="same parents"):
+            table_difference(asia(), after, "bronc")
+        assert table_difference(asia(), after, "dysp") == 0
+
+
+def regime_information(before: BayesianNetwork, after: BayesianNetwork, node: str) -> float:
+    """Return I(node; regime | parents) from a network that has the regime as a parent."""
+    both = [np.stack([a, b], axis=1) for a, b in zip(before.cpts, after.cpts, strict=True)]
+    i = before.index(node)
+    names = (*before.nodes, "regime")
+    families = [*before.parents, ()]
+    families[i] = (*families[i], "regime")
+    cpts = [*before.cpts, np.array([[0.5, 0.5]])]
+    cpts[i] = both[i].reshape(-1, before.cards[i])
+    joined = BayesianNetwork(names, [*before.states, BINARY], families, cpts)
+    return information(joined, node, "regime", before.parents[i])
+
+
+class TestChangedRootMarginal:
+    @pytest.mark.parametrize("amount", [0.001, 0.02, 0.1])
+    def test_has_the_wanted_size(self, amount: float) -> None:
+        network = small(1)
+        for node in network.nodes:
+            if parents(network, node):
+                continue
+            change = change_root_marginal(network, node, amount, generator(1))
+            assert change.kind is ChangeKind.ROOT_MARGINAL
+            assert_structure_as_claimed(network, change)
+            found = regime_information(network, change.network, node)
+            assert found == pytest.approx(amount, rel=1e-6)
+
+    def test_leaves_what_follows_from_the_root(self) -> None:
+        after = change_root_marginal(asia(), "smoke", 0.05, generator(1)).network
+        for child in ("lung", "bronc"):
+            old, new = (joint(network, ("smoke", child)) for network in (asia(), after))
+            np.testing.assert_allclose(
+                old / old.sum(axis=1, keepdims=True), new / new.sum(axis=1, keepdims=True)
+            )
+        assert_same_marginals(asia(), after, ["asia", "tub"])
+
+    def test_is_only_for_roots(self) -> None:
+        with pytest.raises(GraphError, match="no root"):
+            change_root_marginal(asia(), "dysp", 0.1, generator())
+
+    def test_cannot_differ_by_more_than_log_two(self) -> None:
+        with pytest.raises(ConfigError, match="nats here"):
+            change_root_marginal(asia(), "smoke", 0.7, generator())

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from driftbn.datasets import asia, random_network, sample_codes
+from driftbn.errors import ConfigError, DataError, VariableMismatchError
+from driftbn.graphs.graph import Dag
+from driftbn.graphs.network import BayesianNetwork, fit_parameters
+
+STATES = (("no", "yes"), ("no", "yes"))
+CHAIN = Dag("ab", [("a", "b")])
+
+
+def fitted(network: BayesianNetwork, n_rows: int, prior: float | None) -> BayesianNetwork:
+    codes = sample_codes(network, n_rows, np.random.default_rng(2))
+    return fit_parameters(network.dag, codes, network.nodes, network.states, prior)
+
+
+@pytest.mark.parametrize("prior", [None, 3.0])
+def test_tables_agree_with_counting_by_hand(prior: float | None) -> None:
+    network = random_network(5, 6, cardinality=(2, 3), seed=4)
+    codes = sample_codes(network, 40, np.random.default_rng(2))
+    found = fit_parameters(network.dag, codes, network.nodes, network.states, prior)
+    for i, node in enumerate(network.nodes):
+        parents = [network.index(parent) for parent in network.dag.parents(node)]
+        choices = product(*(range(network.cards[p]) for p in parents))
+        for row, choice in enumerate(choices):
+            here = np.all([codes[p] == s for p, s in zip(parents, choice, strict=True)], axis=0)
+            counts = [np.sum(here & (codes[i] == s)) for s in range(network.cards[i])]
+            cells = [count + (prior or 0.0) / found.cpt(node).size for count in counts]
+            expected = [c / sum(cells) if sum(cells) else 1 / len(cells) for c in cells]
+            assert found.cpt(node)[row] == pytest.approx(expected)
+
+
+def log_likelihood(network: BayesianNetwork, codes: np.ndarray) -> float:
+    total = 0.0
+    for i, parents in enumerate(network.parents):
+        row = np.zeros(codes.shape[1], dtype=np.int64)
+        for parent in map(network.index, parents):
+            row = row * network.cards[parent] + codes[parent]
+        total += float(np.log(network.cpts[i][row, codes[i]]).sum())
+    return total
+
+
+def test_maximum_likelihood_is_the_maximum() -> None:
+    network = random_network(6, 8, cardinality=(2, 3), seed=6)
+    codes = sample_codes(network, 300, np.random.default_rng(2))
+    best = fit_parameters(network.dag, codes, network.nodes, network.states)
+    rng = np.random.default_rng(3)
+    for weight in (0.5, 0.1, 0.01):
+        tables = [
+            (1 - weight) * cpt + weight * rng.dirichlet([1.0] * cpt.shape[1], size=len(cpt))
+            for cpt in best.cpts
+        ]
+        near = BayesianNetwork(best.nodes, best.states, best.parents, tables)
+        assert log_likelihood(near, codes) < log_likelihood(best, codes)
+    assert log_likelihood(network, codes) < log_likelihood(best, codes)
+
+
+def test_order_of_nodes_follows_the_columns() -> None:
+    codes = np.array([[0, 1], [0, 0]], dtype=np.uint8)
+    found = fit_parameters(CHAIN, codes, ["b", "a"], STATES)
+    assert found.nodes == ("b", "a")
+    assert found.cpt("a").tolist() == [[1.0, 0.0]]
+
+
+def test_states_without_rows_keep_their_place() -> None:
+    codes = np.array([[2, 2, 0]], dtype=np.uint8)
+    found = fit_parameters(Dag("a"), codes, "a", [("x", "y", "z", "w")])
+    assert found.states == (("x", "y", "z", "w"),)
+    assert found.cpts[0].tolist() == [[pytest.approx(1 / 3), 0, pytest.approx(2 / 3), 0]]
+
+
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_no_rows_give_uniform_tables(prior: float | None) -> None:
+    found = fitted(asia(), 0, prior)
+    assert all(np.all(cpt == 0.5) for cpt in found.cpts)
+
+
+def test_codes_are_not_changed() -> None:
+    codes = sample_codes(asia(), 50, np.random.default_rng(1))
+    codes.setflags(write=False)
+    fit_parameters(asia().dag, codes, asia().nodes, asia().states)
+
+
+def test_too_large_a_table_is_refused() -> None:
+    names = [f"p{i:02d}" for i in range(40)]
+    dag = Dag([*names, "x"], [(name, "x") for name in names])
+    codes = np.zeros((41, 5), dtype=np.uint8)
+    with pytest.raises(DataError, match=f"'x': 40 parents make a table of {2**41} cells") as caught:
+        fit_parameters(dag, codes, [*names, "x"], [("no", "yes")] * 41)
+    assert caught.value.column == "x"
+
+
+def test_table_of_the_largest_size_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.zeros((2, 5), dtype=np.uint8)
+    monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 4)
+    fit_parameters(CHAIN, codes, "ab", STATES)
+    monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 3)
+    with pytest.raises(DataError, match="4 cells; at most 3"):
+        fit_parameters(CHAIN, codes, "ab", STATES)
+
+
+def test_other_variables_are_refused() -> None:
+    with pytest.raises(VariableMismatchError):
+        fit_parameters(CHAIN, np.zeros((2, 3), dtype=np.uint8), "ac", STATES)
+    with pytest.raises(VariableMismatchError):
+        fit_parameters(CHAIN, np.zeros((3, 3), dtype=np.uint8), "aab", [*STATES, STATES[0]])
+
+
+@pytest.mark.parametrize(
+    ("codes", "problem"),
+    [
+        (np.zeros(3, dtype=np.uint8), "not 1-D uint8"),
+        (np.zeros((2, 3)), "not 2-D float64"),
+        (np.zeros((3, 3), dtype=np.uint8), "3 rows of codes"),
+        (np.array([[0, 1], [0, 2]], dtype=np.uint8), "column 'b', row 1: 2 is no state"),
+        (np.array([[0, -1], [0, 0]]), "column 'a', row 1: -1 is no state"),
+    ],
+)
+def test_bad_codes_are_refused(codes: np.ndarray, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        fit_parameters(CHAIN, codes, "ab", STATES)
+
+
+def test_states_of_too_few_variables_are_refused() -> None:
+    with pytest.raises(DataError, match="states of 1 variables given for 2 names"):
+        fit_parameters(CHAIN, np.zeros((2, 3), dtype=np.uint8), "ab", STATES[:1])
+
+
+@pytest.mark.parametrize("size", [0.0, -2.0, math.inf, math.nan])
+def test_sample_size_must_be_positive(size: float) -> None:
+    codes = np.zeros((2, 3), dtype=np.uint8)
+    with pytest.raises(ConfigError, match="a positive number") as caught:
+        fit_parameters(CHAIN, codes, "ab", STATES, size)
+    assert caught.value.field == "equivalent_sample_size"

@@ -1,0 +1,163 @@
+"""Odd tables and settings get an error of our own or a documented answer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from driftbn import ConfigError, DataError, LearnerConfig, learn_structure
+from driftbn.tables.schema import ExclusionReason
+
+RNG = np.random.default_rng(11)
+COIN = RNG.integers(0, 2, 400)
+COPY = np.where(RNG.random(400) < 0.05, 1 - COIN, COIN)
+OTHER = RNG.integers(0, 3, 400)
+
+
+def with_one_edge(**columns: Any) -> dict[str, Any]:
+    return {"coin": COIN, "copy": COPY, "other": OTHER, **columns}
+
+
+def excluded(learned: Any) -> dict[str, ExclusionReason]:
+    return {column.name: column.reason for column in learned.schema.excluded}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {},
+        [],
+        {"a": []},
+        {"a": [], "b": []},
+        pd.DataFrame(),
+        pd.DataFrame({"a": [], "b": []}),
+        None,
+        5,
+        "text",
+        {"a": [1, 2], "b": [1]},
+        pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]),
+        {"a": [1, 2], "b": [[1], [2]]},
+        {"a": [1, 2], "b": [{}, {}]},
+        {"a": [1, 2], "b": [{1}, {2}]},
+        {"a": [1, 2], "b": [object(), object()]},
+        [1, 2, 3],
+        [{"a": 1}, 2],
+        np.zeros((2, 2, 2)),
+        np.array([[1, 2], [3, 4]]) * 1j,
+    ],
+)
+def test_table_that_cannot_be_read_is_a_data_error(table: Any) -> None:
+    with pytest.raises(DataError):
+        learn_structure(table)
+
+
+def test_unhashable_value_is_named_by_column_and_row() -> None:
+    with pytest.raises(DataError) as caught:
+        learn_structure({"a": [1, 2, 3], "b": ["x", [1], "y"]})
+    assert (caught.value.column, caught.value.row) == ("b", 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ({"a": [1], "b": ["x"]}, ExclusionReason.CONSTANT),
+        ({"a": [1] * 50, "b": ["x"] * 50}, ExclusionReason.CONSTANT),
+        ({"a": [None] * 50, "b": [math.nan] * 50}, ExclusionReason.ALL_MISSING),
+        ({"a": [math.inf] * 9, "b": [-math.inf] * 9}, ExclusionReason.CONSTANT),
+    ],
+    ids=["one row", "constant", "missing", "infinite"],
+)
+@pytest.mark.parametrize("algorithm", ["pc", "pc-original", "fsbn", "ssbn"])
+def test_table_that_tells_nothing_gives_an_empty_graph(
+    table: dict[str, Any], reason: ExclusionReason, algorithm: str
+) -> None:
+    learned = learn_structure(table, algorithm)
+    assert learned.graph.nodes == ()
+    assert learned.dag.edges == ()
+    assert learned.cost.n_tests == 0
+    assert set(excluded(learned).values()) == {reason}
+
+
+def test_mixed_types_are_categories() -> None:
+    cells = np.array([1, "x", 2.5, None, True, "1"], dtype=object)
+    follows = RNG.random(400) < 0.6
+    mixed = cells[np.where(follows, OTHER, RNG.integers(0, 6, 400))]
+    learned = learn_structure(with_one_edge(mixed=mixed))
+    assert learned.graph.skeleton == {("coin", "copy"), ("mixed", "other")}
+    assert learned.schema is not None
+    assert learned.schema["mixed"].levels == ("1", "2.5", "true", "x")
+
+
+@pytest.mark.parametrize("infinity", [math.inf, -math.inf])
+def test_infinities_fall_into_the_outer_bins(infinity: float) -> None:
+    numbers = RNG.normal(size=400) + 3 * COIN
+    numbers[::50] = infinity
+    learned = learn_structure(with_one_edge(numbers=numbers))
+    assert {"coin", "numbers"} <= set(learned.graph.nodes)
+    assert learned.graph.neighbours("numbers") & {"coin", "copy"}
+
+
+@pytest.mark.parametrize("n_rows", [20_000])
+def test_as_many_values_as_rows_are_left_out_or_binned(n_rows: int) -> None:
+    coin = RNG.integers(0, 2, n_rows)
+    table = {
+        "text": [f"id-{i}" for i in range(n_rows)],
+        "whole": np.arange(n_rows),
+        "real": RNG.normal(size=n_rows) + coin,
+        "coin": coin,
+    }
+    learned = learn_structure(table)
+    assert excluded(learned) == {
+        "text": ExclusionReason.ID_LIKE,
+        "whole": ExclusionReason.ID_LIKE,
+    }
+    assert learned.graph.skeleton == {("coin", "real")}
+
+
+def test_many_values_that_repeat_are_capped() -> None:
+    text = [f"value {i}" for i in RNG.integers(0, 3000, 6000)]
+    coin = RNG.integers(0, 2, 6000)
+    learned = learn_structure({"text": text, "coin": coin, "copy": coin ^ (np.arange(6000) < 99)})
+    assert learned.graph.skeleton == {("coin", "copy")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('a "quoted" name', "it's"),
+        ("two\nlines", "tab\tand\rreturn"),
+        ("żółć", "名前"),
+        ("a->b", "a--b; }"),
+        (" ", "  "),
+    ],
+)
+def test_odd_names_are_kept_as_they_are(first: str, second: str) -> None:
+    learned = learn_structure({first: COIN, second: COPY, "other": OTHER})
+    assert learned.graph.skeleton == {tuple(sorted((first, second)))}
+    assert set(learned.graph.nodes) == {first, second, "other"}
+    assert (first, "other") in learned.separators
+
+
+def test_bad_setting_is_told_before_the_table_is_read() -> None:
+    with pytest.raises(ConfigError):
+        learn_structure({"a": []}, alpha=3.0)
+
+
+def test_arguments_go_before_the_config() -> None:
+    config = LearnerConfig(algorithm="pc", alpha=0.5)
+    table = with_one_edge()
+    by_argument = learn_structure(table, "ssbn", 0.01, config=config)
+    by_config = learn_structure(table, config=LearnerConfig(algorithm="ssbn", alpha=0.01))
+    assert by_argument.graph == by_config.graph
+    assert by_argument.cost.tests == by_config.cost.tests
+
+
+@pytest.mark.parametrize("max_conditioning", [0, 1, 9, 10])
+def test_table_smaller_than_the_largest_set_is_no_problem(max_conditioning: int) -> None:
+    config = LearnerConfig(max_conditioning=max_conditioning)
+    learned = learn_structure(with_one_edge(), config=config)
+    assert learned.graph.skeleton == {("coin", "copy")}

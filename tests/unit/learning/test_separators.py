@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driftbn import datasets
+from driftbn.config import Algorithm, LearnerConfig, WarmStart
+from driftbn.learning import (
+    RdsaTally,
+    SeparatorMap,
+    StructureLearner,
+    learn_structure,
+)
+from driftbn.learning.search import UNITS
+from driftbn.testing import DSeparationOracle
+from tests.networks import load
+
+NAMES = ("a", "b", "c", "d")
+FOUND = {("a", "c"): ("b",), ("d", "a"): (), ("b", "d"): ("c", "a")}
+
+
+def test_map_gives_what_was_put_in_whatever_the_order_of_a_pair() -> None:
+    separators = SeparatorMap(NAMES, FOUND)
+    assert separators["c", "a"] == separators["a", "c"] == ("b",)
+    assert separators["a", "d"] == ()
+    assert separators["d", "b"] == ("a", "c")
+    assert len(separators) == 3
+    assert list(separators) == [("a", "c"), ("a", "d"), ("b", "d")]
+    assert dict(separators) == {("a", "c"): ("b",), ("a", "d"): (), ("b", "d"): ("a", "c")}
+
+
+@pytest.mark.parametrize("pair", [("a", "b"), ("a", "a"), ("a", "x"), ("x", "y")])
+def test_pair_without_separator_is_not_in_the_map(pair: tuple[str, str]) -> None:
+    separators = SeparatorMap(NAMES, FOUND)
+    assert pair not in separators
+    with pytest.raises(KeyError):
+        separators[pair]
+
+
+def test_membership_and_sizes_follow_the_pairs() -> None:
+    separators = SeparatorMap(NAMES, FOUND)
+    low, high = np.array([0, 0, 1, 0]), np.array([2, 3, 3, 1])
+    assert separators.sizes(low, high).tolist() == [1, 0, 2, -1]
+    holds = separators.membership(low, high)
+    assert [np.flatnonzero(row).tolist() for row in holds] == [[1], [], [0, 2], []]
+
+
+@given(
+    names=st.sets(st.sampled_from("abcdefgh"), min_size=2),
+    later=st.sets(st.sampled_from("abcdefghij")),
+    max_size=st.integers(0, 4),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_start_keeps_exactly_the_pairs_whose_names_are_all_there(
+    names: set[str], later: set[str], max_size: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for pair in combinations(sorted(names), 2):
+        others = sorted(names - set(pair))
+        members = rng.permutation(others)[: rng.integers(0, 4)].tolist() if others else []
+        if rng.random() < 0.7:
+            found[pair] = tuple(sorted(members))
+    arrays = SeparatorMap(sorted(names), found).started_from(tuple(sorted(later)), max_size)
+    assert arrays[0].shape[1] == max_size
+    assert dict(SeparatorMap.from_arrays(tuple(sorted(later)), *arrays)) == {
+        pair: members
+        for pair, members in found.items()
+        if len(members) <= max_size and later.issuperset((*pair, *members))
+    }
+
+
+def test_tallies_decay_and_round_down() -> None:
+    tally = RdsaTally(("a", "b"), np.array([[0, 2520], [5, 0]]))
+    assert tally.value("a", "b") == 1.0
+    assert tally.started_from(("a", "b"), 0.5).tolist() == [[0, 1260], [2, 0]]
+    assert tally.started_from(("a", "b"), 0.0).tolist() == [[0, 0], [0, 0]]
+    assert tally.started_from(("a", "b"), 1.0).tolist() == tally.units.tolist()
+
+
+def test_tallies_move_with_their_names() -> None:
+    tally = RdsaTally(("a", "b", "c"), np.arange(9).reshape(3, 3))
+    started = tally.started_from(("b", "c", "x"), 1.0)
+    assert started.tolist() == [[4, 5, 0], [7, 8, 0], [0, 0, 0]]
+
+
+def test_tallies_of_other_variables_start_at_zero() -> None:
+    tally = RdsaTally(("a", "b"), np.array([[0, 5], [7, 0]]))
+    assert tally.started_from(("x", "y"), 1.0).tolist() == [[0, 0], [0, 0]]
+    assert tally.started_from((), 1.0).shape == (0, 0)
+    assert tally.started_from(("b", "x"), 1.0).tolist() == [[0, 0], [0, 0]]
+    assert tally.started_from(("a", "b", "x"), 1.0)[:2, :2].tolist() == [[0, 5], [7, 0]]
+
+
+@pytest.mark.parametrize(("algorithm", "share"), [(Algorithm.FSBN, 1), (Algorithm.SSBN, 2)])
+def test_member_of_a_separator_gains_by_its_size(algorithm: Algorithm, share: int) -> None:
+    learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
+    learned = learner.learn_from(DSeparationOracle(load("alarm").dag))
+    gained = learned.tallies.units.sum()
+    expected = sum(
+        UNITS * (len(members) if share == 1 else bool(members))
+        for members in learned.separators.values()
+    )
+    assert gained == expected
+    assert gained > 0
+
+
+@pytest.mark.parametrize("warm", list(WarmStart), ids=lambda warm: warm.value)
+def test_warm_start_over_changed_columns_works(warm: WarmStart) -> None:
+    table = datasets.sample(load("alarm"), 800, 1)
+    config = LearnerConfig(warm=warm)
+    previous = learn_structure(table.drop(columns=["HR", "CO"]), config=config)
+    learned = learn_structure(table.drop(columns=["BP", "PCWP"]), config=config, previous=previous)
+    assert set(learned.graph.nodes) == set(table.columns) - {"BP", "PCWP"}
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_warm_start_with_another_largest_size_works(size: int) -> None:
+    table = datasets.sample(load("asia"), 800, 1)
+    previous = learn_structure(table, config=LearnerConfig(max_conditioning=3))
+    config = LearnerConfig(max_conditioning=size)
+    learned = learn_structure(table, config=config, previous=previous)
+    assert max(map(len, learned.separators.values())) <= size
+
+
+def test_warm_start_leaves_the_earlier_structure_as_it_was() -> None:
+    table = datasets.sample(load("alarm"), 800, 1)
+    previous = learn_structure(table)
+    units, separators = previous.tallies.units.copy(), dict(previous.separators)
+    learn_structure(datasets.sample(load("alarm"), 800, 2), previous=previous)
+    assert np.array_equal(previous.tallies.units, units)
+    assert dict(previous.separators) == separators
+
+
+@pytest.mark.parametrize("empty_first", [True, False])
+def test_window_without_variables_can_come_before_or_after_another(empty_first: bool) -> None:
+    full = datasets.sample(load("asia"), 300, 1)
+    empty = {name: [0] * 300 for name in full.columns}
+    tables = (empty, full) if empty_first else (full, empty)
+    learned = learn_structure(tables[1], previous=learn_structure(tables[0]))
+    assert len(learned.graph.nodes) == (8 if empty_first else 0)

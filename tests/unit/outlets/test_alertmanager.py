@@ -1,0 +1,238 @@
+"""Drifts as alerts of Alertmanager, over a real socket."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from driftbn_service.events import Event, EventType
+from driftbn_service.outlets.alertmanager import (
+    FIRING_SECONDS,
+    MAX_POSTED,
+    ONCE_SECONDS,
+    AlertmanagerOutlet,
+)
+from driftbn_service.outlets.base import OutletError
+from driftbn_service.settings import AlertmanagerOutletSettings
+from pydantic import ValidationError
+
+from tests.outlet_parts import Receiver, answer, make_event, receiver
+
+NOW = 1_800_000_000.0
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_outlet(found: Receiver, clock: Clock | None = None, **values: Any) -> AlertmanagerOutlet:
+    settings = AlertmanagerOutletSettings(url=f"http://127.0.0.1:{found.port}/", **values)
+    return AlertmanagerOutlet(settings, clock=clock or Clock())
+
+
+def posted(found: Receiver) -> list[list[dict[str, Any]]]:
+    return [request.document for request in found.requests]
+
+
+def seconds_left(alert: dict[str, Any]) -> float:
+    return datetime.fromisoformat(alert["endsAt"]).timestamp() - NOW
+
+
+def send(*events: Event, **values: Any) -> list[list[dict[str, Any]]]:
+    with receiver() as found:
+        outlet = make_outlet(found, **values)
+        outlet.open()
+        outlet.send(events)
+        outlet.close()
+    return posted(found)
+
+
+def test_alert_fires_for_a_while_when_an_episode_begins() -> None:
+    with receiver() as found:
+        outlet = make_outlet(found)
+        outlet.send([make_event(3, key="eu")])
+        outlet.close()
+    (request,) = found.requests
+    assert request.path == "/api/v2/alerts"
+    assert request.headers["Content-Type"] == "application/json"
+    (alert,) = request.document
+    assert alert["labels"] == {
+        "alertname": "DriftbnStructuralDrift",
+        "monitor": "orders",
+        "key": "eu",
+        "kind": "structural",
+        "severity": "warning",
+    }
+    assert seconds_left(alert) == FIRING_SECONDS
+
+
+def test_texts_and_numbers_are_annotations() -> None:
+    (alert,) = send(make_event(3))[0]
+    found = alert["annotations"]
+    assert found["summary"] == "Drift in orders: 'x' changed in window 3."
+    assert found["description"] == "It changed.\nÜber Nacht."
+    assert found["advice"] == "Look."
+    assert found["edges"] == "x → y added"
+    assert (found["episode"], found["p_value"], found["records"]) == ("2", "0.001", "300 to 399")
+    assert all(isinstance(text, str) and text for text in found.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("structural", "DriftbnStructuralDrift"),
+        ("association", "DriftbnStructuralDrift"),
+        ("mechanism", "DriftbnMechanismDrift"),
+        ("marginal", "DriftbnMechanismDrift"),
+        (None, "DriftbnStructuralDrift"),
+    ],
+)
+def test_name_follows_from_the_kind(kind: str | None, name: str) -> None:
+    (alert,) = send(make_event(3, kind=kind))[0]
+    assert alert["labels"]["alertname"] == name
+    assert alert["labels"]["kind"] == (kind or "unnamed")
+
+
+def test_change_of_the_target_itself_is_critical() -> None:
+    (alert,) = send(make_event(3, target_touch="itself"))[0]
+    assert alert["labels"]["severity"] == "critical"
+    (alert,) = send(make_event(3, target_touch="nearby"))[0]
+    assert alert["labels"]["severity"] == "warning"
+
+
+def test_end_of_an_episode_resolves_the_same_alert() -> None:
+    fired, resolved = send(make_event(3), make_event(9, EventType.DRIFT_ENDED))
+    assert resolved[0]["labels"] == fired[0]["labels"]
+    assert seconds_left(resolved[0]) == 0.0
+    assert len(resolved) == 1
+
+
+def test_episode_that_changes_its_kind_is_another_alert_and_ends_the_first() -> None:
+    _, (new, old), (ended,) = send(
+        make_event(3),
+        make_event(4, EventType.DRIFT_UPDATED, kind="mechanism"),
+        make_event(9, EventType.DRIFT_ENDED, kind="mechanism"),
+    )
+    assert new["labels"]["alertname"] == "DriftbnMechanismDrift"
+    assert seconds_left(new) == FIRING_SECONDS
+    assert old["labels"]["alertname"] == "DriftbnStructuralDrift"
+    assert seconds_left(old) == 0.0
+    assert ended["labels"] == new["labels"]
+
+
+def test_end_ends_both_if_no_update_was_wanted() -> None:
+    types = (EventType.DRIFT_STARTED.value, EventType.DRIFT_ENDED.value)
+    _, ended = send(
+        make_event(3), make_event(9, EventType.DRIFT_ENDED, kind="mechanism"), types=types
+    )
+    assert [alert["labels"]["kind"] for alert in ended] == ["structural", "mechanism"]
+    assert [seconds_left(alert) for alert in ended] == [0.0, 0.0]
+
+
+def test_degraded_monitor_fires_until_it_has_recovered() -> None:
+    fired, resolved = send(
+        make_event(3, EventType.MONITOR_DEGRADED), make_event(4, EventType.MONITOR_RECOVERED)
+    )
+    assert fired[0]["labels"] == resolved[0]["labels"]
+    assert fired[0]["labels"]["alertname"] == "DriftbnRelearnOverrun"
+    assert "kind" not in fired[0]["labels"]
+    assert (seconds_left(fired[0]), seconds_left(resolved[0])) == (FIRING_SECONDS, 0.0)
+
+
+def test_schema_change_fires_once_for_its_time() -> None:
+    (alert,) = send(make_event(3, EventType.SCHEMA_CHANGED))[0]
+    assert alert["labels"]["alertname"] == "DriftbnSchemaChange"
+    assert seconds_left(alert) == ONCE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("since", "time", "wanted"),
+    [
+        ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"),
+        (None, "2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z"),
+        (None, None, "2027-01-15T08:00:00Z"),
+        ("2099-01-01T00:00:00Z", None, "2027-01-15T08:00:00Z"),
+    ],
+)
+def test_alert_begins_with_the_episode_and_never_in_the_future(
+    since: str | None, time: str | None, wanted: str
+) -> None:
+    (alert,) = send(make_event(3, since_time=since, time=time))[0]
+    assert alert["startsAt"] == wanted
+
+
+def test_open_episodes_fire_on() -> None:
+    clock = Clock()
+    with receiver() as found:
+        outlet = make_outlet(found, clock)
+        clock.now += 60
+        outlet.refresh(
+            [
+                make_event(3),
+                make_event(3, key="a"),
+                make_event(9, EventType.DRIFT_ENDED, key="b"),
+                make_event(5, EventType.MONITOR_RECOVERED),
+                make_event(5, EventType.MONITOR_DEGRADED, key="a"),
+            ]
+        )
+        outlet.close()
+    (alerts,) = posted(found)
+    assert [alert["labels"].get("key") for alert in alerts] == [None, "a", "a"]
+    assert {seconds_left(alert) for alert in alerts} == {60 + FIRING_SECONDS}
+
+
+def test_nothing_open_asks_for_nothing() -> None:
+    with receiver() as found:
+        outlet = make_outlet(found)
+        outlet.refresh([])
+        outlet.refresh([make_event(9, EventType.DRIFT_ENDED)])
+        outlet.close()
+    assert found.requests == []
+
+
+def test_many_alerts_go_in_several_requests() -> None:
+    with receiver() as found:
+        outlet = make_outlet(found)
+        outlet.refresh([make_event(3, key=str(i)) for i in range(2 * MAX_POSTED + 1)])
+        outlet.close()
+    assert [len(call) for call in posted(found)] == [MAX_POSTED, MAX_POSTED, 1]
+
+
+def test_alertmanager_that_is_away_is_tried_again() -> None:
+    with receiver([answer(200), answer(500)]) as found:
+        outlet = make_outlet(found)
+        events = [make_event(3), make_event(9, EventType.DRIFT_ENDED)]
+        with pytest.raises(OutletError) as caught:
+            outlet.send(events)
+        assert caught.value.n_delivered == 1
+        outlet.send(events[1:])
+        found.answers = [answer(503)]
+        with pytest.raises(OutletError):
+            outlet.refresh([make_event(3)])
+        outlet.close()
+
+
+def test_alert_that_is_refused_is_done_with() -> None:
+    with receiver([answer(400)]) as found:
+        outlet = make_outlet(found)
+        event = make_event(3)
+        outlet.send([event])
+        assert outlet.refused == (event,)
+        outlet.close()
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        ("io.driftbn.drift.started.v1",),
+        ("io.driftbn.drift.updated.v1", "io.driftbn.monitor.recovered.v1"),
+        ("io.driftbn.monitor.degraded.v1", "io.driftbn.drift.ended.v1"),
+    ],
+)
+def test_alerts_that_could_not_end_are_refused_in_the_settings(types: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError, match="such that alerts can end"):
+        AlertmanagerOutletSettings.model_validate({"types": types})

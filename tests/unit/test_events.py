@@ -1,0 +1,454 @@
+"""Windows as publications, and what subscribers are told of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+import pytest
+from driftbn_service.events import (
+    MAX_DIFFERENCES,
+    MAX_LEVELS,
+    Event,
+    EventState,
+    EventType,
+    Publication,
+    event_id,
+    fingerprint_of,
+    publication_of,
+    rfc3339,
+)
+
+from driftbn.drift.outcome import (
+    ChangeType,
+    DriftDecision,
+    DriftKind,
+    DriftLevel,
+    EdgeChange,
+    EpisodeEvent,
+    NodeChange,
+)
+from driftbn.errors import FormatError
+from driftbn.graphs.graph import Dag
+from driftbn.learning import Overrun
+from driftbn.report import Timings, WindowReport
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from tests.reports import NONE, STABLE, STRONG, window_report
+
+STARTED, UPDATED, ENDED = EpisodeEvent
+ADDED = EdgeChange("rain", "delay", ChangeType.ADDED, 1e-8, NONE, STRONG, ("day",))
+REMOVED = EdgeChange("day", "delay", ChangeType.REMOVED, 1e-5, STRONG, NONE)
+RULE = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
+DRIFT = DriftDecision(
+    DriftLevel.DRIFT,
+    alpha=0.01,
+    p_value=0.0004,
+    kind=DriftKind.STRUCTURAL,
+    scale=1,
+    edges=(ADDED,),
+    effect=0.112,
+)
+SETTLING = replace(DRIFT, level=DriftLevel.SETTLING)
+ABSENT = SchemaEvent(SchemaEventKind.MISSING_COLUMN, "rain", n_rows=100)
+COLUMN = SchemaEvent(SchemaEventKind.NEW_COLUMN, "wind", n_rows=100)
+
+
+def level(*texts: str, column: str = "day") -> SchemaEvent:
+    return SchemaEvent(SchemaEventKind.NEW_LEVEL, column, texts, len(texts), 3)
+
+
+def part(
+    decision: DriftDecision, event: EpisodeEvent | None, episode: int | None = 2, since: int = 12
+) -> DriftDecision:
+    return replace(decision, episode=episode, episode_event=event, since=since)
+
+
+def make_report(index: int = 12, decision: DriftDecision = STABLE, **values: Any) -> WindowReport:
+    nodes, edge = ("day", "delay", "rain"), ("day", "delay")
+    before, now = Dag(nodes, [edge]), Dag(nodes, [edge, ("rain", "delay")])
+    values = {"timings": Timings(0.25, 0.5), **values}
+    return replace(window_report(decision, now, before, index=index), **values)
+
+
+def play(*reports: WindowReport, key: str = "") -> list[Publication]:
+    """Publish windows one after the other; the state goes through JSON each time."""
+    state, found = EventState(), []
+    for report in reports:
+        state, publication = publication_of("orders", key, "3", report, state)
+        state = EventState.from_dict(json.loads(json.dumps(state.to_dict())))
+        found.append(publication)
+    return found
+
+
+def told(*reports: WindowReport, key: str = "") -> list[Event]:
+    return [event for publication in play(*reports, key=key) for event in publication.events]
+
+
+def names(events: list[Event]) -> list[str]:
+    return [event.type.removeprefix("io.driftbn.").removesuffix(".v1") for event in events]
+
+
+def windows(*decisions: DriftDecision) -> list[WindowReport]:
+    return [make_report(12 + i, decision) for i, decision in enumerate(decisions)]
+
+
+# Publications
+
+
+def test_publication_has_report_words_and_timings() -> None:
+    report = make_report(3)
+    (publication,) = play(report, key="eu")
+    assert (publication.monitor, publication.key, publication.lane) == ("orders", "eu", "3")
+    assert publication.window == 3
+    assert publication.report == report.to_dict()
+    assert publication.explanation == {
+        "headline": report.explain().headline,
+        "sentences": list(report.explain().sentences),
+        "advice": [],
+    }
+    assert publication.timings == {"learn": 0.25, "decide": 0.5}
+    assert publication.events == ()
+
+
+def test_publication_survives_json() -> None:
+    publication = play(make_report(12, part(DRIFT, STARTED)))[0]
+    again = Publication.from_dict(json.loads(json.dumps(publication.to_dict())))
+    assert again == publication
+    assert again.events[0].document == publication.events[0].document
+
+
+def test_publication_without_a_part_is_named() -> None:
+    values = play(make_report())[0].to_dict()
+    del values["report"]
+    with pytest.raises(FormatError, match="a publication without 'report'"):
+        Publication.from_dict(values)
+
+
+def test_same_windows_give_the_same_publications() -> None:
+    reports = windows(part(DRIFT, STARTED), part(SETTLING, UPDATED), part(STABLE, ENDED))
+    assert play(*reports) == play(*reports)
+
+
+# The envelope
+
+
+def test_event_is_a_cloud_event() -> None:
+    (event,) = told(make_report(12, part(DRIFT, STARTED), end=1.5), key="e u/ä")
+    document = event.document
+    assert document["specversion"] == "1.0"
+    assert document["type"] == event.type == "io.driftbn.drift.started.v1"
+    assert document["id"] == event.id
+    assert UUID(event.id).version == 5
+    assert urlsplit(document["source"]).path == "/monitors/orders"
+    assert unquote(urlsplit(document["source"]).query) == "key=e u/ä"
+    assert " " not in document["source"]
+    assert document["subject"] == "episodes/2"
+    assert document["datacontenttype"] == "application/json"
+    assert document["partitionkey"] == "orders/e u/ä"
+    assert document["time"] == "1970-01-01T00:00:01.500000Z"
+    assert all(name.isalnum() and name.islower() for name in document)
+    assert json.loads(event.to_json()) == document
+
+
+def test_time_is_absent_without_event_time() -> None:
+    (event,) = told(make_report(12, part(DRIFT, STARTED)))
+    assert "time" not in event.document
+
+
+@pytest.mark.parametrize("seconds", [1e18, -1e18, float("inf"), float("nan")])
+def test_impossible_time_is_absent(seconds: float) -> None:
+    assert rfc3339(seconds) is None
+
+
+def test_id_follows_from_monitor_key_window_and_type() -> None:
+    arguments = [
+        ("orders", "", 1, EventType.DRIFT_STARTED),
+        ("orders", "", 2, EventType.DRIFT_STARTED),
+        ("orders", "1", 1, EventType.DRIFT_STARTED),
+        ("orders1", "", 1, EventType.DRIFT_STARTED),
+        ("orders", "", 1, EventType.DRIFT_ENDED),
+    ]
+    assert len({event_id(*each) for each in arguments}) == len(arguments)
+    assert event_id(*arguments[0]) == event_id(*arguments[0])
+
+
+def test_half_a_character_in_a_key_does_no_harm() -> None:
+    (event,) = told(make_report(12, part(DRIFT, STARTED)), key="a\ud800")
+    assert json.loads(event.to_json())["data"]["key"] == "a?"
+
+
+def test_fingerprint_tells_same_id_with_other_data_apart() -> None:
+    (event,) = told(make_report(12, part(DRIFT, STARTED)))
+    (other,) = told(make_report(12, part(DRIFT, STARTED), rows=99))
+    assert event.id == other.id
+    assert event.fingerprint != other.fingerprint
+    assert event.fingerprint == fingerprint_of(json.loads(event.to_json()))
+
+
+# Episodes
+
+
+def test_episode_is_told_from_start_to_end() -> None:
+    events = told(
+        *windows(STABLE, part(DRIFT, STARTED), part(SETTLING, None), part(STABLE, ENDED), STABLE)
+    )
+    assert names(events) == ["drift.started", "drift.ended"]
+    assert [event.window for event in events] == [13, 15]
+
+
+def test_start_tells_all_that_is_known() -> None:
+    decision = replace(part(DRIFT, STARTED), node_changes=(RULE,), regime=1)
+    (event,) = told(make_report(12, decision, target="delay", end=60.0))
+    data = event.document["data"]
+    assert data | {"sentences": None, "edges": None} == {
+        "monitor": "orders",
+        "key": "",
+        "window": 12,
+        "rows": 100,
+        "first_record": 1200,
+        "last_record": 1299,
+        "headline": "Drift in orders: a dependency between 'rain' and 'delay' was added.",
+        "sentences": None,
+        "advice": data["advice"],
+        "episode": 2,
+        "since_window": 12,
+        "since_record": 1200,
+        "since_time": "1970-01-01T00:01:00Z",
+        "kind": "structural",
+        "summary": "a dependency between 'rain' and 'delay' was added",
+        "edges": None,
+        "nodes": [{"name": "delay", "parents": ["day", "rain"], "p_value": 0.001, "effect": 0.1}],
+        "recurring": False,
+        "regime": 1,
+        "level": "drift",
+        "p_value": 0.0004,
+        "alpha": 0.01,
+        "effect": 0.112,
+        "target": "delay",
+        "target_touch": "itself",
+        "hamming": 1,
+        "confirmed_hamming": 1,
+    }
+    (edge,) = data["edges"]
+    assert (edge["source"], edge["target"], edge["change"]) == ("rain", "delay", "added")
+    assert data["advice"]
+
+
+def test_update_that_names_the_same_is_not_told() -> None:
+    events = told(*windows(part(DRIFT, STARTED), part(SETTLING, UPDATED), part(DRIFT, UPDATED)))
+    assert names(events) == ["drift.started"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"edges": (ADDED, REMOVED)},
+        {"edges": (replace(ADDED, directed=False),)},
+        {"kind": DriftKind.MECHANISM},
+        {"node_changes": (RULE,)},
+        {"recurring": True},
+    ],
+)
+def test_update_that_names_something_else_is_told(change: dict[str, Any]) -> None:
+    update = part(replace(SETTLING, **change), UPDATED)
+    events = told(*windows(part(DRIFT, STARTED), update, update))
+    assert names(events) == ["drift.started", "drift.updated"]
+    data = events[1].document["data"]
+    assert (data["since_window"], data["since_record"]) == (12, 1200)
+    assert "Episode 2 began in window 12, record 1,200" in data["sentences"][0]
+
+
+def test_update_that_names_nothing_is_not_told() -> None:
+    nothing = DriftDecision(DriftLevel.SETTLING, alpha=0.01)
+    events = told(*windows(part(DRIFT, STARTED), part(nothing, UPDATED)))
+    assert names(events) == ["drift.started"]
+
+
+def test_end_repeats_what_was_told_last() -> None:
+    better = replace(SETTLING, edges=(ADDED, REMOVED))
+    events = told(*windows(part(DRIFT, STARTED), part(better, UPDATED), part(STABLE, ENDED)))
+    data = events[-1].document["data"]
+    assert data["kind"] == "structural"
+    assert [edge["change"] for edge in data["edges"]] == ["added", "removed"]
+    assert "1 dependency was added and 1 removed" in data["sentences"][0]
+    assert (data["since_window"], data["window"]) == (12, 14)
+
+
+def test_end_says_that_the_change_stays() -> None:
+    events = told(*windows(part(DRIFT, STARTED), part(STABLE, ENDED)))
+    text = " ".join(events[-1].document["data"]["sentences"])
+    assert "not that the change was undone" in text
+
+
+def test_end_after_a_return_says_that_things_are_as_before() -> None:
+    back = part(replace(SETTLING, recurring=True), UPDATED)
+    events = told(*windows(part(DRIFT, STARTED), back, part(STABLE, ENDED)))
+    assert "back to an earlier state" in events[1].document["data"]["headline"]
+    text = " ".join(events[-1].document["data"]["sentences"])
+    assert "back to an earlier state" in text
+    assert "undone" not in text
+
+
+def test_episode_that_another_one_follows_at_once_has_ended() -> None:
+    events = told(*windows(part(DRIFT, STARTED), part(DRIFT, STARTED, 3, 13)))
+    assert names(events) == ["drift.started", "drift.ended", "drift.started"]
+    assert [event.document["data"]["episode"] for event in events] == [2, 2, 3]
+    assert "another change has begun" in events[1].document["data"]["headline"]
+
+
+def test_episode_that_was_accepted_has_ended() -> None:
+    events = told(*windows(part(DRIFT, STARTED), STABLE))
+    assert names(events) == ["drift.started", "drift.ended"]
+    assert "accepted as normal" in events[1].document["data"]["headline"]
+
+
+def test_episode_whose_start_is_not_known_starts_with_its_news() -> None:
+    events = told(*windows(part(STABLE, None, since=9), part(SETTLING, UPDATED, since=9)))
+    assert names(events) == ["drift.started"]
+    data = events[0].document["data"]
+    assert (data["since_window"], data["since_record"]) == (9, None)
+
+
+def test_long_lists_of_changes_are_cut() -> None:
+    edges = tuple(replace(ADDED, source=f"x{i:03}") for i in range(200))
+    (event,) = told(make_report(12, part(replace(DRIFT, edges=edges), STARTED)))
+    data = event.document["data"]
+    assert len(data["edges"]) == 50
+    assert data["confirmed_hamming"] == 200
+
+
+# Words
+
+
+def test_headline_of_several_changes_names_the_clearest() -> None:
+    (event,) = told(make_report(12, part(replace(DRIFT, edges=(ADDED, REMOVED)), STARTED)))
+    assert event.document["data"]["headline"] == (
+        "Drift in orders: 1 dependency was added and 1 removed, most clearly between 'rain' and"
+        " 'delay'."
+    )
+
+
+def test_rule_is_told_without_knowledge_of_the_method() -> None:
+    rule = replace(DRIFT, kind=DriftKind.MECHANISM, edges=(), node_changes=(RULE,))
+    (event,) = told(make_report(12, part(rule, STARTED)))
+    assert event.document["data"]["headline"] == (
+        "Drift in orders: 'delay' now comes out differently for the same values of 'day' and"
+        " 'rain'."
+    )
+
+
+def test_words_need_no_statistics() -> None:
+    better = replace(SETTLING, edges=(ADDED, REMOVED))
+    reports = windows(part(DRIFT, STARTED), part(better, UPDATED), part(STABLE, ENDED))
+    for event in told(*reports):
+        data = event.document["data"]
+        text = " ".join([data["headline"], *data["sentences"], *data["advice"]]).lower()
+        for word in ("separat", "cpdag", "markov", "conditional", "collider", "hypothesis", "holm"):
+            assert word not in text
+
+
+# The schema
+
+
+def test_schema_change_is_told_once() -> None:
+    events = told(make_report(1, events=(ABSENT, COLUMN)), make_report(2, events=(ABSENT, COLUMN)))
+    assert names(events) == ["schema.changed"]
+    assert events[0].document["subject"] == "windows/1"
+    data = events[0].document["data"]
+    assert data["headline"] == (
+        "Records of orders look different: column 'rain' is absent and column 'wind' is new."
+    )
+    assert [change["kind"] for change in data["changes"]] == ["missing_column", "new_column"]
+
+
+def test_only_what_is_new_of_a_schema_is_told() -> None:
+    events = told(make_report(1, events=(COLUMN,)), make_report(2, events=(ABSENT, COLUMN)))
+    assert [change["column"] for change in events[1].document["data"]["changes"]] == ["rain"]
+
+
+def test_column_that_is_absent_again_is_told_again() -> None:
+    events = told(*(make_report(i, events=e) for i, e in enumerate([(ABSENT,), (), (ABSENT,)])))
+    assert names(events) == ["schema.changed"] * 2
+
+
+def test_value_that_comes_now_and_then_is_told_once() -> None:
+    reports = [make_report(i, events=e) for i, e in enumerate([(level("xl"),), (), (level("xl"),)])]
+    assert len(told(*reports)) == 1
+    assert len(told(*reports, make_report(9, events=(level("xl", "xxl"),)))) == 2
+
+
+def test_values_of_records_are_not_in_the_headline() -> None:
+    (event,) = told(make_report(1, events=(level("secret"),)))
+    data = event.document["data"]
+    assert data["headline"] == (
+        "Records of orders look different: column 'day' has values never seen before."
+    )
+    assert any("'secret'" in sentence for sentence in data["sentences"])
+
+
+def test_column_of_ever_new_values_falls_silent() -> None:
+    reports = [make_report(i, events=(level(*(f"{i}-{j}" for j in range(8))),)) for i in range(20)]
+    assert len(told(*reports)) == MAX_LEVELS // 8
+
+
+def test_state_stays_small_whatever_columns_come() -> None:
+    state = EventState()
+    for i in range(50):
+        columns = tuple(
+            SchemaEvent(SchemaEventKind.NEW_COLUMN, f"c{i}-{j}", n_rows=1) for j in range(20)
+        )
+        state, _ = publication_of("orders", "", "", make_report(i, events=columns), state)
+    assert len(state.differences) == MAX_DIFFERENCES
+
+
+# Limits
+
+
+def test_degraded_and_recovered_are_told_once_each() -> None:
+    late = [make_report(i, overrun=Overrun.DEADLINE) for i in (1, 2)]
+    events = told(make_report(0), *late, make_report(3), make_report(4))
+    assert names(events) == ["monitor.degraded", "monitor.recovered"]
+    assert [event.window for event in events] == [1, 3]
+    data = events[0].document["data"]
+    assert data["overrun"] == "deadline"
+    assert any("deadline_seconds" in text for text in data["advice"])
+
+
+def test_one_window_may_tell_several_things() -> None:
+    decision = part(DRIFT, STARTED)
+    events = told(make_report(1, decision, events=(ABSENT,), overrun=Overrun.DEADLINE))
+    assert names(events) == ["schema.changed", "drift.started", "monitor.degraded"]
+    assert len({event.id for event in events}) == 3
+
+
+# The state
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"degraded": "no"},
+        {"degraded": False, "episode": {"episode": 1}, "differences": []},
+        {"degraded": False, "episode": None, "differences": 5},
+        {"degraded": False, "episode": 7, "differences": []},
+    ],
+)
+def test_state_that_is_none_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(FormatError, match="an event state"):
+        EventState.from_dict(values)
+
+
+def test_monitor_that_goes_on_from_its_state_tells_the_same() -> None:
+    reports = windows(
+        part(DRIFT, STARTED),
+        part(replace(SETTLING, edges=(REMOVED,)), UPDATED),
+        part(STABLE, ENDED),
+    )
+    state, at_once = EventState(), []
+    for report in reports:
+        state, publication = publication_of("orders", "", "", report, state)
+        at_once.append(publication.events)
+    assert [publication.events for publication in play(*reports)] == at_once
