@@ -261,7 +261,9 @@ def _holds(array: Any) -> tuple[bool, bool]:
         return False, False
     if pa.types.is_temporal(array.type):
         return True, False
-    if not is_mixed(array) and not pa.types.is_floating(array.type):
+    if pa.types.is_floating(array.type):
+        return False, not np.isnan(as_numpy(array)).all()
+    if not is_mixed(array):
         return False, True
     times, values = _times_and_values(array)
     return bool(times.any()), bool(values.any())
@@ -342,6 +344,9 @@ class _Batch(NamedTuple):
     def part(self, start: int, stop: int) -> _Batch:
         times = None if self.times is None else self.times[start:stop]
         return _Batch(self.table.slice(start, stop), times)
+
+    def of_arrays(self) -> _Batch:
+        return self._replace(table=self.table.of_arrays())
 
     def without(self, rows: NDArray[np.bool_]) -> _Batch:
         kept = np.flatnonzero(~rows)
@@ -444,7 +449,7 @@ class Intake:
         if name not in table.columns and not self._lenient:
             problem = "the column with event times is absent; it must be there"
             raise DataError(problem, column=name)
-        times = times_of(table.columns.get(name, pa.nulls(table.n_rows)))
+        times = times_of(table.array(name) if name in table.columns else pa.nulls(table.n_rows))
         readable = have_slots(times, self.config.windows)
         if not readable.all() and not self._lenient:
             raise bad_time(name, table, int(np.argmin(readable)))
@@ -455,7 +460,7 @@ class Intake:
         held, times, start = self._held, self._times, 0
         while start < batch.n_rows and held.n_rows < self._n_wanted:
             stop = min(batch.n_rows, start + self._n_next(held, batch))
-            part = self._readable(held, batch.part(start, stop), start)
+            part = self._readable(held, batch.part(start, stop).of_arrays(), start)
             held = held.add(part.table)
             times = times if part.times is None else np.append(times, part.times)
             start = stop

@@ -67,7 +67,7 @@ def _seconds(cell: Any) -> float:
 
 def bad_time(name: str, table: Table, row: int) -> DataError:
     unread = table.unread.get(name)
-    cells = table.columns[name] if unread is None or row not in unread.problems else unread.values
+    cells = table.array(name) if unread is None or row not in unread.problems else unread.values
     value = value_at(cells, row)
     try:
         shown = repr(value)
