@@ -347,7 +347,7 @@ def _checked_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[
         if message is None:
             return
         _check_memory("an Arrow message", max(message.n_bytes, message.n_cells), max_bytes)
-        yield message.data
+        yield b"".join(message.parts)
 
 
 def open_reader(
