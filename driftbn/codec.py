@@ -235,7 +235,8 @@ def _of_parts(members: list[_Member]) -> Step:
 def _to_parts(type_: Any, members: list[_Member], decode: Step) -> Step:
     """Return what reads a named tuple, at a third of the time where its parts are plain."""
     kinds = tuple(member.form.plain for member in members)
-    if None in kinds or len(kinds) < 2:
+    is_whole = tuple(member.name for member in members) == type_._fields
+    if not is_whole or None in kinds or len(kinds) < 2:
         return decode
     parts_of, make = itemgetter(*(member.key for member in members)), type_._make
 
