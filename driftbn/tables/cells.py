@@ -1,4 +1,4 @@
-"""What a cell is: the text that makes it one category with others, and columns of mixed cells.
+"""What a cell is: the text that makes it one category with others, columns of mixed cells, times.
 
 A column of one kind of cell is an Arrow array of a plain type. Cells of several kinds together, for
 which Arrow has no type, are an array of ``MIXED``: the kind of each cell and its text.
@@ -378,3 +378,44 @@ a lone surrogate."""
 
 def _nulls(array: Any) -> NDArray[np.bool_]:
     return as_numpy(array.is_null())
+
+
+# Event times.
+
+
+def times_of(array: Any) -> NDArray[np.float64]:
+    """Return the event times of a column that was read."""
+    types, kind = pa.types, array.type
+    if types.is_dictionary(kind):
+        values = np.append(times_of(array.dictionary), np.nan)  # where the index -1 points
+        return np.take(values, as_numpy(array.indices.cast("int64").fill_null(-1)))
+    if types.is_date(kind):
+        return times_of(array.cast(pa.timestamp("ms")))
+    if types.is_timestamp(kind):
+        return seconds_of_datetimes(as_numpy(array))
+    if types.is_integer(kind) or types.is_floating(kind):
+        return np.array(as_numpy(array.cast("float64", safe=False)))
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _of_texts(array)
+    if is_mixed(array):
+        return np.array([_seconds(cell) for cell in cells_of(array)], np.float64)
+    return np.full(len(array), np.nan)  # of no other type is a cell a time
+
+
+def _of_texts(array: Any) -> NDArray[np.float64]:
+    for zone in ("UTC", None):
+        with suppress(ValueError):  # a fiftieth of the time that Python takes for these texts
+            return times_of(array.cast(pa.timestamp("us", zone)))
+    return np.array([_seconds(text) for text in array.to_pylist()], np.float64)
+
+
+def _seconds(cell: Any) -> float:
+    if isinstance(cell, tuple):
+        return float(cell[0])
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            return seconds_of(datetime.fromisoformat(cell))
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        with suppress(OverflowError):
+            return float(cell)
+    return float("nan")

@@ -33,6 +33,7 @@ from driftbn.tables.schema import OTHER, Schema, Variable, VariableKind, level_k
 MISSING_BYTE: Final = 255
 """Marks a missing value in byte codes; as a signed byte it is -1, the mark in wider codes."""
 
+_TRUTHS: Final = ["false", "true"]
 _N_PROBED_ROWS: Final = 256
 """Rows asked first whether a column is whole or has many values; asking all costs more."""
 
@@ -90,7 +91,7 @@ def _read_array(array: NDArray[Any]) -> Column:
         codes, texts = sys.modules["pandas"].factorize(array)
         return make_factor(codes, texts, VariableKind.CATEGORICAL)
     if kind == "b":
-        return Factor(array.tobytes(), [False, True], VariableKind.BOOLEAN)
+        return Factor(array.tobytes(), _TRUTHS, VariableKind.BOOLEAN)
     return make_numbers(array) if kind == "f" else Numbers(array)
 
 
@@ -102,9 +103,9 @@ def _read_integers(array: Any) -> Numbers:
 
 def _read_booleans(array: Any) -> Factor:
     if not array.null_count:
-        return Factor(as_numpy(array).tobytes(), [False, True], VariableKind.BOOLEAN)
+        return Factor(as_numpy(array).tobytes(), _TRUTHS, VariableKind.BOOLEAN)
     codes = as_numpy(array.cast("uint8").fill_null(MISSING_BYTE))
-    return Factor(codes.tobytes(), [False, True], VariableKind.BOOLEAN)
+    return Factor(codes.tobytes(), _TRUTHS, VariableKind.BOOLEAN)
 
 
 def _read_dictionary(array: Any) -> Factor:

@@ -27,20 +27,22 @@ from driftbn.tables.cells import (
     is_mixed,
     missing_cells,
     time_cells,
+    times_of,
     unified,
     without_times,
 )
 from driftbn.tables.encode import EncodedTable, SchemaEvent, encode_table, refused_rows
 from driftbn.tables.infer import infer_schema
-from driftbn.tables.read import Table, read_batch
+from driftbn.tables.read import Table, read_batch, value_at
 from driftbn.tables.schema import Schema
-from driftbn.tables.times import bad_time, times_of
 from driftbn.windows.buffer import have_slots
 
 MAX_COLUMNS: Final = 4096
 """Columns that rows have together at most until the schema is known."""
 _MAX_PARTS: Final = 64
 """Tables held apart; more are put together."""
+_MAX_SHOWN: Final = 100
+"""Characters of a value that an error shows."""
 _TIME: Final = date(1970, 1, 1)
 _HELD: Final = (type(None), bool, int, float, str, date)
 
@@ -452,7 +454,7 @@ class Intake:
         times = times_of(table.array(name) if name in table.columns else pa.nulls(table.n_rows))
         readable = have_slots(times, self.config.windows)
         if not readable.all() and not self._lenient:
-            raise bad_time(name, table, int(np.argmin(readable)))
+            raise _bad_time(name, table, int(np.argmin(readable)))
         timed = _Batch(table.without(name), times)
         return timed if readable.all() else timed.without(~readable)
 
@@ -571,3 +573,19 @@ def _shifted(error: DataError, offset: int) -> DataError:
     """Return an error about a part with its row counted from the start of the batch."""
     row = None if error.row is None else error.row + offset
     return DataError(error.problem, column=error.column, row=row, value=error.value)
+
+
+def _bad_time(name: str, table: Table, row: int) -> DataError:
+    unread = table.unread.get(name)
+    cells = table.array(name) if unread is None or row not in unread.problems else unread.values
+    value = value_at(cells, row)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no more than 4300 digits
+        shown = type(value).__name__
+    problem = (
+        f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the "
+        "epoch, a date and time, or the ISO 8601 text of one, and not too far from the origin of "
+        "time windows"
+    )
+    return DataError(problem, column=name, row=row, value=value)

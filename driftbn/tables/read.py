@@ -26,6 +26,7 @@ from driftbn.tables.cells import (
     declared_text,
     is_text,
     mixed_cells,
+    times_of,
 )
 
 _RECORDS: Final = {b"driftbn.rows": b"records"}
@@ -350,6 +351,15 @@ def read_column(raw: Any, *, exact: bool = False) -> _Read:
     """
     column, problems = _reader(raw.__class__)(raw, exact)
     return as_array(column), problems
+
+
+def read_times(raw: Any) -> NDArray[np.float64]:
+    """Return event times in seconds since the epoch; NaN where a cell is missing or no time.
+
+    >>> read_times([1.5, "1970-01-01T00:00:02Z", "1970-01-02", "noon"]).tolist()
+    [1.5, 2.0, 86400.0, nan]
+    """
+    return times_of(read_column(raw)[0])
 
 
 def as_array(column: Any) -> Any:

@@ -17,8 +17,8 @@ import pytest
 from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import learn
 from driftbn_service.commands.output import Line, Style, coloured, one_line, shown
-from driftbn_service.records.inputs import Input
-from driftbn_service.records.tables import for_inference, one_table
+from driftbn_service.records.files import Input
+from driftbn_service.records.rows import for_inference, one_table
 from driftbn_service.warmup import warm_up
 
 import driftbn

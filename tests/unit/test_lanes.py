@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Lane, Taken
-from driftbn_service.records.tables import tables_of
+from driftbn_service.records.rows import tables_of
 from driftbn_service.settings import StreamSettings
 from driftbn_service.state import FILE, Store
 

@@ -7,7 +7,7 @@ import time
 import tracemalloc
 
 import pytest
-from driftbn_service.records.cutting import (
+from driftbn_service.records.formats import (
     CsvRecords,
     Grammar,
     JsonItems,

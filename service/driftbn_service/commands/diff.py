@@ -29,7 +29,7 @@ from driftbn_service.commands.output import (
     write_text,
 )
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
-from driftbn_service.records.inputs import STDIN, Input
+from driftbn_service.records.files import STDIN, Input
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}

@@ -42,9 +42,9 @@ from driftbn_service.commands.output import (
 )
 from driftbn_service.commands.replay import check_target
 from driftbn_service.errors import InputError, UsageError, blamed_on
+from driftbn_service.records.files import Input
 from driftbn_service.records.formats import suffix_and_codec
-from driftbn_service.records.inputs import Input
-from driftbn_service.records.tables import for_inference, one_table, unmixed
+from driftbn_service.records.rows import for_inference, one_table, unmixed
 from driftbn_service.warmup import warm_up
 
 LEARNED_FORMAT = "driftbn-learned"

@@ -22,7 +22,7 @@ from driftbn.explain.words import printable
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn_service.errors import UsageError, blamed_on
 from driftbn_service.optional_parts import naming_the_extra
-from driftbn_service.records.inputs import STDIN
+from driftbn_service.records.files import STDIN
 
 MAX_MESSAGE = 500
 """Characters of an error that are shown; Arrow likes to quote whole rows."""

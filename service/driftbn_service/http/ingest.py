@@ -31,8 +31,7 @@ from driftbn_service.http.service import (
 )
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import Problem
-from driftbn_service.records.tables import one_table
+from driftbn_service.records.rows import Problem, one_table
 from driftbn_service.sources.base import Chunk
 from driftbn_service.state import JournalError, JournalFullError, KeyConflictError
 

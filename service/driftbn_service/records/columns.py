@@ -18,6 +18,7 @@ from driftbn_service.records.rows import (
     RejectReason,
     check_cells,
     check_name,
+    without_marks,
 )
 from driftbn_service.records.sizes import (
     FILE_HEAD_BYTES,
@@ -30,7 +31,6 @@ from driftbn_service.records.sizes import (
     reader_of,
     stream_end,
 )
-from driftbn_service.records.tables import without_marks
 
 MAX_UNPACKED_ROWS: Final = 1 << 24
 """Rows of a column that is not plain: a few bytes may stand for billions of rows in one run."""

@@ -107,7 +107,7 @@ def test_a_header_that_is_too_much_is_one_problem(header, named):
 def test_rows_of_csv_keep_their_places_where_they_are_read_in_parts(monkeypatch):
     data = b"x,y\r\n" + b'1,"a\nb"\r\n' * 5 + b"2\r\n" + b"3,c\r\n" * 5
     whole = decoded(data, TableFormat.CSV)
-    monkeypatch.setattr("driftbn_service.records.csv_text._MAX_RECORDS", 2)
+    monkeypatch.setattr("driftbn_service.records.text._MAX_RECORDS", 2)
     parts = decoded(data, TableFormat.CSV)
     assert rows_of(parts) == rows_of(whole)
     assert parts.rejected == whole.rejected
