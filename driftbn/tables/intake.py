@@ -27,20 +27,22 @@ from driftbn.tables.cells import (
     is_mixed,
     missing_cells,
     time_cells,
+    times_of,
     unified,
     without_times,
 )
 from driftbn.tables.encode import EncodedTable, SchemaEvent, encode_table, refused_rows
 from driftbn.tables.infer import infer_schema
-from driftbn.tables.read import Table, read_batch
+from driftbn.tables.read import Table, read_batch, value_at
 from driftbn.tables.schema import Schema
-from driftbn.tables.times import bad_time, times_of
 from driftbn.windows.buffer import have_slots
 
 MAX_COLUMNS: Final = 4096
 """Columns that rows have together at most until the schema is known."""
 _MAX_PARTS: Final = 64
 """Tables held apart; more are put together."""
+_MAX_SHOWN: Final = 100
+"""Characters of a value that an error shows."""
 _TIME: Final = date(1970, 1, 1)
 _HELD: Final = (type(None), bool, int, float, str, date)
 
@@ -261,7 +263,9 @@ def _holds(array: Any) -> tuple[bool, bool]:
         return False, False
     if pa.types.is_temporal(array.type):
         return True, False
-    if not is_mixed(array) and not pa.types.is_floating(array.type):
+    if pa.types.is_floating(array.type):
+        return False, not np.isnan(as_numpy(array)).all()
+    if not is_mixed(array):
         return False, True
     times, values = _times_and_values(array)
     return bool(times.any()), bool(values.any())
@@ -342,6 +346,9 @@ class _Batch(NamedTuple):
     def part(self, start: int, stop: int) -> _Batch:
         times = None if self.times is None else self.times[start:stop]
         return _Batch(self.table.slice(start, stop), times)
+
+    def of_arrays(self) -> _Batch:
+        return self._replace(table=self.table.of_arrays())
 
     def without(self, rows: NDArray[np.bool_]) -> _Batch:
         kept = np.flatnonzero(~rows)
@@ -444,10 +451,10 @@ class Intake:
         if name not in table.columns and not self._lenient:
             problem = "the column with event times is absent; it must be there"
             raise DataError(problem, column=name)
-        times = times_of(table.columns.get(name, pa.nulls(table.n_rows)))
+        times = times_of(table.array(name) if name in table.columns else pa.nulls(table.n_rows))
         readable = have_slots(times, self.config.windows)
         if not readable.all() and not self._lenient:
-            raise bad_time(name, table, int(np.argmin(readable)))
+            raise _bad_time(name, table, int(np.argmin(readable)))
         timed = _Batch(table.without(name), times)
         return timed if readable.all() else timed.without(~readable)
 
@@ -455,7 +462,7 @@ class Intake:
         held, times, start = self._held, self._times, 0
         while start < batch.n_rows and held.n_rows < self._n_wanted:
             stop = min(batch.n_rows, start + self._n_next(held, batch))
-            part = self._readable(held, batch.part(start, stop), start)
+            part = self._readable(held, batch.part(start, stop).of_arrays(), start)
             held = held.add(part.table)
             times = times if part.times is None else np.append(times, part.times)
             start = stop
@@ -566,3 +573,19 @@ def _shifted(error: DataError, offset: int) -> DataError:
     """Return an error about a part with its row counted from the start of the batch."""
     row = None if error.row is None else error.row + offset
     return DataError(error.problem, column=error.column, row=row, value=error.value)
+
+
+def _bad_time(name: str, table: Table, row: int) -> DataError:
+    unread = table.unread.get(name)
+    cells = table.array(name) if unread is None or row not in unread.problems else unread.values
+    value = value_at(cells, row)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no more than 4300 digits
+        shown = type(value).__name__
+    problem = (
+        f"{shown[:_MAX_SHOWN]} is no event time: it must be a finite number of seconds since the "
+        "epoch, a date and time, or the ISO 8601 text of one, and not too far from the origin of "
+        "time windows"
+    )
+    return DataError(problem, column=name, row=row, value=value)

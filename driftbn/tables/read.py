@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from itertools import chain
@@ -26,10 +26,12 @@ from driftbn.tables.cells import (
     declared_text,
     is_text,
     mixed_cells,
+    times_of,
 )
 
 _RECORDS: Final = {b"driftbn.rows": b"records"}
 """Metadata of an Arrow schema: the table was made of records, see ``as_records``."""
+_TEXT_TYPES: Final = frozenset((str, type(None)))
 _MISSING_TYPES: Final = frozenset(("NoneType", "NAType", "NaTType"))
 _NO_NAMES: Final = "an array has no column names; pass names="
 _NO_COLUMNS: Final = "the table has no columns; there must be at least one"
@@ -57,9 +59,10 @@ class Unread(NamedTuple):
 class Table:
     """Columns by name, in the order given.
 
-    ``columns``: Arrow arrays of a plain type or ``MIXED``. ``given``: where the rows are records:
-    which of them have a field, for fields that not all have. ``None`` where it is a table of
-    columns.
+    ``columns``: Arrow arrays of a plain type or ``MIXED``; or as they were given, because Arrow and
+    back takes longer than encoding a small batch: NumPy arrays of numbers, booleans or text, and
+    categories of pandas. ``given``: where the rows are records: which of them have a field, for
+    fields that not all have. ``None`` where it is a table of columns.
     """
 
     n_rows: int
@@ -71,10 +74,17 @@ class Table:
     def of_records(self) -> bool:
         return self.given is not None
 
+    def array(self, name: str) -> Any:
+        """Return a column as an Arrow array, which shares no memory that others may write to."""
+        return as_array(self.columns[name])
+
+    def of_arrays(self) -> Table:
+        return replace(self, columns={name: self.array(name) for name in self.columns})
+
     def n_values(self, name: str) -> int:
         """Count the cells of a column that are not missing, whether or not they can be read."""
         n_unread = len(self.unread[name].problems) if name in self.unread else 0
-        missing = as_numpy(self.columns[name].is_null(nan_is_null=True))
+        missing = as_numpy(self.array(name).is_null(nan_is_null=True))
         return n_unread + self.n_rows - int(missing.sum())
 
     @property
@@ -100,7 +110,7 @@ class Table:
     def take(self, rows: NDArray[np.intp]) -> Table:
         picked = pa.array(rows)
         return self._picked(
-            rows.tolist(), lambda a: a[rows] if isinstance(a, np.ndarray) else a.take(picked)
+            rows.tolist(), lambda a: a.take(picked) if isinstance(a, pa.Array) else a[rows]
         )
 
     def _picked(self, rows: Sequence[int], pick: Callable[[Any], Any]) -> Table:
@@ -205,7 +215,7 @@ def _read(split: _Split, skip: Collection[str], *, exact: bool) -> Table:
     for label, name, raw in zip(split.labels, names, split.columns, strict=True):
         if name in skip:
             continue
-        columns[name], problems = read_column(raw, exact=exact)
+        columns[name], problems = _reader(raw.__class__)(raw, exact)
         if problems:
             unread[name] = Unread(problems, raw)
         if split.of_records and columns[name].null_count:
@@ -339,7 +349,31 @@ def read_column(raw: Any, *, exact: bool = False) -> _Read:
     >>> array.to_pylist(), list(problems)
     (['b', None, None], [2])
     """
-    return _reader(raw.__class__)(raw, exact)
+    column, problems = _reader(raw.__class__)(raw, exact)
+    return as_array(column), problems
+
+
+def read_times(raw: Any) -> NDArray[np.float64]:
+    """Return event times in seconds since the epoch; NaN where a cell is missing or no time.
+
+    >>> read_times([1.5, "1970-01-01T00:00:02Z", "1970-01-02", "noon"]).tolist()
+    [1.5, 2.0, 86400.0, nan]
+    """
+    return times_of(read_column(raw)[0])
+
+
+def as_array(column: Any) -> Any:
+    """Return a column of a ``Table`` as an Arrow array of its own."""
+    if isinstance(column, pa.Array):
+        return column
+    if not isinstance(column, np.ndarray):
+        return _of_categories(column)
+    if column.dtype.kind != "O":
+        return pa.array(column.copy())
+    try:
+        return pa.array(column, pa.large_string(), from_pandas=True)
+    except UnicodeEncodeError:  # a lone surrogate
+        return mixed_cells(column)[0]
 
 
 @cache
@@ -347,7 +381,7 @@ def _reader(kind: type) -> _Reader:
     """Return what reads a column of a type; whose type it is takes longer to find than to read."""
     readers: tuple[tuple[Any, _Reader], ...] = (
         ((pa.Array, pa.ChunkedArray), lambda raw, _: _read_arrow(raw)),
-        (_loaded("pandas", "Categorical"), lambda raw, _: (_of_categories(raw), {})),
+        (_loaded("pandas", "Categorical"), lambda raw, _: (raw, {})),
         (np.ma.MaskedArray, lambda raw, exact: _read_objects(raw.tolist(), exact)),
         (np.ndarray, _read_array),
         (_loaded("pandas", "Series"), lambda raw, exact: read_column(raw.array, exact=exact)),
@@ -365,16 +399,23 @@ def _reader(kind: type) -> _Reader:
 
 def _of_categories(raw: Any) -> Any:
     """Return categories of pandas as a dictionary of their texts."""
-    codes, categories = raw.codes, raw.categories
-    # Of bytes only the mark -1 is 255, and to look for it takes a tenth of the time of a minimum.
-    narrow = codes.itemsize == 1
-    some_missing = 255 in codes.tobytes() if narrow else len(codes) and codes.min() < 0
-    indices = pa.array(codes, mask=codes < 0) if some_missing else pa.array(codes)
-    if type(categories.dtype).__name__ == "StringDtype":
-        values = one_array(pa.array(categories))
-    else:
-        values = pa.array(list(map(declared_text, categories.tolist())), pa.large_string())
+    values = category_values(raw)
+    if isinstance(values, list):
+        values = pa.array(list(map(declared_text, values)), pa.large_string())
+    codes = raw.codes.copy()
+    indices = pa.array(codes, mask=codes < 0 if codes.min(initial=0) < 0 else None)
     return pa.DictionaryArray.from_arrays(indices, values, safe=False)
+
+
+def category_values(raw: Any) -> Any:
+    """Return what the codes of pandas' categories stand for: Arrow text if it is text, or a list.
+
+    From Arrow text a list is made in a tenth of the time of ``Index.tolist``.
+    """
+    categories = raw.categories
+    if type(categories.dtype).__name__ == "StringDtype":
+        return one_array(categories.array.__arrow_array__())
+    return categories.tolist()
 
 
 def _read_extension(raw: Any, exact: bool) -> _Read:
@@ -394,7 +435,7 @@ def _read_extension(raw: Any, exact: bool) -> _Read:
 def _read_array(raw: NDArray[Any], exact: bool) -> _Read:
     kind = raw.dtype.kind
     if kind in "biuf":
-        return pa.array(raw if raw.dtype.isnative else raw.astype(raw.dtype.newbyteorder("="))), {}
+        return raw if raw.dtype.isnative else raw.astype(raw.dtype.newbyteorder("=")), {}
     if kind in "mM":
         unit = np.datetime_data(raw.dtype)[0]
         unit = unit if unit in ("s", "ms", "us", "ns") else "s"
@@ -407,32 +448,24 @@ def _read_array(raw: NDArray[Any], exact: bool) -> _Read:
 
 def _read_objects(values: list[Any] | NDArray[Any], exact: bool) -> _Read:
     if isinstance(values, np.ndarray) and _loaded("pandas", "factorize"):
-        pandas = sys.modules["pandas"]
-        # Pandas hashes text where it is; Arrow would copy it first (37 columns: 10 ms, not 17).
-        if pandas.api.types.infer_dtype(values, skipna=True) == "string":
-            codes, found = pandas.factorize(values)
-            return _coded_texts(codes, found, values)
+        infer_type = sys.modules["pandas"].api.types.infer_dtype
+        if infer_type(values, skipna=True) == "string":
+            return values, {}
+    types = set(map(type, values))
     try:
+        if types <= _TEXT_TYPES:
+            return pa.array(values, pa.large_string()), {}
         array = pa.array(values, from_pandas=True)
     except _UNREADABLE:
         return mixed_cells(values, exact=exact)
-    if is_text(array.type) or _is_uniform(values, exact):
+    if is_text(array.type) or _is_uniform(types, exact):
         return _read_arrow(array)
     return mixed_cells(values, exact=exact)
 
 
-def _coded_texts(codes: Any, found: Any, values: Any) -> _Read:
-    try:
-        texts = pa.array(found, pa.large_string())
-    except UnicodeEncodeError:  # a lone surrogate
-        return mixed_cells(values)
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0 if (codes < 0).any() else None)
-    return pa.DictionaryArray.from_arrays(indices, texts, safe=False), {}
-
-
-def _is_uniform(values: Iterable[Any], exact: bool) -> bool:
-    """Whether Arrow keeps cells apart; it takes ``True`` after ``1.0`` as 1.0."""
-    types = {kind for kind in set(map(type, values)) if kind.__name__ not in _MISSING_TYPES}
+def _is_uniform(given: Iterable[type], exact: bool) -> bool:
+    """Whether Arrow keeps cells of some types apart; it takes ``True`` after ``1.0`` as 1.0."""
+    types = {kind for kind in given if kind.__name__ not in _MISSING_TYPES}
     if any(issubclass(kind, Decimal) for kind in types):
         return False
     return len(types) <= 1 or (not exact and all(map(_is_number, types)))

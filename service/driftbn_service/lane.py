@@ -25,8 +25,7 @@ from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_o
 from driftbn_service.metrics import Metrics
 from driftbn_service.records import Rejected, RejectReason, Rows
 from driftbn_service.records.routing import part_by_key, set_aside
-from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
-from driftbn_service.records.tables import unmixed
+from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, unmixed
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.sources.base import Position
 from driftbn_service.state import (

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoded, Decoder, Rows, scanner
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import n_rows_of
-from driftbn_service.records.tables import unmixed
+from driftbn_service.records.rows import n_rows_of, unmixed
 from numpy.typing import NDArray
 
 from driftbn.config import MissingPolicy

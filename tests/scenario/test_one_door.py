@@ -16,10 +16,9 @@ from driftbn_service.cli import main
 from driftbn_service.http import StreamInfo
 from driftbn_service.http.ingest import submission_of
 from driftbn_service.records import Decoder
+from driftbn_service.records.files import Input
 from driftbn_service.records.formats import SUFFIXES, TableFormat
-from driftbn_service.records.inputs import Input
-from driftbn_service.records.rows import Undecoded
-from driftbn_service.records.tables import for_inference, one_table, unmixed
+from driftbn_service.records.rows import Undecoded, for_inference, one_table, unmixed
 from driftbn_service.settings import FilesSourceSettings, StdinSourceSettings
 from driftbn_service.sources.base import Chunk
 from driftbn_service.sources.files import FilesSource

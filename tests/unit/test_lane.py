@@ -15,7 +15,7 @@ import pytest
 from driftbn_service.events import Publication
 from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Committer, Lane, Taken
 from driftbn_service.metrics import Metrics
-from driftbn_service.records.tables import tables_of
+from driftbn_service.records.rows import tables_of
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.state import FILE, LaneLostError, Store
 

@@ -25,8 +25,8 @@ from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.graph import Edge
 from driftbn_service.errors import UsageError, blamed_on, naming_the_extra
+from driftbn_service.records.files import STDIN
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.inputs import STDIN
 
 _METAVARS = {int: "N", float: "X", str: "FIELD"}
 

@@ -28,7 +28,7 @@ from driftbn_service.commands import (
 )
 from driftbn_service.commands.learn import LearnedFile, is_graph, learn_input, read_graph
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
-from driftbn_service.records.inputs import STDIN, Input
+from driftbn_service.records.files import STDIN, Input
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}

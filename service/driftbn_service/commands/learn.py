@@ -18,11 +18,7 @@ from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write_bif, write_dot
 from driftbn.graphs.graph import Dag, Pdag
-from driftbn.graphs.network import (
-    BayesianNetwork,
-    check_sample_size,
-    fit_parameters,
-)
+from driftbn.graphs.network import BayesianNetwork, check_sample_size, fit_parameters
 from driftbn.learning import (
     LearnedStructure,
     Overrun,
@@ -48,9 +44,9 @@ from driftbn_service.commands import (
 )
 from driftbn_service.commands.replay import check_target
 from driftbn_service.errors import InputError, UsageError, blamed_on
+from driftbn_service.records.files import Input
 from driftbn_service.records.formats import suffix_and_codec
-from driftbn_service.records.inputs import Input
-from driftbn_service.records.tables import for_inference, one_table, unmixed
+from driftbn_service.records.rows import for_inference, one_table, unmixed
 
 LEARNED_FORMAT = "driftbn-learned"
 """Marks the JSON that ``learn`` writes; it holds the graph and what it cost."""

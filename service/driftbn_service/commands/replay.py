@@ -28,9 +28,8 @@ from driftbn_service.commands import (
     write_text,
 )
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
-from driftbn_service.records.inputs import DEFAULT_ROWS, STDIN, Batch, Input
-from driftbn_service.records.rows import n_rows_of
-from driftbn_service.records.tables import unmixed
+from driftbn_service.records.files import DEFAULT_ROWS, STDIN, Batch, Input
+from driftbn_service.records.rows import n_rows_of, unmixed
 
 
 @dataclass

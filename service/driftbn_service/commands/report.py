@@ -45,7 +45,7 @@ from driftbn_service.commands import (
 )
 from driftbn_service.errors import UsageError
 from driftbn_service.events import naming_window
-from driftbn_service.records.inputs import STDIN
+from driftbn_service.records.files import STDIN
 from driftbn_service.settings.loading import load_settings, settings_path
 from driftbn_service.state import FILE, EpisodeRow, Store, WindowRow
 from driftbn_service.state.history import EpisodeEdge

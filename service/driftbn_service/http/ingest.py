@@ -40,7 +40,7 @@ from driftbn_service.http.routes import (
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat, inflated
 from driftbn_service.records.rows import Problem as RecordProblem
-from driftbn_service.records.tables import one_table
+from driftbn_service.records.rows import one_table
 from driftbn_service.sources.base import Chunk
 from driftbn_service.state import JournalError, JournalFullError, KeyConflictError
 

@@ -16,13 +16,13 @@ What a cell is follows from the cell alone, in whichever format, chunk, body or 
   CSV cell that is empty or ``NA``, ``NULL``, ``NaN`` and the like without quotes. ``""`` is text.
 
 A record that cannot be read is set aside with its place and the reason; those beside it are not
-harmed. Where a column holds numbers and text, its cells stay what they are (``tables``).
+harmed. Where a column holds numbers and text, its cells stay what they are (``rows``).
 
-From the outside in: ``formats`` names what there is, ``files`` reads a file and ``inputs`` what a
-command is given, ``cutting`` finds whole records however a text arrives, ``decoder`` makes rows of
-them by ``json_text``, ``csv_text``, ``columns`` or, as the fast path of JSON lines in a schema that
-is known, the compiled ``scanner``. ``rows``, ``tables`` and ``routing`` are what comes out;
-``sizes`` tells what a file becomes in memory before anything is allocated.
+From the outside in: ``formats`` names what there is and finds whole records however a text arrives,
+``files`` reads a file or what a command is given, ``decoder`` makes rows of them by ``text``,
+``columns`` or, as the fast path of JSON lines in a schema that is known, the compiled ``scanner``.
+``rows`` and ``routing`` are what comes out; ``sizes`` tells what a file becomes in memory before
+anything is allocated.
 """
 
 from driftbn_service.records.decoder import Decoder, warm_up

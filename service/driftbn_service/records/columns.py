@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +18,7 @@ from driftbn_service.records.rows import (
     RejectReason,
     check_cells,
     check_name,
+    without_marks,
 )
 from driftbn_service.records.sizes import (
     FILE_HEAD_BYTES,
@@ -28,9 +28,9 @@ from driftbn_service.records.sizes import (
     RowGroup,
     read_footer,
     read_messages,
+    reader_of,
     stream_end,
 )
-from driftbn_service.records.tables import without_marks
 
 MAX_UNPACKED_ROWS: Final = 1 << 24
 """Rows of a column that is not plain: a few bytes may stand for billions of rows in one run."""
@@ -126,7 +126,7 @@ def read_arrow(data: bytes, limits: Limits) -> pa.Table:
         reader = pa.ipc.open_stream(stream)
         check_schema(reader.schema, limits)
         n_cells = n_bytes = 0
-        for message in read_messages(io.BytesIO(stream).read, len(data)):
+        for message in read_messages(reader_of(stream), len(data)):
             n_cells, n_bytes = n_cells + message.n_cells, n_bytes + message.n_bytes
             check_cells(n_cells)
             limits.check_bytes(n_bytes)
@@ -217,14 +217,15 @@ def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def _with_wide_codes(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Return a dictionary with codes of 32 bits, which the library takes as they are.
+    """Return a dictionary with codes of 32 bits, unless it is in one piece.
 
-    ``None`` unless its values are plain and none of them is null. Widening the codes takes a
-    fifth of the time of ``plain_column``, which gives the values new places.
+    So the library takes it as it is. ``None`` unless its values are plain and none of them is null.
+    Widening the codes takes a fifth of the time of ``plain_column``, which gives the values new
+    places.
     """
     if not is_plain(column.type) or any(c.dictionary.null_count for c in column.iterchunks()):
         return None
-    if column.type.index_type == pa.int32() or not column.num_chunks:
+    if column.num_chunks <= 1 or column.type.index_type == pa.int32():
         return column
     codes = pa.int32()
     chunks = [

@@ -17,9 +17,7 @@ from driftbn_service.records.columns import (
     read_arrow,
     read_parquet,
 )
-from driftbn_service.records.csv_text import decode_csv
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.json_text import array_as_lines, decode_lines, is_unicode, read_lines
 from driftbn_service.records.routing import RequiredFields
 from driftbn_service.records.rows import (
     MAX_CELLS,
@@ -39,6 +37,13 @@ from driftbn_service.records.rows import (
     n_rows_of,
 )
 from driftbn_service.records.scanner import Scanner, ScanningDecoder
+from driftbn_service.records.text import (
+    array_as_lines,
+    decode_csv,
+    decode_lines,
+    is_unicode,
+    read_lines,
+)
 
 logger = logging.getLogger("driftbn.service.records")
 

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from driftbn.tables.cells import canonical_text
 from driftbn.tables.encode import EncodedTable
-from driftbn.tables.read import is_plain, one_array, plain_column
+from driftbn.tables.read import is_plain, one_array, plain_column, read_times
 from driftbn.tables.schema import MISSING
-from driftbn.tables.times import read_times
 from driftbn_service.records.rows import (
     MAX_KEPT_BYTES,
     Place,
     Rejected,
     RejectReason,
     Rows,
+    canonical_column,
+    cells_of,
     n_rows_of,
 )
-from driftbn_service.records.tables import canonical_column, cells_of
 
 MAX_KEY_LENGTH: Final = 256
 """Characters of a key; longer ones are refused, because keys are names in files and answers."""

@@ -13,8 +13,7 @@ from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
 from driftbn.tables.encode import EncodedTable, encode
 from driftbn.tables.schema import Schema, Variable, VariableKind
-from driftbn_service.records.json_text import Text, decode_records
-from driftbn_service.records.rows import Limits, Place, Rejected, Rows
+from driftbn_service.records.rows import Limits, Place, Record, Rejected, Rows, tables_of, unmixed
 from driftbn_service.records.scan_kernel import (
     HASH_FACTOR,
     HASH_MASK,
@@ -33,7 +32,7 @@ from driftbn_service.records.scan_kernel import (
     Variables,
     scan,
 )
-from driftbn_service.records.tables import Record, tables_of, unmixed
+from driftbn_service.records.text import Text, decode_records
 
 
 def fields_of(schema: Schema) -> Fields:

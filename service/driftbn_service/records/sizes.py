@@ -13,9 +13,11 @@ Only what is needed to add sizes up is read here; what is damaged is left to Arr
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Bytes: TypeAlias = bytes | memoryview
 
 MAGIC: Final = b"ARROW1"
 """The first and the last bytes of an Arrow file, which is a stream between a head and a footer."""
@@ -23,11 +25,12 @@ FILE_HEAD_BYTES: Final = 8
 _CONTINUED: Final = b"\xff\xff\xff\xff"  # before the size of a message since version 0.15
 _DICTIONARY, _ROWS = 2, 3  # kinds of messages that have a body of columns
 _NO_MESSAGE: Final = "no message of an Arrow stream"
+_BYTE, _SHORT, _INT, _UINT, _LONG = map(struct.Struct, ("<B", "<H", "<i", "<I", "<q"))
 _STORED: Final = -1  # the size of a buffer that compression would not have made smaller
 
 
 class Message(NamedTuple):
-    data: bytes  # the message with its body, as it stands in the stream
+    parts: tuple[Bytes, ...]  # the message with its body, as it stands in the stream
     n_cells: int  # of all columns, those within others too, or its rows if there are no columns
     n_bytes: int  # of all buffers, decompressed
 
@@ -44,27 +47,39 @@ def stream_end(data: bytes, n_bytes: int) -> int | None:
     return end if FILE_HEAD_BYTES <= end <= n_bytes else None
 
 
-def read_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[Message]:
+def read_messages(read: Callable[[int], Bytes], max_bytes: int) -> Iterator[Message]:
     """Yield the messages of a stream, up to its end or to where it breaks off.
 
     ``read`` returns the next so many bytes, or fewer at the end. ``max_bytes`` bounds a message as
     it stands in the stream. Raises ``ValueError`` if something is no message, or is too large.
     """
-    while len(head := read(4)) == 4:
-        head += read(4) if head == _CONTINUED else b""
+    while len(head := bytes(read(4))) == 4:
+        head += bytes(read(4)) if head == _CONTINUED else b""
         size = int.from_bytes(head[-4:], "little", signed=True)
         metadata = read(_checked_size(size, max_bytes))
         if not size or len(metadata) < size:
-            yield Message(head + metadata, 0, 0)
+            yield Message((head, metadata), 0, 0)
             return
         try:
-            message = _Table.root(metadata)
-            size = _checked_size(message.number("<q", 3), max_bytes)
+            message = _Table(metadata, *_UINT.unpack_from(metadata))
+            size = _checked_size(message.number(_LONG, 3), max_bytes)
             body = read(size)
-            data = b"".join((head, metadata, body))
-            yield _measured(data, message, body) if len(body) == size else Message(data, 0, 0)
+            n_cells, n_bytes = _measured(message, body) if len(body) == size else (0, 0)
+            yield Message((head, metadata, body), n_cells, n_bytes)
         except struct.error as error:
             raise ValueError(f"{_NO_MESSAGE}: {error}") from error
+
+
+def reader_of(data: Bytes) -> Callable[[int], Bytes]:
+    """Return what reads bytes one part after the other, none of them copied."""
+    left = memoryview(data)
+
+    def read(n_bytes: int) -> Bytes:
+        nonlocal left
+        part, left = left[:n_bytes], left[n_bytes:]
+        return part
+
+    return read
 
 
 def _checked_size(size: int, max_bytes: int) -> int:
@@ -73,67 +88,66 @@ def _checked_size(size: int, max_bytes: int) -> int:
     return size
 
 
-def _measured(data: bytes, message: _Table, body: bytes) -> Message:
-    kind = message.number("<B", 1)
+def _measured(message: _Table, body: Bytes) -> tuple[int, int]:
+    """Return the cells and the bytes that a message becomes."""
+    kind = message.number(_BYTE, 1)
     if kind not in (_DICTIONARY, _ROWS):
-        return Message(data, 0, 0)
+        return 0, 0
     batch = message.table(2) if kind == _ROWS else message.table(2).table(1)
-    n_rows = batch.number("<q", 0)
-    lengths = [length for length, _ in batch.pairs(1)]
-    sizes = [size for _, size in batch.pairs(2)]
+    n_rows = batch.number(_LONG, 0)
+    lengths = batch.longs(1)[::2]  # of columns; beside each stands how many cells are null
+    buffers = batch.longs(2)  # where each starts, and its size
+    sizes: Sequence[int] = buffers[1::2]
     if batch.at_field(3):  # compressed
-        sizes = [_plain_size(body, start, size) for start, size in batch.pairs(2)]
+        pairs = zip(buffers[::2], sizes, strict=True)
+        sizes = [_plain_size(body, start, size) for start, size in pairs]
     if min((n_rows, *lengths, *sizes)) < 0:
         raise ValueError(f"{_NO_MESSAGE}: a size is negative")
-    return Message(data, max(n_rows, sum(lengths)), sum(sizes))
+    return max(n_rows, sum(lengths)), sum(sizes)
 
 
-def _plain_size(body: bytes, start: int, size: int) -> int:
+def _plain_size(body: Bytes, start: int, size: int) -> int:
     if not size:
         return 0
     plain: int
-    (plain,) = struct.unpack_from("<q", body, start)
+    (plain,) = _LONG.unpack_from(body, start)
     return size if plain == _STORED else plain
 
 
-class _Table(NamedTuple):
+class _Table:
     """A table of a flatbuffer: fields by number, each of which may be absent."""
 
-    data: bytes
-    at: int
-
-    @classmethod
-    def root(cls, data: bytes) -> _Table:
-        return cls(data, *struct.unpack_from("<I", data, 0))
+    def __init__(self, data: Bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+        fields = at - _INT.unpack_from(data, at)[0]
+        (size,) = _SHORT.unpack_from(data, fields)
+        self._offsets = struct.unpack_from(f"<{size // 2}H", data, fields)[2:]
 
     def at_field(self, number: int) -> int:
         """Return where a field stands; 0 if it is absent."""
-        (back,) = struct.unpack_from("<i", self.data, self.at)
-        fields, entry = self.at - back, 4 + 2 * number
-        (size,) = struct.unpack_from("<H", self.data, fields)
-        (offset,) = struct.unpack_from("<H", self.data, fields + entry) if entry < size else (0,)
-        return self.at + offset if offset else 0
+        offset: int = self._offsets[number] if number < len(self._offsets) else 0
+        return self._at + offset if offset else 0
 
-    def number(self, form: str, number: int) -> int:
+    def number(self, form: struct.Struct, number: int) -> int:
         at = self.at_field(number)
-        value: int = struct.unpack_from(form, self.data, at)[0] if at else 0
+        value: int = form.unpack_from(self._data, at)[0] if at else 0
         return value
 
     def table(self, number: int) -> _Table:
-        return _Table(self.data, self._target(number))
+        return _Table(self._data, self._target(number))
 
-    def pairs(self, number: int) -> list[tuple[int, int]]:
-        """Return a list of pairs of long integers: nodes or buffers."""
+    def longs(self, number: int) -> tuple[int, ...]:
+        """Return a list of pairs of long integers, nodes or buffers, one after the other."""
         if not self.at_field(number):
-            return []
+            return ()
         start = self._target(number)
-        (n_items,) = struct.unpack_from("<I", self.data, start)
-        numbers = struct.unpack_from(f"<{2 * n_items}q", self.data, start + 4)
-        return list(zip(numbers[::2], numbers[1::2], strict=True))
+        (n_pairs,) = _UINT.unpack_from(self._data, start)
+        return struct.unpack_from(f"<{2 * n_pairs}q", self._data, start + 4)
 
     def _target(self, number: int) -> int:
         at = self.at_field(number)
-        offset: int = struct.unpack_from("<I", self.data, at)[0]
+        offset: int = _UINT.unpack_from(self._data, at)[0]
         return at + offset
 
 
@@ -150,6 +164,8 @@ _TEXT: Final = 6
 _DICTIONARY_PAGE: Final = 2
 _DELTA_BYTE_ARRAY: Final = 7
 """An encoding in which a bit may stand for a copy of the value before, however long."""
+
+_MAX_SHIFT: Final = 63  # of the last seven bits of an integer
 
 _Struct = dict[int, Any]
 ReadAt = Callable[[int, int], bytes]
@@ -206,7 +222,7 @@ def read_footer(read: ReadAt, n_file_bytes: int, max_bytes: int) -> Footer:
         raise ValueError("no Parquet footer")
     if size > max_bytes:
         raise ValueError(f"a footer of {size} bytes, where {max_bytes} are allowed")
-    fields = _Reader(read(n_file_bytes - _TAIL_BYTES - size, size), 4 * size).struct()
+    fields = _Reader(read(n_file_bytes - _TAIL_BYTES - size, size), size).read()
     groups = [RowGroup(_whole(group, 3), _items(group, 1)) for group in _items(fields, 4)]
     return Footer(_whole(fields, 3), list(_leaves(_items(fields, 2))), groups)
 
@@ -270,7 +286,7 @@ class Pages:
             if self._n_left < 0:
                 raise ValueError(f"more than {MAX_PAGES} pages")
             reader = _Reader(self._read(at, _HEADER_BYTES), 256)
-            header = reader.struct()
+            header = reader.read()
             yield header
             at += reader.at + _whole(header, 3)
 
@@ -320,36 +336,43 @@ def _list(fields: _Struct, number: int) -> list[Any]:
 
 
 class _Reader:
-    """Reads values of Thrift's compact protocol, with a bound on the steps that takes."""
+    """Reads a struct of Thrift's compact protocol that has so many values at most."""
 
-    def __init__(self, data: bytes, max_steps: int) -> None:
+    def __init__(self, data: bytes, max_values: int) -> None:
         self.at = 0
         self._data = data
-        self._n_left = max_steps
+        self._n_left = max_values
 
-    def struct(self, depth: int = 0) -> _Struct:
+    def read(self) -> _Struct:
+        try:
+            return self._struct(0)
+        except IndexError:
+            raise ValueError("a struct of Parquet that does not end") from None
+
+    def _struct(self, depth: int) -> _Struct:
         found: _Struct = {}
         number = 0
         while head := self._byte():
+            self._count(1)
             number = number + (head >> 4) if head >> 4 else self._integer()
             found[number] = self._value(head & 15, depth)
         return found
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):  # true and false, which in a struct have no bytes of their own
-            return kind == 1
-        if kind == 3:
-            return self._byte()
         if kind in (4, 5, 6):
             return self._integer()
-        if kind == 7:
-            return self._bytes(8)
+        if kind in (1, 2):  # true and false, which in a struct have no bytes of their own
+            return kind == 1
         if kind == 8:
             return self._bytes(self._varint())
+        if kind == 12 and depth < _MAX_DEPTH:
+            return self._struct(depth + 1)
         if kind == 9 and depth < _MAX_DEPTH:
             return self._list(depth + 1)
-        if kind == 12 and depth < _MAX_DEPTH:
-            return self.struct(depth + 1)
+        if kind == 3:
+            return self._byte()
+        if kind == 7:
+            return self._bytes(8)
         raise ValueError("no struct of Parquet")
 
     def _list(self, depth: int) -> list[Any]:
@@ -360,17 +383,26 @@ class _Reader:
             kind = 3
         if size > len(self._data) - self.at:
             raise ValueError("a list in Parquet that is longer than its bytes")
+        self._count(size)
         return [self._value(kind, depth) for _ in range(size)]
+
+    def _count(self, n_values: int) -> None:
+        self._n_left -= n_values
+        if self._n_left < 0:
+            raise ValueError("a struct of Parquet with too many values")
 
     def _integer(self) -> int:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
     def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) & 0x80:
+        data, at, value, shift = self._data, self.at, 0, 0
+        while (byte := data[at]) >= 0x80:
             value |= (byte & 0x7F) << shift
-            shift += 7
+            at, shift = at + 1, shift + 7
+            if shift > _MAX_SHIFT:
+                raise ValueError("an integer of Parquet of more than 64 bits")
+        self.at = at + 1
         return value | byte << shift
 
     def _bytes(self, n_bytes: int) -> bytes:
@@ -378,8 +410,6 @@ class _Reader:
         return self._data[start : self.at]
 
     def _byte(self) -> int:
-        at = self.at
-        self.at, self._n_left = at + 1, self._n_left - 1
-        if at >= len(self._data) or self._n_left < 0:
-            raise ValueError("a struct of Parquet that does not end")
-        return self._data[at]
+        byte = self._data[self.at]
+        self.at += 1
+        return byte

@@ -19,7 +19,6 @@ from time import monotonic
 from typing import Any, Final
 
 from driftbn.errors import DriftbnError, FormatError
-from driftbn_service.records.cutting import START, Mark
 from driftbn_service.records.files import (
     MAX_RECORD_BYTES,
     FileReader,
@@ -30,7 +29,9 @@ from driftbn_service.records.files import (
 )
 from driftbn_service.records.formats import (
     PROBED_BYTES,
+    START,
     SUFFIXES,
+    Mark,
     TableFormat,
     form_of,
     suffix_and_codec,

@@ -14,15 +14,15 @@ from time import monotonic
 from typing import Any, BinaryIO, Final, NoReturn
 
 from driftbn.errors import FormatError
-from driftbn_service.records.cutting import (
+from driftbn_service.records.formats import (
     CHUNK_BYTES,
     CsvRecords,
     Lines,
     Mark,
     Piece,
     RecordCutter,
+    TableFormat,
 )
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import StdinSourceSettings, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.state import Journal

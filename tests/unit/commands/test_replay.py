@@ -16,10 +16,9 @@ import pytest
 from driftbn_service.cli import ExitCode
 from driftbn_service.commands import Progress, calibrate
 from driftbn_service.errors import InputError
-from driftbn_service.records.cutting import CHUNK_BYTES
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.inputs import Batch, Input
-from driftbn_service.records.tables import unmixed
+from driftbn_service.records.files import Batch, Input
+from driftbn_service.records.formats import CHUNK_BYTES, TableFormat
+from driftbn_service.records.rows import unmixed
 
 from driftbn.datasets import asia, remove_edge
 from tests.commands import Run, failed, feed, written

@@ -24,7 +24,7 @@ from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
 from driftbn_service.http.routes import Limits
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.tables import for_inference, one_table, tables_of, unmixed
+from driftbn_service.records.rows import for_inference, one_table, tables_of, unmixed
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.sources.base import Chunk
 from driftbn_service.state import JournalError
@@ -377,10 +377,11 @@ def test_the_text_of_a_missing_value_stays_text() -> None:
 def test_records_that_share_no_field_do_not_fill_the_memory(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("driftbn_service.records.tables.MAX_CELLS", 100)
-    body = b"".join(b'{"x%d": 1}\n' % i for i in range(11))
+    monkeypatch.setattr("driftbn_service.records.rows.MAX_CELLS", 6000)
+    monkeypatch.setattr("driftbn_service.records.text.MAX_CELLS", 6000)
+    body = b"".join(b'{"x%d": 1}\n' % i for i in range(100))  # two tables of 50 records each
 
-    assert "11 records with 11 different fields" in refused(posted(client, body), 422)["detail"]
+    assert "100 records with 100 different fields" in refused(posted(client, body), 422)["detail"]
 
 
 def test_a_monitor_sees_the_same_in_the_table_as_in_the_records() -> None:

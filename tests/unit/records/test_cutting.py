@@ -6,7 +6,7 @@ import json
 import tracemalloc
 
 import pytest
-from driftbn_service.records.cutting import (
+from driftbn_service.records.formats import (
     CsvRecords,
     Grammar,
     JsonItems,

@@ -50,6 +50,16 @@ class TestInference:
             assert intake.take({"t": np.arange(n_wanted - 1), "x": np.arange(n_wanted - 1)}) is None
             assert intake.take({"t": [0], "x": [1]}).codes.shape[1] == n_wanted
 
+    @pytest.mark.parametrize("kind", ["float64", "int64", "bool", "category"])
+    def test_rows_that_wait_do_not_change_with_memory_of_the_caller(self, kind):
+        given = pd.DataFrame({"x": pd.Series([0, 1] * 10, dtype="int64").astype(kind)})
+        kept, intake = given.copy(), Intake(MonitorConfig(window=21))
+        assert intake.take(given) is None
+        given["x"].array[:] = given["x"].array[1]
+        encoded = intake.take(kept[:1])
+        expected = infer_and_encode(pd.concat([kept, kept[:1]]), KEEP)
+        np.testing.assert_array_equal(encoded.codes, expected.codes)
+
     def test_row_windows_wait_for_the_whole_window(self):
         intake = Intake(MonitorConfig(window=6000))
         assert intake.take({"x": np.arange(5999) % 3}) is None

@@ -37,7 +37,7 @@ def level(**settings) -> PendingRows:
 
 def add(rows: PendingRows, data) -> PendingRows:
     """Hold rows as an intake does: all of them, or none and the first problem."""
-    table = read_batch(data, exact=True)
+    table = read_batch(data, exact=True).of_arrays()
     problems = rows.problems(table)
     if problems:
         raise problems[min(problems)]
@@ -49,7 +49,7 @@ def held(rows: PendingRows) -> dict:
 
 
 def refused(rows: PendingRows, data) -> list[int]:
-    return sorted(rows.problems(read_batch(data, exact=True)))
+    return sorted(rows.problems(read_batch(data, exact=True).of_arrays()))
 
 
 class TestCells:

@@ -128,7 +128,7 @@ class TestArrays:
     def test_array_is_turned_over_whatever_its_type(self, dtype, n_rows):
         values = (np.arange(n_rows * 5).reshape(n_rows, 5) % 7).astype(dtype)
         table = read_table(values, list("abcde"))
-        found = [column.to_pylist() for column in table.columns.values()]
+        found = [table.array(name).to_pylist() for name in table.columns]
         assert found == values.T.tolist()
 
     @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from driftbn.config import MonitorConfig, WindowConfig
 from driftbn.errors import DataError
 from driftbn.tables.intake import Intake
-from driftbn.tables.times import read_times
+from driftbn.tables.read import read_times
 from tests.encoded import NAN
 from tests.intake_parts import LENIENT, same_state
 

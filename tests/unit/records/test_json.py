@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoder, RejectReason, decoder, warm_up
 from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.rows import unmixed
 from driftbn_service.records.scan_kernel import (
     count_names,
     cut_items,
     find_lines,
     scan,
 )
-from driftbn_service.records.tables import unmixed
 
 from driftbn.errors import FormatError
 from driftbn.tables.schema import Schema, Variable, VariableKind

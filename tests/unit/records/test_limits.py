@@ -8,7 +8,7 @@ import pytest
 from driftbn_service.records import Decoder, RejectReason, scan_kernel
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.rows import MAX_NAME_LENGTH
-from driftbn_service.records.sizes import Pages, read_footer, read_messages
+from driftbn_service.records.sizes import Pages, read_footer, read_messages, reader_of
 
 from tests.bombs import file, parquet, stream
 from tests.decoding import chunk, rows_of
@@ -108,7 +108,7 @@ def test_a_header_that_is_too_much_is_one_problem(header, named):
 def test_rows_of_csv_keep_their_places_where_they_are_read_in_parts(monkeypatch):
     data = b"x,y\r\n" + b'1,"a\nb"\r\n' * 5 + b"2\r\n" + b"3,c\r\n" * 5
     whole = decoded(data, TableFormat.CSV)
-    monkeypatch.setattr("driftbn_service.records.csv_text._MAX_RECORDS", 2)
+    monkeypatch.setattr("driftbn_service.records.text._MAX_RECORDS", 2)
     parts = decoded(data, TableFormat.CSV)
     assert rows_of(parts) == rows_of(whole)
     assert parts.rejected == whole.rejected
@@ -141,14 +141,8 @@ def test_a_table_that_would_take_too_much_memory_is_one_problem(data, kind):
 
 def test_what_compressed_buffers_become_is_known_before_they_are_read():
     data = stream(pa.table({"x": TEXTS["x"].dictionary_encode(), "y": TEXTS["x"]}), "zstd")
-    left = [data]
-
-    def read(n_bytes):
-        part, left[0] = left[0][:n_bytes], left[0][n_bytes:]
-        return part
-
-    messages = list(read_messages(read, len(data)))
-    assert b"".join(message.data for message in messages) == data
+    messages = list(read_messages(reader_of(data), len(data)))
+    assert b"".join(part for message in messages for part in message.parts) == data
     assert sum(message.n_cells for message in messages) == 1 + 1000 + 1000
     assert sum(message.n_bytes for message in messages) >= 1000 + 4 * 1000 + 1000 * 1000
 
@@ -212,3 +206,10 @@ def test_every_flipped_bit_of_a_footer_is_sizes_or_no_parquet():
         except ValueError:
             continue
         assert all(one.n_bytes >= 0 for one in found)
+
+
+def test_an_integer_of_a_footer_that_does_not_end_is_refused_at_once():
+    footer = b"\x16" + b"\xff" * 100_000 + b"\x00"
+    data = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        read_footer(lambda at, size: data[at : at + size], len(data), len(data))

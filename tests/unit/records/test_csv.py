@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.tables import unmixed
+from driftbn_service.records.rows import unmixed
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -1,36 +1,52 @@
-"""JSON text as rows: columns by Arrow where all is well, else one record after the other."""
+"""JSON and CSV text as rows, without the records that cannot be read.
+
+JSON is read as columns by Arrow where all is well, else one record after the other. Of CSV, Arrow
+would decide what a cell is by all cells of a column that it sees at once, and so by where chunks
+are cut. Here all cells are read as text, and each is a number if it is written like one, missing if
+it is empty or ``NA``, and text otherwise.
+"""
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import math
+import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from driftbn.tables.read import as_records
 from driftbn_service.records.columns import check_schema, flat_table
+from driftbn_service.records.formats import BYTE_ORDER_MARK
 from driftbn_service.records.rows import (
+    EXACT,
     MAX_CELLS,
     MAX_DEPTH,
     MAX_KEPT_BYTES,
     MAX_NAME_LENGTH,
+    Column,
     Limits,
     Place,
     Problem,
+    Record,
     Rejected,
     RejectReason,
     Rows,
     check_cells,
     check_name,
     long_name,
+    table_of,
+    tables_of,
 )
 from driftbn_service.records.scan_kernel import (
     ITEMS,
@@ -42,7 +58,6 @@ from driftbn_service.records.scan_kernel import (
     cut_items,
     find_lines,
 )
-from driftbn_service.records.tables import EXACT, Record, table_of, tables_of
 
 
 def read_record(text: bytes, data: Bytes, start: int, limits: Limits) -> Record:
@@ -82,8 +97,7 @@ def flat(record: Record, limits: Limits) -> Record:
         for name, value in record.items()
         if value is not None and name and type(value) is not list and type(value) is not dict
     }
-    if len(plain) > limits.fields:
-        raise limits.many_fields(len(plain))
+    limits.check_fields(len(plain))
     if len(plain) == len(record):
         return plain
     for name, value in record.items():
@@ -109,8 +123,7 @@ def _add_parts(plain: Record, prefix: str, parts: Record, depth: int, limits: Li
             problem = f"two fields get the name {name[:100]!r} when the record is made flat"
             raise Problem(RejectReason.DUPLICATE_KEY, problem)
         plain[name] = value
-        if len(plain) > limits.fields:
-            raise limits.many_fields(len(plain))
+        limits.check_fields(len(plain))
 
 
 def n_names(record: Record) -> int:
@@ -178,7 +191,6 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
 _MANY_RECORDS: Final = 1 << 15
 _LARGEST_BLOCK = 2**31 - 1  # Arrow counts the bytes of a block in 32 bits
@@ -229,7 +241,7 @@ def array_as_lines(data: bytes, place: Place) -> tuple[bytes, list[Rejected]]:
     Records keep the bytes that they start at. Also returns what is wrong with the array itself;
     text that is neither passes as it is.
     """
-    start = len(data) - len(data.removeprefix(_MARK).lstrip(_BLANK))
+    start = len(data) - len(data.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANK))
     if data[start : start + 1] == b"{":
         first, _, rest = data[start:].partition(b"\n")
         several = not rest.strip(_BLANK) or first.rstrip(_BLANK).endswith(b"}")
@@ -364,3 +376,213 @@ def _is_exact(column: Any) -> bool:
         return True
     values = column.fill_null(0.0).to_numpy()
     return bool(np.abs(values).max(initial=0.0) < EXACT)
+
+
+# CSV.
+
+_RECORD: Final = re.compile(
+    rb"""(?: [^"\r\n]++
+           | (?<![^,\r\n]) (?: " (?: [^"]++ | "" )*+ " | (?P<open> " [^\r\n]*+ ) )
+           | (?<=[^,\r\n]) " )++""",
+    re.VERBOSE,
+)
+"""A record. A quote opens a cell only at its start; one that never closes ends with its line."""
+_MAX_RECORDS, _MAX_CELLS = 1 << 16, 1 << 22  # that are read at a time
+_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+
+_WHOLE: Final = r"-?(?:0|[1-9][0-9]{0,17})"
+"""At most 18 digits, which 64 bits hold."""
+_NUMBER: Final = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+"""A leading zero makes text, as in a postal code."""
+_LONG: Final = r".*(?:[eE]\+?[0-9]{3}|[0-9]{200}).*"
+"""A number that may be beyond what a float holds."""
+_FEW: Final = 64
+"""Distinct texts up to which Python is faster: Arrow compiles a pattern at each call."""
+
+
+class _Record(NamedTuple):
+    """Where a record stands, and whether its quotes do not close."""
+
+    start: int
+    stop: int
+    is_open: bool
+
+
+def decode_csv(
+    data: bytes, place: Place, limits: Limits
+) -> Iterator[tuple[list[Rows], list[Rejected]]]:
+    """Yield the rows of CSV with a header and its bad records, some thousand records at a time.
+
+    In ``place`` bytes are counted after the header. Raises ``Problem`` if the header cannot be
+    read.
+    """
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    header = next(_records(data, 0, len(data)), None)
+    if header is None:
+        raise Problem(RejectReason.BAD_TABLE, "CSV without a header")
+    names = _header_names(data[header.start : header.stop], limits)
+    check_cells(max(data.count(b"\n"), data.count(b"\r")) * len(names))
+    first = header.stop + (2 if data[header.stop : header.stop + 2] == b"\r\n" else 1)
+    n_at_a_time = max(1, min(_MAX_RECORDS, _MAX_CELLS // len(names)))
+    n_before = 0
+    for start, stop, are_lines in _pieces(data, first, n_at_a_time, limits):
+        if are_lines:
+            table, misfits = _parse_csv(data[start:stop], names)
+            if not misfits:
+                yield [_typed(table, names)], []
+                n_before += len(table)
+                continue
+        found = _records(data, start, stop)
+        while records := list(islice(found, n_at_a_time)):
+            table, bad = _read(data, records, names, limits)
+            rejected = [
+                Rejected(
+                    place(n_before + number, records[number].start - first),
+                    problem.reason,
+                    problem.detail,
+                    data[records[number].start : records[number].stop][:MAX_KEPT_BYTES],
+                )
+                for number, problem in sorted(bad.items())[: limits.rejected]
+            ]
+            yield [table], rejected
+            n_before += len(records)
+
+
+def _records(data: bytes, start: int, stop: int) -> Iterator[_Record]:
+    """Find records one by one, whatever stands in quotes."""
+    for match in _RECORD.finditer(data, start, stop):
+        yield _Record(*match.span(), match["open"] is not None)
+
+
+def _pieces(
+    data: bytes, start: int, n_records: int, limits: Limits
+) -> Iterator[tuple[int, int, bool]]:
+    """Cut into pieces of so many lines where every record is a line, which Arrow can be given."""
+    text = data[start:]
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(text)).max())
+    if b'"' in text or longest > limits.record_bytes or not is_unicode(text):
+        yield start, len(data), False
+        return
+    stops = [int(end) + 1 for end in ends[n_records - 1 :: n_records]]
+    for first, last in pairwise([0, *stops, len(text)]):
+        if first < last:
+            yield start + first, start + last, True
+
+
+def _header_names(header: bytes, limits: Limits) -> list[str]:
+    limits.check_record(len(header))
+    try:
+        (names,) = csv.reader([header.decode()], strict=True)
+    except (UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise Problem(RejectReason.BAD_TABLE, f"the header cannot be read: {error}") from None
+    limits.check_fields(len(names))
+    check_name(max(map(len, names)))
+    twice = [name for name, count in Counter(names).items() if count > 1 and name]
+    if twice:
+        detail = f"the header has the name {twice[0][:100]!r} twice"
+        raise Problem(RejectReason.BAD_TABLE, detail)
+    return names
+
+
+def _read(
+    data: bytes, records: Sequence[_Record], names: Sequence[str], limits: Limits
+) -> tuple[pa.Table, dict[int, Problem]]:
+    """Return the records that fit the header as a table, and what is wrong with the others."""
+    bad = _bad_records(data, records, limits)
+    good = [number for number in range(len(records)) if number not in bad]
+    if not bad:
+        text = data[records[0].start : records[-1].stop]
+    else:
+        text = b"\n".join(data[records[i].start : records[i].stop] for i in good)
+    table, misfits = _parse_csv(text, names)
+    if len(table) + len(misfits) != len(good):  # what Arrow takes for a record is something else
+        raise Problem(RejectReason.BAD_TABLE, "cannot be read as CSV")
+    bad |= {good[number]: problem for number, problem in misfits.items()}
+    return _typed(table, names), bad
+
+
+def _bad_records(data: bytes, records: Sequence[_Record], limits: Limits) -> dict[int, Problem]:
+    """Return what is wrong with records that are too long, no text or do not end."""
+    unicode = is_unicode(data[records[0].start : records[-1].stop])
+    found: dict[int, Problem] = {}
+    for number, (start, stop, is_open) in enumerate(records):
+        if stop - start > limits.record_bytes:
+            found[number] = limits.long_record(stop - start)
+        elif is_open:
+            found[number] = Problem(RejectReason.BAD_CSV_ROW, "a quote that does not close")
+        elif not unicode and not is_unicode(data[start:stop]):
+            found[number] = Problem(RejectReason.INVALID_UTF8, "bytes that are not UTF-8")
+    return found
+
+
+def _parse_csv(data: bytes, names: Sequence[str]) -> tuple[pa.Table, dict[int, Problem]]:
+    """Read all cells as text; what does not fit the header is told by its number."""
+    misfits: dict[int, Problem] = {}
+
+    def skip(row: Any) -> str:
+        detail = f"{row.actual_columns} fields, where the header has {row.expected_columns}"
+        misfits[row.number - 1] = Problem(RejectReason.BAD_CSV_ROW, detail)
+        return "skip"
+
+    arrow = importlib.import_module("pyarrow.csv")
+    columns = [f"{number}" for number in range(len(names))]  # a header may leave names empty
+    if not data:
+        return pa.table({name: pa.array([], _TEXT) for name in columns}), {}
+    if not data.endswith((b"\n", b"\r")):
+        data += b"\n"  # Arrow takes an empty cell at the very end for one in quotes
+    table = arrow.read_csv(
+        pa.BufferReader(data),
+        read_options=arrow.ReadOptions(
+            column_names=columns, use_threads=False, block_size=min(len(data) + 1, _LARGEST_BLOCK)
+        ),
+        parse_options=arrow.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+        convert_options=arrow.ConvertOptions(
+            column_types=dict.fromkeys(columns, _TEXT),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table, misfits
+
+
+def _typed(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return a table of texts with the type that each cell has by itself."""
+    named = zip(names, table.columns, strict=True)
+    return table_of(len(table), [_column(name, column) for name, column in named if name])
+
+
+def _column(name: str, column: pa.ChunkedArray) -> Column:
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    texts, indices = array.dictionary, array.indices
+    numbers = _matches(texts, _NUMBER)
+    if not numbers.any():
+        return Column.plain(name, array if len(texts) else pa.nulls(len(array)))
+    for place in np.flatnonzero(_matches(texts, _LONG) & numbers).tolist():
+        numbers[place] = math.isfinite(float(texts[place].as_py()))
+    whole = _matches(texts, _WHOLE)
+    if numbers.all() and not _loses_digits(texts, whole):
+        kind = pa.int64() if whole.all() else pa.float64()
+        return Column.plain(name, texts.cast(kind).take(indices))
+    values: list[Any] = texts.to_pylist()
+    for place in np.flatnonzero(numbers).tolist():
+        values[place] = int(values[place]) if whole[place] else float(values[place])
+    tokens = pa.array([orjson.dumps(value).decode() for value in values], pa.string())
+    return Column.mixed(name, pa.DictionaryArray.from_arrays(indices, tokens))
+
+
+def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
+    """Return which texts match a pattern from end to end."""
+    if len(texts) <= _FEW:
+        match = re.compile(pattern).fullmatch
+        return np.array([match(text) is not None for text in texts.to_pylist()], np.bool_)
+    found = pc.match_substring_regex(texts, f"^(?:{pattern})$")
+    return np.array(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _loses_digits(texts: Any, whole: NDArray[np.bool_]) -> bool:
+    """Whether there are fractions and whole numbers that are not exact as floats."""
+    if not whole.any() or whole.all():
+        return False
+    numbers = texts.filter(pa.array(whole)).cast(pa.int64()).to_numpy()
+    return bool(np.abs(numbers).max() > EXACT)
