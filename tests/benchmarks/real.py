@@ -21,20 +21,24 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from driftbn import DriftLevel, DriftMonitor, WindowReport
+from driftbn import DriftLevel, DriftMonitor, Edge, WindowReport
 from tests.benchmarks.drift_text import Table
 from tests.benchmarks.environment import THREAD_VARIABLES
 from tests.benchmarks.faults import KINDS, Fault, Fields, draw, hash_of
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 PLACES = 8
 FIRST_PLACE = 12  # windows before the first fault, or half of a short stream
 SOME_WINDOWS = 3  # every other fault lasts so long; the others to the end
 AFTER = 2  # windows run after the first fully broken one
+FULL_REFERENCE = 8
 AFTER_ALARM = 2  # faults of each kind that begin in the window after an alarm
 BLOCKS = {"rows": 1, "blocks of 50": 50, "blocks of 500": 500}
 ORDERS = ("real", *BLOCKS)
@@ -129,24 +133,30 @@ class Verdict(NamedTuple):
     judged: bool
     first: str | None = None
     names: tuple[str, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    full: bool = False
     learn: float = 0.0
     decide: float = 0.0
 
 
 def verdict_on(report: WindowReport) -> Verdict:
     decision = report.decision
-    alarm = getattr(report, "drift", decision.drift)
-    times = (report.timings.learn, report.timings.decide)
-    if not alarm:
-        return Verdict(
-            False, decision.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE), None, (), *times
-        )
+    rest = {
+        "full": decision.reference_windows >= FULL_REFERENCE,
+        "learn": report.timings.learn,
+        "decide": report.timings.decide,
+    }
+    if not getattr(report, "drift", decision.drift):
+        calm = decision.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE)
+        return Verdict(alarm=False, judged=calm, **rest)
     told = headline_fields(report)
     facts = [str(fact.field) for fact in getattr(report, "facts", ())]
-    ends = [name for edge in decision.edges for name in (edge.source, edge.target)]
+    edges = tuple((edge.source, edge.target) for edge in decision.edges)
+    ends = [name for edge in edges for name in edge]
     events = [event.column for event in report.events]
     names = tuple(dict.fromkeys([*told, *facts, *ends, *decision.nodes, *events]))
-    return Verdict(True, True, told[0] if told else None, names, *times)
+    first = told[0] if told else None
+    return Verdict(alarm=True, judged=True, first=first, names=names, edges=edges, **rest)
 
 
 def headline_fields(report: WindowReport) -> list[str]:
@@ -317,10 +327,13 @@ def run_task(task: Task) -> Result:
 # --- Tables ---
 
 
-def alarms_of(results: Iterable[Result], after: int) -> str:
+def alarms_text(judged: Sequence[Verdict]) -> str:
     """Return alarms of judged windows."""
-    judged = [verdict for result in results for verdict in result.judged(after)]
-    return f"{sum(verdict.alarm for verdict in judged)}/{len(judged)}"
+    return f"{sum(verdict.alarm for verdict in judged)}/{len(judged)}" if judged else "-"
+
+
+def alarms_of(results: Iterable[Result], after: int) -> str:
+    return alarms_text([verdict for result in results for verdict in result.judged(after)])
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
@@ -404,35 +417,61 @@ def _kind_table(results: Sequence[Result], *, after_alarm: bool) -> Table:
 # --- Command line ---
 
 
-def run_all(tasks: Sequence[Task], jobs: int) -> list[Result]:
+def run_all(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> list[R]:
+    """Return the results in the order of the tasks, several run at a time."""
     if jobs == 1:
-        return list(map(run_task, tasks))
+        return [_logged(i, len(tasks), run(task)) for i, task in enumerate(tasks, start=1)]
+    # Spawned, so that the limits on threads hold when the numerical libraries are loaded.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        return list(pool.map(run_task, tasks))
+        found = pool.map(run, tasks)
+        return [_logged(i, len(tasks), result) for i, result in enumerate(found, start=1)]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.real")
+def _logged(number: int, n_tasks: int, result: R) -> R:
+    _log.info("%d of %d", number, n_tasks)
+    return result
+
+
+def usual_parser(program: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that both benchmarks have, and settle threads and log."""
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    parser = argparse.ArgumentParser(prog=program)
     add = parser.add_argument
-    add("--streams", type=Path, help="folder of Parquet files in event order")
-    add("--only", nargs="+", metavar="STREAM", help="; ".join(SOURCES))
-    add("--orders", nargs="+", choices=ORDERS, default=ORDERS)
-    add("--places", type=int, default=PLACES, help="of each fault; 0 for no faults")
     add("--windows", type=int, help="most windows of a stream")
     add("--seed", type=int, default=1)
-    add("--quick", action="store_true", help="real order, two places, at most 30 windows")
-    add("--jobs", type=int, default=1)
+    add("--quick", action="store_true", help="a few streams and windows, for a first look")
+    add("--jobs", type=int, default=1, help="streams at a time; 1 for measuring CPU")
     add("--json", type=Path, help="write all verdicts and scores there")
     add("--markdown", type=Path, help="write the tables there as Markdown, too")
     return parser
 
 
+def write(
+    arguments: argparse.Namespace, printed: Sequence[Table], results: Sequence[Any], about: str
+) -> None:
+    """Print the tables, and write what the options ask for; the command stands beside them."""
+    sys.stdout.write("".join(table.render(markdown=False) for table in printed))
+    if arguments.markdown is not None:
+        module = f"tests.benchmarks.{Path(sys.argv[0]).stem}"
+        command = f"`python -m {module} {' '.join(sys.argv[1:])}`, {about}\n\n"
+        text = command + "".join(table.render(markdown=True) for table in printed)
+        arguments.markdown.write_text(text, "utf-8")
+    if arguments.json is not None:
+        document = [asdict(result) for result in results]
+        arguments.json.write_text(json.dumps(document, indent=1), "utf-8")
+
+
 def main() -> None:
     """Parse the command line, run, print the tables."""
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
-    arguments = _parser().parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    parser = usual_parser("python -m tests.benchmarks.real")
+    add = parser.add_argument
+    add("--streams", type=Path, help="folder of Parquet files in event order")
+    add("--only", nargs="+", metavar="STREAM", help="; ".join(SOURCES))
+    add("--orders", nargs="+", choices=ORDERS, default=ORDERS)
+    add("--places", type=int, default=PLACES, help="of each fault; 0 for no faults")
+    arguments = parser.parse_args()
     if arguments.quick:
         arguments.orders, arguments.places = ("real",), 2
         arguments.windows = min(arguments.windows or 30, 30)
@@ -443,18 +482,8 @@ def main() -> None:
         for order in arguments.orders
         if arguments.only is None or path.stem in arguments.only
     ]
-    results = run_all(tasks, arguments.jobs)
-    printed = tables(results)
-    sys.stdout.write("".join(table.render(markdown=False) for table in printed))
-    if arguments.markdown is not None:
-        command = (
-            f"`python -m tests.benchmarks.real {' '.join(sys.argv[1:])}`, seed {arguments.seed}\n\n"
-        )
-        text = command + "".join(table.render(markdown=True) for table in printed)
-        arguments.markdown.write_text(text, "utf-8")
-    if arguments.json is not None:
-        document = [asdict(result) for result in results]
-        arguments.json.write_text(json.dumps(document, indent=1), "utf-8")
+    results = run_all(run_task, tasks, arguments.jobs)
+    write(arguments, tables(results), results, f"seed {arguments.seed}")
 
 
 if __name__ == "__main__":
