@@ -12,33 +12,32 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from pandas.api import types
 
-LEVELS = 30  # a whole number with at most so many values has levels, as text has
-GROUPS = 20  # a field with at most so many values makes groups
+MANY = 30  # a number with more values is measured; one with fewer, if whole, has levels
 MISSING_SHARE = 0.3
 NEW_SHARE = 0.2
-LEAST_CHANGED = 0.1  # of the rows: a fault that changes fewer is none, and another field is taken
-_UNITS: tuple[Callable[[pd.Series], pd.Series], ...] = (
-    lambda x: x * 1000,
-    lambda x: x / 1000,
-    lambda x: x * 1.609344,
-    lambda x: x * 0.3048,
-    lambda x: x * 1.8 + 32,
-    lambda x: (x - 32) / 1.8,
-)
+LEAST_CHANGED = 0.1  # of the values: where a fault would change fewer, another field is taken
+_UNITS = ((1000, 0), (0.001, 0), (1.609344, 0), (0.3048, 0), (1.8, 32), (1 / 1.8, -32 / 1.8))
 
 
 @dataclass(frozen=True)
-class Fields:
-    """What may be broken in a table: ``given`` fields (calendar, clock) are not, but for the clock.
+class Source:
+    """What a table holds.
 
-    ``clock``: the field with the hour. ``group``: the field within whose levels rows are permuted.
+    ``time``: the column with event times. ``left_out``: columns that are labels of the stream, not
+    fields of it. ``given``: calendar fields, which are not broken; ``clock``, the field with the
+    hour, is by one fault only. ``group``: the field within whose levels rows are permuted.
+    ``design``: whether constants of the method may be chosen on this stream.
     """
 
-    window: int
+    window: int = 1000
+    time: str | None = None
+    left_out: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     clock: str | None = None
     group: str | None = None
+    design: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,116 +50,101 @@ class Fault:
     stop: int
     seed: int
 
-    def rows(self, table: pd.DataFrame, about: Fields, begin: int, end: int) -> pd.DataFrame:
+    def rows(self, table: pd.DataFrame, source: Source, begin: int, end: int) -> pd.DataFrame:
         """Return the rows from ``begin`` up to ``end`` as the fault leaves them."""
         start, stop = max(self.start, begin), min(self.stop, end)
-        part = table.iloc[begin:end].copy()
-        if start >= stop:
-            return part
-        whole = Rows(table, self.start, stop, about, np.random.default_rng(self.seed))
-        for name, values in BREAK[self.kind](whole, self.fields).items():
-            broken = values.iloc[start - stop :]
-            pieces = [part[name].iloc[: start - begin], broken, part[name].iloc[stop - begin :]]
-            part[name] = pd.concat([piece for piece in pieces if len(piece)]).to_numpy()
-        return part
+        found = table.iloc[begin:end].copy()
+        for name in self.fields if start < stop else ():
+            # From the first broken row on, so that windows do not depend on how rows are cut.
+            part = Part(table, self.start, stop, source, name, self.fields)
+            broken = BREAK[self.kind](part, part.values, np.random.default_rng(self.seed))
+            before, after = found[name].iloc[: start - begin], found[name].iloc[stop - begin :]
+            pieces = [part for part in (before, broken.iloc[start - stop :], after) if len(part)]
+            found[name] = pd.concat(pieces).to_numpy()
+        return found
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of a table that are to be broken."""
+class Part:
+    """The rows that break in one field."""
 
     table: pd.DataFrame
     start: int
     stop: int
-    about: Fields
-    rng: np.random.Generator
+    source: Source
+    name: str
+    fields: tuple[str, ...]
 
-    def __getitem__(self, name: str) -> pd.Series:
-        return self.table[name].iloc[self.start : self.stop]
+    @property
+    def values(self) -> pd.Series:
+        return self.table[self.name].iloc[self.start : self.stop]
 
-    def before(self, name: str) -> pd.Series:
-        """Return the values of the window's length before the fault."""
-        return self.table[name].iloc[max(0, self.start - self.about.window) : self.start]
+    @property
+    def before(self) -> pd.Series:
+        """The values of one window before."""
+        return self.table[self.name].iloc[self.start - self.source.window : self.start]
+
+    @property
+    def new_level(self) -> object:
+        known = self.table[self.name]
+        return known.max() + 1 if types.is_numeric_dtype(known) else "level_x"
 
 
-Broken = dict[str, pd.Series]
-
-
-def permuted(rows: Rows, fields: tuple[str, ...]) -> Broken:
-    """Permute the values among the rows of a window that agree in the group."""
-    (name,) = fields
-    values, window = rows[name], rows.about.window
-    keys: list[object] = [np.arange(rows.start, rows.stop) // window]
-    if rows.about.group not in (None, name):
-        keys.append(rows[rows.about.group].to_numpy())
+def permuted(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
+    """Permute among the rows of a window that agree in the group."""
+    keys: list[object] = [np.arange(part.start, part.stop) // part.source.window]
+    if part.source.group not in (None, part.name):
+        keys.append(part.table[part.source.group].iloc[part.start : part.stop].to_numpy())
     found = values.to_numpy().copy()
-    for at in values.groupby(keys, dropna=False).indices.values():
-        found[at] = found[rows.rng.permutation(at)]
-    return {name: pd.Series(found, dtype=values.dtype)}
+    for rows in values.groupby(keys, dropna=False).indices.values():
+        found[rows] = found[rng.permutation(rows)]
+    return pd.Series(found, dtype=values.dtype)
 
 
-def stuck(rows: Rows, fields: tuple[str, ...]) -> Broken:
+def stuck(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
     """Repeat the last value before the fault."""
-    (name,) = fields
-    last = rows.before(name).dropna().iloc[-1]
-    return {name: pd.Series([last] * (rows.stop - rows.start), dtype=rows[name].dtype)}
+    return pd.Series([part.before.dropna().iloc[-1]] * len(values), dtype=values.dtype)
 
 
-def unit(rows: Rows, fields: tuple[str, ...]) -> Broken:
-    """Measure in another unit."""
-    (name,) = fields
-    return {name: _UNITS[rows.rng.integers(len(_UNITS))](rows[name].astype(float))}
+def unit(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
+    factor, shift = _UNITS[rng.integers(len(_UNITS))]
+    return values * factor + shift
 
 
-def renamed(rows: Rows, fields: tuple[str, ...]) -> Broken:
+def renamed(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
     """Write the commonest level otherwise."""
-    (name,) = fields
-    values = rows[name]
-    return {name: values.where(values != rows.before(name).mode()[0], _new_level(rows, name))}
+    return values.where(values != part.before.mode()[0], part.new_level)
 
 
-def new_category(rows: Rows, fields: tuple[str, ...]) -> Broken:
-    """Put a level never seen into a fifth of the rows."""
-    (name,) = fields
-    kept = rows.rng.random(rows.stop - rows.start) >= NEW_SHARE
-    return {name: rows[name].where(kept, _new_level(rows, name))}
+def new_category(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
+    return values.where(rng.random(len(values)) >= NEW_SHARE, part.new_level)
 
 
-def _new_level(rows: Rows, name: str) -> object:
-    known = rows.table[name]
-    return "level_x" if not pd.api.types.is_numeric_dtype(known) else known.max() + 1
+def missing(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
+    whole = types.is_bool_dtype(values) or types.is_integer_dtype(values)
+    kept = values.astype(object) if whole else values  # whole numbers do not become fractions
+    return kept.mask(rng.random(len(values)) < MISSING_SHARE, None)
 
 
-def missing(rows: Rows, fields: tuple[str, ...]) -> Broken:
-    """Lose 30 % of the values."""
-    (name,) = fields
-    values = rows[name]
-    if pd.api.types.is_bool_dtype(values) or pd.api.types.is_integer_dtype(values):
-        values = values.astype(object)  # not numbers with a fraction
-    return {name: values.mask(rows.rng.random(len(values)) < MISSING_SHARE, None)}
+def shifted_join(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
+    """Take the values of earlier rows: 1/20 to 1/4 of a window."""
+    by = int(rng.integers(part.source.window // 20, part.source.window // 4))
+    return part.table[part.name].iloc[part.start - by : part.stop - by]
 
 
-def shifted_join(rows: Rows, fields: tuple[str, ...]) -> Broken:
-    """Join the fields from earlier rows: 1/20 to 1/4 of a window."""
-    window = rows.about.window
-    by = int(rows.rng.integers(window // 20, window // 4))
-    return {name: rows.table[name].iloc[rows.start - by : rows.stop - by] for name in fields}
-
-
-def shifted_hour(rows: Rows, fields: tuple[str, ...]) -> Broken:
+def shifted_hour(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
     """Turn the clock by 1, 2 or 5 of 24 hours."""
-    (name,) = fields
-    hours = np.sort(rows.table[name].unique())
-    by = round(rows.rng.choice([1, 2, 5]) * len(hours) / 24)
-    return {name: pd.Series(hours[(np.searchsorted(hours, rows[name]) + by) % len(hours)])}
+    hours = np.sort(part.table[part.name].unique())
+    by = round(rng.choice([1, 2, 5]) * len(hours) / 24)
+    return pd.Series(hours[(np.searchsorted(hours, values) + by) % len(hours)])
 
 
-def swapped(rows: Rows, fields: tuple[str, ...]) -> Broken:
-    one, other = fields
-    return {one: rows[other], other: rows[one]}
+def swapped(part: Part, values: pd.Series, rng: np.random.Generator) -> pd.Series:
+    (other,) = (name for name in part.fields if name != part.name)
+    return part.table[other].iloc[part.start : part.stop]
 
 
-BREAK: dict[str, Callable[[Rows, tuple[str, ...]], Broken]] = {
+BREAK: dict[str, Callable[[Part, pd.Series, np.random.Generator], pd.Series]] = {
     "permuted": permuted,
     "stuck": stuck,
     "unit": unit,
@@ -174,66 +158,56 @@ BREAK: dict[str, Callable[[Rows, tuple[str, ...]], Broken]] = {
 KINDS = tuple(BREAK)
 
 
-def draw(
-    table: pd.DataFrame, about: Fields, kind: str, start: int, stop: int, seed: int, turn: int
+def draw_fault(
+    table: pd.DataFrame, source: Source, kind: str, rows: range, seed: int, turn: int
 ) -> Fault | None:
-    """Return a fault that changes its rows; fields differ from turn to turn, where there are more.
+    """Return a fault that changes its rows; other turns take other fields, where there are more.
 
     ``None`` if no field of the table can have it there.
     """
-    order = list(candidates(table, about, kind))
+    order = list(candidates(table, source, kind))
     np.random.default_rng([seed, KINDS.index(kind)]).shuffle(order)
     for i in range(len(order)):
         fields = order[(turn + i) % len(order)]
-        fault = Fault(kind, fields, start, stop, hash_of(seed, kind, start))
-        if changed_share(table, about, fault) >= LEAST_CHANGED:
+        fault = Fault(kind, fields, rows.start, rows.stop, seed_of(seed, kind, rows.start))
+        if changed_share(table, source, fault) >= LEAST_CHANGED:
             return fault
     return None
 
 
-def hash_of(*parts: object) -> int:
+def seed_of(*parts: object) -> int:
     """Return a seed made of names and numbers, the same in each process."""
-    return int.from_bytes(bytes("/".join(map(str, parts)), "utf-8"), "big") % (2**63 - 25)
+    return int.from_bytes("/".join(map(str, parts)).encode(), "big") % (2**63 - 25)
 
 
-def changed_share(table: pd.DataFrame, about: Fields, fault: Fault) -> float:
+def changed_share(table: pd.DataFrame, source: Source, fault: Fault) -> float:
     """Return the smallest share of changed values among the fields, in the first window."""
-    begin, end = fault.start, min(fault.start + about.window, fault.stop, len(table))
-    clean, broken = table.iloc[begin:end], fault.rows(table, about, begin, end)
-    names = list(fault.fields)
-    same = [
-        (clean[name].to_numpy() == broken[name].to_numpy())
-        | (clean[name].isna().to_numpy() & broken[name].isna().to_numpy())
-        for name in names
-    ]
-    return min(1.0 - float(np.mean(column.astype(bool))) for column in same)
+    begin, end = fault.start, min(fault.start + source.window, fault.stop)
+    clean, broken = table.iloc[begin:end], fault.rows(table, source, begin, end)
+    shares = []
+    for name in fault.fields:
+        before, now = clean[name].astype(object), broken[name].astype(object)
+        shares.append(float(((before != now) & ~(before.isna() & now.isna())).mean()))
+    return min(shares)
 
 
-def candidates(table: pd.DataFrame, about: Fields, kind: str) -> Iterator[tuple[str, ...]]:
-    """Yield the fields, or groups of them, that can have a fault, in the order of the table."""
-    free = [name for name in table.columns if name not in (*about.given, about.clock)]
-    numbers = [name for name in free if _is_number(table[name])]
+def candidates(table: pd.DataFrame, source: Source, kind: str) -> Iterator[tuple[str, ...]]:
+    """Yield the fields, or pairs of them, that can have a fault, in the order of the table."""
+    given = (*source.given, source.clock, source.time)
+    free = [name for name in table.columns if name not in given]
+    texts = [name for name in free if types.is_string_dtype(table[name])]
+    numbers = [n for n in free if types.is_numeric_dtype(table[n]) and table[n].nunique() > MANY]
     match kind:
         case "hour":
-            yield from [(about.clock,)] if about.clock else []
+            yield from [(source.clock,)] if source.clock else []
         case "unit":
             yield from ((name,) for name in numbers)
         case "renamed" | "new category":
-            yield from ((name,) for name in free if _has_levels(table[name]))
+            whole = [name for name in free if types.is_integer_dtype(table[name])]
+            yield from ((name,) for name in (*texts, *whole) if name not in numbers)
         case "swapped":
-            texts = [name for name in free if pd.api.types.is_string_dtype(table[name])]
             yield from (*combinations(numbers, 2), *combinations(texts, 2))
         case "join":
             yield from combinations(free, 2)
         case _:
             yield from ((name,) for name in free)
-
-
-def _is_number(values: pd.Series) -> bool:
-    plain = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
-    return plain and values.nunique() > LEVELS
-
-
-def _has_levels(values: pd.Series) -> bool:
-    whole = pd.api.types.is_integer_dtype(values) and values.nunique() <= LEVELS
-    return whole or pd.api.types.is_string_dtype(values)

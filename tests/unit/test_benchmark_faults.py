@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.benchmarks.faults import KINDS, Fault, Fields, candidates, changed_share, draw
+from tests.benchmarks.faults import KINDS, Fault, Source, candidates, changed_share, draw_fault
 
 WINDOW = 200
-ABOUT = Fields(WINDOW, given=("time",), clock="hour", group="place")
+SOURCE = Source(WINDOW, "time", clock="hour", group="place")
 START, STOP = 2 * WINDOW + 80, 5 * WINDOW
 
 
@@ -32,13 +32,13 @@ def table() -> pd.DataFrame:
 
 
 def fault_of(table: pd.DataFrame, kind: str, turn: int = 0) -> Fault:
-    fault = draw(table, ABOUT, kind, START, STOP, seed=3, turn=turn)
+    fault = draw_fault(table, SOURCE, kind, range(START, STOP), seed=3, turn=turn)
     assert fault is not None
     return fault
 
 
 def broken(table: pd.DataFrame, fault: Fault) -> pd.DataFrame:
-    return fault.rows(table, ABOUT, 0, len(table))
+    return fault.rows(table, SOURCE, 0, len(table))
 
 
 @pytest.mark.parametrize("turn", range(3))
@@ -53,7 +53,7 @@ def test_a_fault_leaves_other_rows_and_other_fields_as_they_are(
         assert (found.iloc[part].to_numpy() == table.iloc[part].to_numpy()).all()
     others = [name for name in table if name not in fault.fields]
     pd.testing.assert_frame_equal(found[others], table[others])
-    assert changed_share(table, ABOUT, fault) >= 0.1
+    assert changed_share(table, SOURCE, fault) >= 0.1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,7 +62,7 @@ def test_rows_are_the_same_in_one_piece_and_window_by_window(
 ) -> None:
     fault = fault_of(table, kind)
     whole = broken(table, fault).iloc[2 * WINDOW : 4 * WINDOW]
-    pieces = [fault.rows(table, ABOUT, i * WINDOW, (i + 1) * WINDOW) for i in (2, 3)]
+    pieces = [fault.rows(table, SOURCE, i * WINDOW, (i + 1) * WINDOW) for i in (2, 3)]
     for name in table:
         found = [value for piece in pieces for value in piece[name].astype(object)]
         assert pd.Series(found).equals(pd.Series(list(whole[name].astype(object)))), name
@@ -147,7 +147,7 @@ def test_swapped_columns_hold_each_others_values(table: pd.DataFrame) -> None:
 
 def test_given_fields_are_broken_by_nothing_but_the_clock_fault(table: pd.DataFrame) -> None:
     for kind in KINDS:
-        names = {name for fields in candidates(table, ABOUT, kind) for name in fields}
+        names = {name for fields in candidates(table, SOURCE, kind) for name in fields}
         assert names
         assert "time" not in names
         assert ("hour" in names) == (kind == "hour")
