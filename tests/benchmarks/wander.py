@@ -295,10 +295,12 @@ def power_cases(quick: bool) -> Iterator[Case]:
 
 
 def level_table(outcomes: Sequence[Outcome]) -> Table:
+    goal = ("hidden mode", "root marginals", "weekly")
     groups = {
         row: [o for o in outcomes if o.row == row] for row in in_order(o.row for o in outcomes)
     }
     groups |= {
+        "hidden modes, AR(1), weekly cycle": [o for o in outcomes if o.row.startswith(goal)],
         "all": list(outcomes),
         "all of child, hepar2": [o for o in outcomes if o.network in REPORTED],
     }
