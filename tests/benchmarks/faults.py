@@ -6,7 +6,7 @@ give the same fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -159,16 +159,20 @@ KINDS = tuple(BREAK)
 
 
 def draw_fault(
-    table: pd.DataFrame, source: Source, kind: str, rows: range, seed: int, turn: int
+    table: pd.DataFrame,
+    source: Source,
+    kind: str,
+    choices: Sequence[tuple[str, ...]],
+    rows: range,
+    seed: int,
+    turn: int,
 ) -> Fault | None:
-    """Return a fault that changes its rows; other turns take other fields, where there are more.
+    """Return a fault that changes its rows; each turn begins with another one of the choices.
 
-    ``None`` if no field of the table can have it there.
+    ``None`` if none of them can have it there.
     """
-    order = list(candidates(table, source, kind))
-    np.random.default_rng([seed, KINDS.index(kind)]).shuffle(order)
-    for i in range(len(order)):
-        fields = order[(turn + i) % len(order)]
+    for i in range(len(choices)):
+        fields = choices[(turn + i) % len(choices)]
         fault = Fault(kind, fields, rows.start, rows.stop, seed_of(seed, kind, rows.start))
         if changed_share(table, source, fault) >= LEAST_CHANGED:
             return fault
@@ -191,8 +195,14 @@ def changed_share(table: pd.DataFrame, source: Source, fault: Fault) -> float:
     return min(shares)
 
 
-def candidates(table: pd.DataFrame, source: Source, kind: str) -> Iterator[tuple[str, ...]]:
-    """Yield the fields, or pairs of them, that can have a fault, in the order of the table."""
+def choices_of(table: pd.DataFrame, source: Source, kind: str, seed: int) -> list[tuple[str, ...]]:
+    """Return the fields, or pairs of them, that can have a fault, in random order."""
+    found = list(_candidates(table, source, kind))
+    np.random.default_rng([seed, KINDS.index(kind)]).shuffle(found)
+    return found
+
+
+def _candidates(table: pd.DataFrame, source: Source, kind: str) -> Iterator[tuple[str, ...]]:
     given = (*source.given, source.clock, source.time)
     free = [name for name in table.columns if name not in given]
     texts = [name for name in free if types.is_string_dtype(table[name])]

@@ -34,7 +34,7 @@ from scipy import stats
 from driftbn import DriftLevel, DriftMonitor, Edge, WindowReport
 from tests.benchmarks.drift_text import Table, in_order
 from tests.benchmarks.environment import THREAD_VARIABLES
-from tests.benchmarks.faults import KINDS, Fault, Source, draw_fault, seed_of
+from tests.benchmarks.faults import KINDS, Fault, Source, choices_of, draw_fault, seed_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -292,15 +292,17 @@ def after_alarms(run: OwnRun | PeerRun, seed: int) -> list[float]:
 
 def drawn_faults(stream: Stream, begins: Sequence[float], seed: int) -> Iterator[Fault]:
     """Yield a fault of each kind at each place, where the stream can have it."""
-    window = stream.source.window
-    for kind, (turn, begin) in product(KINDS, enumerate(begins)):
-        start, last = int(begin * window), stream.n_windows
-        if turn % 4 < 2:
-            last = min(-(-start // window) + SOME_WINDOWS, last)
-        rows = range(start, last * window)
-        fault = draw_fault(stream.table, stream.source, kind, rows, seed, turn)
-        if fault is not None:
-            yield fault
+    table, source = stream.table, stream.source
+    for kind in KINDS:
+        choices = choices_of(table, source, kind, seed)
+        for turn, begin in enumerate(begins):
+            start, last = int(begin * source.window), stream.n_windows
+            if turn % 4 < 2:
+                last = min(-(-start // source.window) + SOME_WINDOWS, last)
+            rows = range(start, last * source.window)
+            fault = draw_fault(table, source, kind, choices, rows, seed, turn)
+            if fault is not None:
+                yield fault
 
 
 class Score(NamedTuple):
@@ -329,14 +331,15 @@ def score(run: OwnRun | PeerRun, fault: Fault) -> Score:
     told = run.broken(fault, first, full + AFTER)
     clean = run.verdicts[first : first + len(told)]
     now, before = told[: full - first], clean[: full - first]
+    new = bool(fields & _names(now) - _names(before))
     return Score(
         fault,
         clean_alarm=any(verdict.alarm for verdict in before),
         seen=any(verdict.alarm for verdict in now),
         named=bool(fields & _names(now)),
-        new=bool(fields & _names(now) - _names(before)),
+        new=new,
         first=any(verdict.first in fields for verdict in now),
-        new_soon=bool(fields & _names(told) - _names(clean)),
+        new_soon=new or bool(fields & _names(told) - _names(clean)),
     )
 
 
@@ -374,18 +377,13 @@ def run_stream(chosen: argparse.Namespace, what: tuple[str, str, str]) -> Result
 
 def run_all(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> list[R]:
     """Return the results in the order of the tasks, several run at a time."""
-    if jobs == 1:
-        return [run(task) for task in _logged(tasks)]
     # Spawned, so that the limits on threads hold when the numerical libraries are loaded.
-    context = multiprocessing.get_context("spawn")
+    found, context = [], multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        return list(pool.map(run, tasks))
-
-
-def _logged(tasks: Sequence[T]) -> Iterator[T]:
-    for number, task in enumerate(tasks, start=1):
-        _log.info("%d of %d: %s", number, len(tasks), task)
-        yield task
+        for task, result in zip(tasks, pool.map(run, tasks), strict=True):
+            found.append(result)
+            _log.info("%d of %d: %s", len(found), len(tasks), str(task)[:60])
+    return found
 
 
 # --- Tables ---
@@ -414,22 +412,16 @@ def calm_ms(verdicts: Iterable[Verdict], part: str) -> float:
 
 def tables(results: Sequence[Result]) -> list[Table]:
     own = [result for result in results if result.judge == OWN]
-    halves = {
-        "design": [r for r in own if r.design],
-        "reported": [r for r in own if not r.design],
-        "all": own,
-    }
-    groups = {
-        name: [r for r in own if r.stream == name] for name in in_order(r.stream for r in own)
-    }
-    groups |= halves
+    names = in_order(result.stream for result in own)
+    halves = {"design": [r for r in own if r.design], "reported": [r for r in own if not r.design]}
+    halves["all"] = own
+    groups = {name: [r for r in own if r.stream == name] for name in names} | halves
     found = [holds_table(halves), alarm_table(groups)]
     for part, words in (("faults", ""), ("after_alarm", ", begun in the window after an alarm")):
         scores = {name: scores_of(some, part) for name, some in groups.items()}
-        kinds = {kind: [s for s in scores["all"] if s.fault.kind == kind] for kind in KINDS}
-        header = ("", "faults", *MEASURES)
-        rows = tuple((name, *score_cells(some)) for name, some in (scores | kinds).items())
-        found.append(Table(f"Faults{words}", header, rows))
+        scores |= {kind: [s for s in scores["all"] if s.fault.kind == kind] for kind in KINDS}
+        rows = tuple((name, *score_cells(some)) for name, some in scores.items())
+        found.append(Table(f"Faults{words}", ("", "faults", *MEASURES), rows))
     return found if len(own) == len(results) else [*found, peer_table(results)]
 
 
@@ -521,13 +513,11 @@ def write(
         chosen.json.write_text(json.dumps([asdict(r) for r in results], indent=1), "utf-8")
 
 
-def installed(peers: Iterable[str]) -> Iterator[str]:
-    for peer in peers:
-        package = peer.partition("-")[0]
-        if importlib.util.find_spec(package):
-            yield peer
-        else:
-            _log.info("%s is left out: the package %s is not installed", peer, package)
+def installed(peer: str) -> bool:
+    found = importlib.util.find_spec(peer.partition("-")[0]) is not None
+    if not found:
+        _log.info("%s is left out: it is not installed", peer)
+    return found
 
 
 def main() -> None:
@@ -545,7 +535,7 @@ def main() -> None:
         chosen.windows = min(chosen.windows or 30, 30)
     files = sorted(path.stem for path in chosen.streams.glob("*.parquet")) if chosen.streams else ()
     names = [name for name in files or PACKAGED if not chosen.only or name in chosen.only]
-    peers = installed(PEERS if chosen.peers == [] else chosen.peers)
+    peers = filter(installed, PEERS if chosen.peers == [] else chosen.peers)
     runs = [*product(names, chosen.orders, [OWN]), *product(names, ["real"], peers)]
     results = run_all(partial(run_stream, chosen), runs, chosen.jobs)
     write(chosen, tables(results), results, f"seed {chosen.seed}")
