@@ -7,7 +7,7 @@ give the same fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -158,25 +158,12 @@ BREAK: dict[str, Callable[[Part, pd.Series, np.random.Generator], pd.Series]] = 
 KINDS = tuple(BREAK)
 
 
-def draw_fault(
-    table: pd.DataFrame,
-    source: Source,
-    kind: str,
-    choices: Sequence[tuple[str, ...]],
-    rows: range,
-    seed: int,
-    turn: int,
+def drawn_fault(
+    table: pd.DataFrame, source: Source, fault: Fault, choices: Sequence[tuple[str, ...]]
 ) -> Fault | None:
-    """Return a fault that changes its rows; each turn begins with another one of the choices.
-
-    ``None`` if none of them can have it there.
-    """
-    for i in range(len(choices)):
-        fields = choices[(turn + i) % len(choices)]
-        fault = Fault(kind, fields, rows.start, rows.stop, seed_of(seed, kind, rows.start))
-        if changed_share(table, source, fault) >= LEAST_CHANGED:
-            return fault
-    return None
+    """Return the fault in the first fields that it changes enough, if there are any."""
+    faults = (replace(fault, fields=fields) for fields in choices)
+    return next((f for f in faults if changed_share(table, source, f) >= LEAST_CHANGED), None)
 
 
 def seed_of(*parts: object) -> int:
@@ -195,14 +182,8 @@ def changed_share(table: pd.DataFrame, source: Source, fault: Fault) -> float:
     return min(shares)
 
 
-def choices_of(table: pd.DataFrame, source: Source, kind: str, seed: int) -> list[tuple[str, ...]]:
-    """Return the fields, or pairs of them, that can have a fault, in random order."""
-    found = list(_candidates(table, source, kind))
-    np.random.default_rng([seed, KINDS.index(kind)]).shuffle(found)
-    return found
-
-
-def _candidates(table: pd.DataFrame, source: Source, kind: str) -> Iterator[tuple[str, ...]]:
+def candidates(table: pd.DataFrame, source: Source, kind: str) -> Iterator[tuple[str, ...]]:
+    """Yield the fields, or pairs of them, that can have a fault, in the order of the table."""
     given = (*source.given, source.clock, source.time)
     free = [name for name in table.columns if name not in given]
     texts = [name for name in free if types.is_string_dtype(table[name])]

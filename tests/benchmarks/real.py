@@ -34,7 +34,7 @@ from scipy import stats
 from driftbn import DriftLevel, DriftMonitor, Edge, WindowReport
 from tests.benchmarks.drift_text import Table, in_order
 from tests.benchmarks.environment import THREAD_VARIABLES
-from tests.benchmarks.faults import KINDS, Fault, Source, choices_of, draw_fault, seed_of
+from tests.benchmarks.faults import KINDS, Fault, Source, candidates, drawn_fault, seed_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -292,17 +292,20 @@ def after_alarms(run: OwnRun | PeerRun, seed: int) -> list[float]:
 
 def drawn_faults(stream: Stream, begins: Sequence[float], seed: int) -> Iterator[Fault]:
     """Yield a fault of each kind at each place, where the stream can have it."""
-    table, source = stream.table, stream.source
+    table, source, window = stream.table, stream.source, stream.source.window
     for kind in KINDS:
-        choices = choices_of(table, source, kind, seed)
+        choices = list(candidates(table, source, kind))
+        np.random.default_rng([seed, KINDS.index(kind)]).shuffle(choices)
         for turn, begin in enumerate(begins):
-            start, last = int(begin * source.window), stream.n_windows
+            start, last = int(begin * window), stream.n_windows
             if turn % 4 < 2:
-                last = min(-(-start // source.window) + SOME_WINDOWS, last)
-            rows = range(start, last * source.window)
-            fault = draw_fault(table, source, kind, choices, rows, seed, turn)
-            if fault is not None:
-                yield fault
+                last = min(-(-start // window) + SOME_WINDOWS, last)
+            fault = Fault(kind, (), start, last * window, seed_of(seed, kind, start))
+            # Each place begins with other fields, where there are more.
+            found = drawn_fault(table, source, fault, choices)
+            choices = choices[1:] + choices[:1]
+            if found is not None:
+                yield found
 
 
 class Score(NamedTuple):

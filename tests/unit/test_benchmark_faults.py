@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.benchmarks.faults import KINDS, Fault, Source, changed_share, choices_of, draw_fault
+from tests.benchmarks.faults import KINDS, Fault, Source, candidates, changed_share, drawn_fault
 
 WINDOW = 200
 SOURCE = Source(WINDOW, "time", clock="hour", group="place")
@@ -32,9 +32,9 @@ def table() -> pd.DataFrame:
 
 
 def fault_of(table: pd.DataFrame, kind: str, turn: int = 0) -> Fault:
-    fault = draw_fault(
-        table, SOURCE, kind, choices_of(table, SOURCE, kind, 3), range(START, STOP), 3, turn
-    )
+    choices = list(candidates(table, SOURCE, kind))
+    order = choices[turn:] + choices[:turn]
+    fault = drawn_fault(table, SOURCE, Fault(kind, (), START, STOP, seed=3), order)
     assert fault is not None
     return fault
 
@@ -149,7 +149,7 @@ def test_swapped_columns_hold_each_others_values(table: pd.DataFrame) -> None:
 
 def test_given_fields_are_broken_by_nothing_but_the_clock_fault(table: pd.DataFrame) -> None:
     for kind in KINDS:
-        names = {name for fields in choices_of(table, SOURCE, kind, 3) for name in fields}
+        names = {name for fields in candidates(table, SOURCE, kind) for name in fields}
         assert names
         assert "time" not in names
         assert ("hour" in names) == (kind == "hour")
