@@ -12,6 +12,7 @@ import numpy as np
 
 from driftbn.config import Knowledge, MonitorConfig, WindowMode
 from driftbn.drift.decider import CountDecider
+from driftbn.drift.facts import Fact, FieldHistory, FieldKinds
 from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
 from driftbn.errors import ConfigError
@@ -49,9 +50,9 @@ from driftbn.snapshot import (
     read_learned,
     unpack,
 )
-from driftbn.tables.encode import SchemaEvent, merged_events
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind, merged_events
 from driftbn.tables.intake import Encoded, Intake
-from driftbn.tables.schema import Schema, is_rare
+from driftbn.tables.schema import Schema, VariableKind, is_rare
 from driftbn.windows.buffer import Window, WindowBuffer
 
 _log = logging.getLogger("driftbn")
@@ -115,6 +116,7 @@ class DriftMonitor:
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
         self._taken_until = -1
+        self._history: FieldHistory | None = None  # what single fields were like so far
 
     @property
     def schema(self) -> Schema | None:
@@ -209,6 +211,7 @@ class DriftMonitor:
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
             "taken_until": self._taken_until,
+            "history": None if self._history is None else self._history.state(),
         }
 
     def _take_values(self, values: Mapping[str, Any]) -> None:
@@ -224,6 +227,7 @@ class DriftMonitor:
             self._dag = read_dag(values["dag"])
         self._events = tuple(read_event(event) for event in values["events"])
         self._taken_until = values["taken_until"]
+        self._history = values["history"] and FieldHistory.from_state(values["history"])
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
         if encoded is None:
@@ -273,8 +277,9 @@ class DriftMonitor:
         known = evidence.learned if usable or self._previous is None else self._previous
         dag = extend_to_dag(known.graph, self._dag)
         before = known if self._previous is None else self._previous
-        decider = self._decider.branch()
-        decision = decider.decide(window.index, evidence, fresh=self._is_fresh(window))
+        decider, fresh = self._decider.branch(), self._is_fresh(window)
+        history, facts = self._field_history(window) if fresh else (self._history, ())
+        decision = decider.decide(window.index, evidence, fresh=fresh, facts=facts)
         report = replace(
             self._bare_report(window, known.graph, dag, decision),
             diff=compare(self._dag or dag, dag),
@@ -291,7 +296,24 @@ class DriftMonitor:
         if self._is_fresh(window) or decision.drift:
             self._taken_until = window.last_record
         self._previous, self._dag, self._decider = known, dag, decider
+        self._history = history
         return report
+
+    def _field_history(self, window: Window) -> tuple[FieldHistory, tuple[Fact, ...]]:
+        """Return what is known of single fields with this window, and its facts."""
+        variables = self._schema.variables
+        kinds = FieldKinds(
+            names=self._schema.names,
+            missing=np.array([one.missing_code for one in variables], np.int64),
+            nominal=np.array([one.kind is not VariableKind.NUMERIC for one in variables], np.bool_),
+        )
+        n_new = {
+            event.column: event.n_rows
+            for event in self._events
+            if event.kind is SchemaEventKind.NEW_LEVEL
+        }
+        history = self._history or FieldHistory.empty(len(variables))
+        return history.with_window(window.codes, kinds, n_new)
 
     def _undecided(self, window: Window, reason: str) -> WindowReport:
         """Report that a window could not be judged; its graph is the one from before."""

@@ -125,6 +125,11 @@ class WindowReport:
         return VERSION
 
     @property
+    def drift(self) -> bool:
+        """Whether this window raises an alarm."""
+        return self.decision.drift
+
+    @property
     def degraded(self) -> bool:
         """Whether a limit stopped the search, so that ``graph`` is an old one."""
         return self.overrun is not None

@@ -31,9 +31,9 @@ class StructuralDriftDetector(base.DriftDetector):
     >>> from driftbn import datasets
     >>> before = datasets.asia()
     >>> after = datasets.remove_edge(before, "smoke", "bronc").network
-    >>> detector = StructuralDriftDetector(window=1000)
+    >>> detector = StructuralDriftDetector(window=2000)
     >>> for network, seed in ((before, 1), (before, 2), (after, 3)):
-    ...     for x in datasets.sample(network, 1000, seed).to_dict("records"):
+    ...     for x in datasets.sample(network, 2000, seed).to_dict("records"):
     ...         detector.update(x)
     ...         if detector.drift_detected:
     ...             change = detector.last_report.decision.edges[0]

@@ -132,25 +132,35 @@ class Effect(NamedTuple):
         return float(f.sf(statistic / (mean * self.effect), dof, self.blocks_dof))
 
 
-def effect_of_blocks(windows: Sequence[np.ndarray]) -> Effect:
+def effect_of_blocks(windows: Sequence[np.ndarray], *, longer: bool) -> Effect:
     """Add up what the rows of each window ``[rows, cells]`` give, in blocks that grow.
 
     For independent rows the squares of blocks are as large as those of their rows one by one.
+    Blocks that are still ``longer`` count if they show clearly more.
     """
     expected = sum(float((rows * rows).sum()) for rows in windows)
-    length = 64
-    while True:
+
+    def cut(length: int) -> tuple[list[np.ndarray], float, float]:
         blocks = [w[i : i + length].sum(axis=0) for w in windows for i in range(0, len(w), length)]
         total = sum(float(u @ u) for u in blocks)
-        effect = total / expected * len(blocks) / max(len(blocks) - 2, 1)
-        if length >= 4 * effect or length >= 512:
-            break
+        return blocks, total, total / expected * len(blocks) / max(len(blocks) - 2, 1)
+
+    length = 64
+    while length < 4 * cut(length)[2] and length < 512:
         length *= 2
+    blocks, total, effect = cut(length)
+    effect = max(1.0, effect * (1.0 + (effect - 1.0) / (2 * length)))
+    while longer and 2 * length <= min(map(len, windows)):
+        length *= 2
+        more = cut(length)
+        if len(more[0]) < 6:
+            break
+        if more[2] > effect * (1.0 + 2.0 * math.sqrt(2.0 / (len(more[0]) * expected))):
+            blocks, total, effect = more
     crossed = sum(float(u @ w) ** 2 for u in blocks for w in blocks if u is not w)
     concentration = min(max(1.0, expected * crossed / total**2), max(expected, 1.0))
     directions = max(1.0, expected / concentration)
     dof = max(len(blocks) - 2, 1) * directions
-    effect = max(1.0, effect * (1.0 + (effect - 1.0) / (2 * length)))
     return Effect(effect, concentration, dof, directions)
 
 
@@ -162,10 +172,11 @@ def effect_of_groups(older: Windows, newer: Windows, n_older: int, n_newer: int)
 
     The groups have these numbers of rows that are compared; others have scores of 0.
     """
-    together = effect_of_blocks([*older, *newer])
+    longer = len(older) < 4
+    together = effect_of_blocks([*older, *newer], longer=longer)
     if any(sum(float((rows * rows).sum()) for rows in group) < 1e-9 for group in (older, newer)):
         return together
-    before, after = effect_of_blocks(older), effect_of_blocks(newer)
+    before, after = (effect_of_blocks(rows, longer=longer) for rows in (older, newer))
     if after.effect <= before.effect * (1.0 + 3.0 * math.sqrt(2.0 / after.blocks_dof)):
         return together
     crosswise = before.effect * n_newer + after.effect * n_older

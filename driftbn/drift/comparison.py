@@ -22,6 +22,7 @@ from driftbn.drift.dispersion import (
     pair_dispersion,
 )
 from driftbn.drift.plan import TestPlan, n_configurations, node_conditioning_set
+from driftbn.drift.scatter import LEAST_DOF, SCATTER_P, Scatter, Spread, poisson_excess
 from driftbn.kernels.deviance import (
     DEVIANCE,
     MEAN,
@@ -32,7 +33,7 @@ from driftbn.kernels.deviance import (
     measure_association,
     measure_change,
 )
-from driftbn.kernels.evidence import Floats
+from driftbn.kernels.evidence import Floats, Ints
 from driftbn.kernels.tables import Counts
 from driftbn.learning.independence import Codes, critical_values, n_log_n_table
 
@@ -57,18 +58,22 @@ class PooledWindows:
     """Some windows pooled, as they are compared with others.
 
     ``windows``: the rows in order of time. ``effects``: marginal design effect of each variable; 1
-    if not given. ``sums``: sums over blocks of their rows, if some are known.
+    if not given. ``sums``: sums over blocks of their rows, if known. ``parts``: the windows
+    by themselves, where it matters how far they lie apart.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         plan: TestPlan,
         counts: Counts,
         windows: Sequence[Codes],
         effects: Floats | None = None,
         sums: BlockSums | None = None,
+        parts: Sequence[PooledWindows] = (),
     ) -> None:
         self.plan = plan
+        self.parts = tuple(parts)
+        self._expected: dict[float, Floats] = {}
         self.counts = counts
         self.windows = tuple(windows)
         self.effects = np.ones(plan.n_nodes) if effects is None else effects
@@ -87,6 +92,67 @@ class PooledWindows:
         measure_association(tables, n_nodes, self.counts, logs, out[0], out[1])
         return out
 
+    def expected_information(self, share: float) -> Floats:
+        """Return the mean of G of each pair test in a share of the rows, were they independent.
+
+        It is that of chance alone: what the fields have in common is left out.
+        """
+        if share not in self._expected:
+            mean, dof = np.empty(self.plan.n_pair_tests), np.empty(self.plan.n_pair_tests)
+            tables, n_nodes = self.plan.tables, self.plan.n_nodes
+            excess = poisson_excess(share, len(logs_up_to(self.n_rows)) - 1)
+            measure_association(tables, n_nodes, self.counts, excess, mean, dof)
+            self._expected[share] = mean
+        return self._expected[share]
+
+    @cached_property
+    def spread(self) -> Spread:
+        """How far the windows lie apart, for each test."""
+        n_windows = len(self.parts)
+        n_tests = len(self.plan.tables.child)
+        if n_windows < 2:
+            return Spread(*np.zeros((3, n_tests)))
+        n_nodes = self.plan.n_nodes
+        excess, dof = np.zeros(n_tests), np.zeros(n_tests)
+        excess[:n_nodes], dof[:n_nodes] = self._node_spread()
+        excess[n_nodes:], dof[n_nodes:] = self._pair_spread()
+        n = np.where(dof > 0.0, n_windows - 1.0, 0.0)
+        return Spread(np.where(dof > 0.0, excess, 0.0), n, dof)
+
+    def _node_spread(self) -> tuple[Floats, Floats]:
+        """Compare each window with the others, by nodes."""
+        n_nodes, n_windows = self.plan.n_nodes, len(self.parts)
+        chosen, out = np.arange(n_nodes), np.empty((n_nodes, 4))
+        total, dof = np.zeros(n_nodes), np.zeros(n_nodes)
+        logs = logs_up_to(self.n_rows)
+        for part in self.parts:
+            rest = self.counts - part.counts
+            compare_nodes(self.plan.tables, chosen, rest, part.counts, logs, out)
+            value, mean = standardized(out)
+            total += value
+            dof += mean / n_windows
+        excess = (n_windows - 1.0) * (total / n_windows - dof)
+        return excess, np.where(dof < LEAST_DOF, 0.0, dof)
+
+    def _pair_spread(self) -> tuple[Floats, Floats]:
+        """Compare the associations in all windows with each other."""
+        n_free = len(self.parts) - 1.0
+        parts = np.sum([part.information for part in self.parts], axis=0)
+        value, counted = parts - self.information
+        mean = len(self.parts) * self.expected_information(1.0 / len(self.parts))
+        mean -= self.expected_information(1.0)
+        # Two fields that all but determine each other have the mean 0, and wander all the same.
+        dof = np.maximum(mean / n_free, 1.0)
+        return 2.0 * value - n_free * dof, np.where(counted < n_free, 0.0, dof)
+
+
+def standardized(statistics: Floats) -> tuple[Floats, Floats]:
+    """Return deviances scaled to the mean of a chi-square, and its degrees of freedom."""
+    value, mean, variance = statistics[:, [DEVIANCE, MEAN, VARIANCE]].T
+    tested = (variance > 0.0) & (mean > 0.0)
+    dof = np.divide(2.0 * mean * mean, variance, out=np.zeros(len(mean)), where=tested)
+    return np.divide(value * dof, mean, out=np.zeros(len(mean)), where=tested), dof
+
 
 class _Corrected(NamedTuple):
     p: float
@@ -103,16 +169,22 @@ class Comparison:
 
     ``dependent_rows``: whether tests that reject are corrected for dispersion. So that
     overdispersed rows do not make all of them reject, screening corrects for half of the marginal
-    dispersion.
+    dispersion. ``scatter``: how far the older windows lie apart, if that is known.
     """
 
     def __init__(
-        self, older: PooledWindows, newer: PooledWindows, *, dependent_rows: bool = True
+        self,
+        older: PooledWindows,
+        newer: PooledWindows,
+        *,
+        dependent_rows: bool = True,
+        scatter: Scatter | None = None,
     ) -> None:
         self.plan = older.plan
         self.older = older
         self.newer = newer
         self.dependent_rows = dependent_rows
+        self._scatter = scatter
         self._logs = logs_up_to(older.n_rows + newer.n_rows)
         self._nodes: dict[int, _Corrected] = {}
         self._pairs: dict[int, _Corrected] = {}
@@ -129,6 +201,38 @@ class Comparison:
     def _overdispersed(self) -> bool:
         return self.dependent_rows and bool(np.any(self.newer.effects > 1.0))
 
+    # --- scatter: by how much more than by chance windows differ anyway
+
+    @cached_property
+    def _strength(self) -> float:
+        """By how much scatter counts more for pooled windows than for one: they are one draw."""
+        n_older, n_newer = len(self.older.windows), len(self.newer.windows)
+        return (1.0 + 1.0 / n_older) / (1.0 / n_newer + 1.0 / n_older)
+
+    @cached_property
+    def _pair_means(self) -> Floats:
+        """For each pair test the mean of its interaction for independent rows."""
+        share = min(1.0, len(self.newer.windows) / len(self.older.windows))
+        return np.maximum(self.older.expected_information(share), 1.0)
+
+    @cached_property
+    def excess(self) -> Floats:
+        """By how much each test, nodes first, is above its mean for independent rows."""
+        value, mean = standardized(self.node_statistics)
+        return np.concatenate([value - mean, self.pair_statistics[0] - self._pair_means])
+
+    def _scattered_nodes(self, nodes: Ints) -> Floats:
+        if self._scatter is None:
+            return np.zeros(len(nodes))
+        value, dof = standardized(self.node_statistics[nodes])
+        return self._scatter.p_values(nodes, value, dof, self._strength)
+
+    def _scattered_pairs(self, pairs: Ints) -> Floats:
+        if self._scatter is None:
+            return np.zeros(len(pairs))
+        tests, value = self.plan.n_nodes + pairs, self.pair_statistics[0, pairs]
+        return self._scatter.p_values(tests, value, self._pair_means[pairs], self._strength)
+
     # --- the family of mechanisms: each node given its parents
 
     @cached_property
@@ -141,13 +245,21 @@ class Comparison:
         return out
 
     @cached_property
-    def node_p_values(self) -> Floats:
-        """For each node the p-value by screening; 1 where nothing can be compared."""
+    def _node_chances(self) -> Floats:
+        """For each node the p-value if windows differ by chance only."""
         statistics = self.node_statistics
         if self._overdispersed:
             statistics = statistics.copy()
             statistics[:, DEVIANCE] /= 1.0 + SCREENING_SHARE * (self.newer.effects - 1.0)
         return deviance_p_values(statistics)
+
+    @cached_property
+    def node_p_values(self) -> Floats:
+        """For each node the p-value by screening; 1 where nothing can be compared."""
+        p = self._node_chances.copy()
+        low = np.flatnonzero(p <= SCATTER_P)
+        p[low] = np.maximum(p[low], self._scattered_nodes(low))
+        return p
 
     def node_p_value(self, v: int, exact_to: float = 1.0) -> tuple[float, float]:
         """Return p-value and design effect of a node, corrected for dispersion if it rejects.
@@ -226,11 +338,8 @@ class Comparison:
         return 1.0 + SCREENING_SHARE * both
 
     @cached_property
-    def pair_p_values(self) -> Floats:
-        """For each pair test the p-value of its interaction by screening.
-
-        One above one over the number of tests is given as 1, which it is once corrected for them.
-        """
+    def _pair_chances(self) -> Floats:
+        """For each pair test the p-value of its interaction if windows differ by chance only."""
         value, dof = self.pair_statistics
         if self._overdispersed:
             value = value / self._pair_discounts
@@ -241,6 +350,22 @@ class Comparison:
         suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
         p[suspects] = chi_square_p(value[suspects], dof[suspects])
         return p
+
+    @cached_property
+    def pair_p_values(self) -> Floats:
+        """For each pair test the p-value of its interaction by screening.
+
+        One above one over the number of tests is given as 1, which it is once corrected for them.
+        """
+        p = self._pair_chances.copy()
+        suspects = np.flatnonzero(p < 1.0)
+        p[suspects] = np.maximum(p[suspects], self._scattered_pairs(suspects))
+        return p
+
+    def is_suspicious(self, node_level: float, pair_level: float) -> bool:
+        """Whether a test rejects at its level unless windows differ by more than chance."""
+        nodes, pairs = self._node_chances, self._pair_chances
+        return bool(nodes.min(initial=1.0) <= node_level or pairs.min(initial=1.0) <= pair_level)
 
     def pair_p_value(self, index: int, exact_to: float = 1.0) -> tuple[float, float]:
         """Return p-value and design effect of a pair test, corrected for dispersion if it rejects.
@@ -265,7 +390,8 @@ class Comparison:
             ends[:, DEVIANCE] /= float(self._pair_discounts[index])
         p_ends = deviance_p_values(ends)
         p_interaction = float(chi_square_p(value, dof))
-        return max(p_interaction, min(1.0, 2.0 * float(p_ends.min())))
+        p_scatter = float(self._scattered_pairs(np.array([index]))[0])
+        return max(p_interaction, p_scatter, min(1.0, 2.0 * float(p_ends.min())))
 
     def end_statistics(self, index: int) -> Floats:
         """Return the statistics of source given set and child, and of child given the rest."""

@@ -6,7 +6,7 @@ The families of tests, their shares of alpha and their correction are in METHOD.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,16 +15,20 @@ import numpy as np
 
 from driftbn.config import DecisionConfig, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
+from driftbn.drift.facts import Fact
 from driftbn.drift.naming import Naming, name_changes
 from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
     DriftDecision,
+    DriftKind,
     DriftLevel,
     EpisodeEvent,
     Family,
     FamilyResult,
+    Wander,
 )
 from driftbn.drift.reference import Regime
+from driftbn.drift.scatter import Carried
 from driftbn.drift.trust import (
     CalibrationReport,
     Shadow,
@@ -72,13 +76,18 @@ class Episodes:
         changed = _changed_fields(decision)
         if self.in_doubt and (back or not _overlap(changed, self.changed)):
             self.close()
+        # The window after an alarm may be one too, by what it names besides.
+        self.changed = (*self.changed, *changed) if self.n_quiet == 0 else changed
         self.n_quiet = 0
-        self.changed = changed
         if self.number is not None:
             return self._stamped(decision, EpisodeEvent.UPDATED)
         self.number, self.since = self.count, index
         self.count += 1
         return self._stamped(decision, EpisodeEvent.STARTED)
+
+    def has_news(self, decision: DriftDecision) -> bool:
+        """Whether a decision names a field or a pair that the episode has not named yet."""
+        return any(not _overlap((fields,), self.changed) for fields in _named_fields(decision))
 
     def settle(self, decision: DriftDecision) -> DriftDecision:
         """Continue the present episode with the window after an alarm."""
@@ -111,12 +120,14 @@ class Episodes:
 
 def _changed_fields(decision: DriftDecision) -> Changed:
     """Return the fields and pairs that a decision names, or if none those whose tests reject."""
-    found: Iterable[tuple[str, ...]] = (
-        *((change.name,) for change in decision.node_changes),
-        *(edge.pair for edge in decision.edges),
-    )
     rejecting = (r.fields for r in decision.families if r.p_value <= decision.alpha)
-    return tuple(found) or tuple(rejecting)
+    return _named_fields(decision) or tuple(rejecting)
+
+
+def _named_fields(decision: DriftDecision) -> Changed:
+    fields = ((one.name,) for one in decision.node_changes)
+    facts = ((fact.field,) for fact in decision.facts)
+    return (*facts, *fields, *(edge.pair for edge in decision.edges))
 
 
 def _overlap(some: Changed, others: Changed) -> bool:
@@ -130,6 +141,7 @@ RETURN_LEVEL = 0.05
 # Of alpha. The tests of nodes keep their level, those of pairs stay far below theirs; a changed
 # mechanism is seen with a margin that no share takes away.
 MECHANISM_SHARE = 0.25
+WANDERS = 2.0  # times as far as by chance: from here on a field is said to move by itself
 CORRECTED_P = 0.1  # above, a p-value corrected for all tests is far from rejecting
 MAX_CORRECTED = 32  # tests of one family and scale that are corrected for dispersion
 
@@ -166,6 +178,7 @@ class CountDecider:
         self.regime: Regime | None = None
         self.settling = False  # the last window was an alarm: the next one leaves the regime
         self.archive: list[Regime] = []
+        self.carried: Carried | None = None  # from the regime that was left last
         self.n_regimes = 0
         self.episodes = Episodes()
         self.shadow = Shadow(self.config.shadow_share)
@@ -179,15 +192,40 @@ class CountDecider:
         branch.shadow = replace(self.shadow)
         return branch
 
-    def decide(self, index: int, window: LearnedWindow, *, fresh: bool = True) -> DriftDecision:
+    def decide(
+        self,
+        index: int,
+        window: LearnedWindow,
+        *,
+        fresh: bool = True,
+        facts: tuple[Fact, ...] = (),
+    ) -> DriftDecision:
         """Judge one window, and take it in.
 
         A window that is not ``fresh`` shares rows with one taken in before, as sliding windows do:
-        it is judged by itself, and its rows are not counted again.
+        it is judged by itself, and its rows are not counted again. One with ``facts`` is an alarm
+        whatever the tests say, and no part of a reference.
         """
-        decision = self._decide(index, window, fresh=fresh)
+        decider = self.branch() if facts else self
+        decision = decider._decide(index, window, fresh=fresh)
+        if facts:
+            decision = self._with_facts(index, decider, decision, facts)
         self.effects = window.effects
         return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
+
+    def _with_facts(
+        self, index: int, judged: CountDecider, decision: DriftDecision, facts: tuple[Fact, ...]
+    ) -> DriftDecision:
+        """Take over what was decided if it is an alarm; otherwise make it one, and nothing more."""
+        decision = replace(decision, facts=facts)
+        if decision.drift:
+            vars(self).update(vars(judged))
+            return decision
+        kind = decision.kind or DriftKind.DATA
+        alarm = replace(decision, level=DriftLevel.DRIFT, kind=kind, scale=1, reason=None)
+        if self.regime is None:
+            self.regime = judged.regime
+        return self.episodes.alarm(index, alarm)
 
     def undecided(self, reason: str) -> DriftDecision:
         """Return the decision on a window that cannot be judged and is not taken in."""
@@ -204,6 +242,7 @@ class CountDecider:
     def accept(self) -> None:
         """Take the present as the new normal: the next window starts a new reference."""
         if self.regime is not None:
+            self.carried = self.regime.hand_on()
             self._archive(self.regime)
         self.regime, self.settling = None, False
         self.episodes.close()
@@ -216,7 +255,7 @@ class CountDecider:
         if self.settling and not fresh:
             return self.episodes.carry_on(self._decision(DriftLevel.SETTLING))
         if self.settling:
-            return self._settle(regime, window)
+            return self._settle(index, regime, window)
         judgement = self.judge(regime, regime.counted(window), fresh=fresh)
         if judgement.p_value <= self.config.level:
             return self._reject(index, judgement, window, fresh=fresh)
@@ -254,12 +293,11 @@ class CountDecider:
     ) -> tuple[FamilyResult, ...]:
         """Return the strongest sign of each family, by Bonferroni over all its tests and scales."""
         plan = comparison.plan
-        n_nodes, n_pairs = plan.n_nodes, plan.n_pair_tests
-        if not n_nodes:
+        n_pairs = plan.n_pair_tests
+        if not plan.n_nodes:
             return ()
         n_scales = len(self.config.scales)
-        grown = len(regime.windows) >= GROWN_REFERENCE
-        n_mechanisms = n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
+        n_mechanisms = self._n_mechanisms(regime)
         factor = n_mechanisms * n_scales / MECHANISM_SHARE
         exact_to = max(CORRECTED_P, self.config.level)
         v, p, effect = strongest(
@@ -277,6 +315,17 @@ class CountDecider:
             p = min(1.0, p * factor)
             found.append(FamilyResult(Family.ASSOCIATION, p, fields, scale, n_pairs, effect))
         return tuple(found)
+
+    def _n_mechanisms(self, regime: Regime) -> int:
+        n_nodes = regime.plan.n_nodes
+        grown = len(regime.windows) >= GROWN_REFERENCE
+        return n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
+
+    def _levels(self, comparison: Comparison, regime: Regime) -> tuple[float, float]:
+        """Return the levels of a single test of each family."""
+        n_scales = len(self.config.scales)
+        node_level = self.config.level * MECHANISM_SHARE / (n_scales * self._n_mechanisms(regime))
+        return node_level, self._single_level(comparison)
 
     def _judge_shadow(self, index: int, judgement: Judgement) -> None:
         regime = judgement.regime
@@ -320,16 +369,26 @@ class CountDecider:
     def _stay(self, decision: DriftDecision, judgement: Judgement, *, fresh: bool) -> DriftDecision:
         if not fresh:
             return self.episodes.carry_on(decision)
-        judgement.regime.absorb(judgement.window)
+        regime, window = judgement.regime, judgement.window
+        levels = self._levels(regime.compare(window), regime)
+        regime.absorb(window, suspicious=regime.compare(window).is_suspicious(*levels))
         return self.episodes.quiet(decision)
 
-    def _settle(self, left: Regime, window: LearnedWindow) -> DriftDecision:
-        """Name the change again by a window that is all after it, and start anew from there."""
+    def _settle(self, index: int, left: Regime, window: LearnedWindow) -> DriftDecision:
+        """Name the change again by a window that is all after it, and start anew from there.
+
+        A window that names what the alarm before it did not is an alarm too, and not the start.
+        """
         judgement = self._judge_alone(left, window)
         decision = self._decision(DriftLevel.SETTLING, judgement)
         if judgement.p_value <= self.config.level:
             decision = _named(decision, self._name(judgement, window))
+            if decision.effect >= self.config.min_effect and self.episodes.has_news(decision):
+                return self.episodes.alarm(
+                    index, replace(decision, level=DriftLevel.DRIFT, scale=1)
+                )
         self.settling = False
+        self.carried = left.hand_on(judgement.comparison.excess)
         self._archive(left)
         returned = self._returned(window)
         if returned is None:
@@ -342,7 +401,7 @@ class CountDecider:
         return self.episodes.settle(decision)
 
     def _new_regime(self, window: LearnedWindow) -> Regime:
-        regime = Regime(self.n_regimes, self.config, self._learner, window)
+        regime = Regime(self.n_regimes, self.config, self._learner, window, self.carried)
         self.n_regimes += 1
         return regime
 
@@ -397,8 +456,15 @@ class CountDecider:
             undecided=pairs,
             n_undecided=n_pairs,
             regime=judgement.regime.number,
+            wander=self._wander(judgement.regime),
             reference_windows=len(judgement.regime.windows),
         )
+
+    def _wander(self, regime: Regime) -> tuple[Wander, ...]:
+        factors = regime.scatter(regime.pool).factors()
+        found = np.flatnonzero(factors >= WANDERS)
+        order = found[np.lexsort((found, -factors[found]))].tolist()
+        return tuple(Wander(regime.plan.names[v], round(float(factors[v]), 2)) for v in order)
 
     def _single_level(self, comparison: Comparison) -> float:
         n_tests = len(self.config.scales) * max(comparison.plan.n_pair_tests, 1)
@@ -428,9 +494,7 @@ class CountDecider:
         """Return for every pair the smallest change that one window shows, the worst first."""
         if self.regime is None or not self.regime.recent:
             return ()
-        recent = self.regime.recent[-1]
-        newest = PooledWindows(self.regime.plan, recent.counts, [recent.codes])
-        comparison = self.regime.compare(newest)
+        comparison = self.regime.compare(self.regime.recent[-1].window)
         pairs, _ = visible_pairs(comparison, self._single_level(comparison))
         return tuple(VisibleChange(one.source, one.target, one.visible_change) for one in pairs)
 
@@ -438,6 +502,7 @@ class CountDecider:
         return {
             "regime": None if self.regime is None else self.regime.state(),
             "settling": self.settling,
+            "carried": None if self.carried is None else self.carried.state(),
             "archive": [regime.state() for regime in self.archive],
             "n_regimes": self.n_regimes,
             "episodes": asdict(self.episodes),
@@ -453,6 +518,7 @@ class CountDecider:
         if values["regime"] is not None:
             decider.regime = Regime.from_state(values["regime"], config, learner)
         decider.settling = values["settling"]
+        decider.carried = values["carried"] and Carried.from_state(values["carried"])
         decider.archive = [Regime.from_state(item, config, learner) for item in values["archive"]]
         decider.n_regimes = values["n_regimes"]
         decider.episodes = Episodes(**values["episodes"])

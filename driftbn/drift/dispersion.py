@@ -8,6 +8,7 @@ of one field given others; the scores for the association of two fields given ot
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ RISE_ERRORS = 3.0  # standard errors by which newer rows must be more overdisper
 NO_VARIATION = 1e-9  # below this expected sum of squares each group has one state only
 LARGE_EFFECT = 1.5  # from here on rows are taken to come in bursts
 MIN_BACKING = 5.0  # blocks with a state that the smaller group must be expected to have
+FEW_WINDOWS = 4  # older ones; fewer say too little of scatter, so longer blocks are looked at
+MIN_LONG_BLOCKS = 6
 KEPT_CELLS = 200_000  # of the sums kept for all pairs: eight megabytes
 
 
@@ -135,17 +138,20 @@ class TwoSampleDispersion:
     def __init__(self, older: BlockScores, newer: BlockScores) -> None:
         self._older = older
         self._newer = newer
+        self._longer = len(older.n_rows) < FEW_WINDOWS
 
     @cached_property
     def _pooled(self) -> _Blocks:
-        return _Blocks.long_enough(self._older, self._newer)
+        return _Blocks.long_enough(self._older, self._newer, longer=self._longer)
 
     @cached_property
     def _rise(self) -> tuple[_Blocks, _Blocks] | None:
         """The blocks of each group by itself, if the newer are clearly more overdispersed."""
         if min(self._older.expected, self._newer.expected) < NO_VARIATION:
             return None
-        before, after = _Blocks.long_enough(self._older), _Blocks.long_enough(self._newer)
+        before, after = (
+            _Blocks.long_enough(group, longer=self._longer) for group in (self._older, self._newer)
+        )
 
         def is_clear(dof: float) -> bool:
             error = float(np.sqrt(2.0 / dof))
@@ -231,8 +237,11 @@ class _Blocks(NamedTuple):
     effect: float
 
     @classmethod
-    def long_enough(cls, *groups: BlockScores) -> _Blocks:
-        """Double the length of the blocks until they are long enough for their effect."""
+    def long_enough(cls, *groups: BlockScores, longer: bool) -> _Blocks:
+        """Double the length of the blocks until they are long enough for their effect.
+
+        Still ``longer`` ones are looked at where asked for.
+        """
         length = BLOCK_ROWS
         if sum(group.expected for group in groups) < NO_VARIATION:
             return cls(groups, length, 1.0)
@@ -241,7 +250,23 @@ class _Blocks(NamedTuple):
             if _is_long_enough(length, effect):
                 break
             length *= 2
-        return cls(groups, length, max(1.0, effect * (1.0 + (effect - 1.0) / (2.0 * length))))
+        blocks = cls(groups, length, max(1.0, effect * (1.0 + (effect - 1.0) / (2.0 * length))))
+        return blocks._or_longer() if longer else blocks
+
+    def _or_longer(self) -> _Blocks:
+        """Return longer blocks if they show a clearly larger effect: of modes that last longer."""
+        best, groups, length = self, self.groups, 2 * self.length
+        expected = sum(group.expected for group in groups)
+        n_rows = min(min(group.n_rows) for group in groups)
+        while length <= n_rows:
+            n_blocks = sum(group.n_blocks(length) for group in groups)
+            if n_blocks < MIN_LONG_BLOCKS:
+                break
+            effect = _effect(sum(group.squares(length) for group in groups), groups, length)
+            if effect > best.effect * (1.0 + 2.0 * math.sqrt(2.0 / (n_blocks * expected))):
+                best = _Blocks(groups, length, effect)
+            length *= 2
+        return best
 
     @property
     def _free(self) -> int:

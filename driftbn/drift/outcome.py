@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driftbn.codec import INFINITE
+from driftbn.drift.facts import Fact
 from driftbn.graphs.graph import Edge
 
 TOO_FEW_ROWS = "there are too few records for any test"
@@ -39,6 +40,8 @@ class DriftKind(StrEnum):
     """A field follows the same parents as before, by another table."""
     MARGINAL = "marginal"
     """Only the distribution of fields without parents changed."""
+    DATA = "data"
+    """A field is constant, missing, or has values as never before; no relation is named."""
 
 
 class ChangeType(StrEnum):
@@ -159,6 +162,14 @@ class FamilyResult:
 
 
 @dataclass(frozen=True)
+class Wander:
+    """A field that moves by itself: from window to window so many times as far as by chance."""
+
+    name: str
+    factor: float
+
+
+@dataclass(frozen=True)
 class UndecidedPair:
     """A pair of fields on which the window is too small to tell.
 
@@ -183,8 +194,10 @@ class DriftDecision:
     alpha
         The share of stationary windows that may be called drift.
     p_value
-        Corrected for everything that was tested: a drift is ``p_value <= alpha``. 1 if there was
-        no test.
+        Corrected for everything that was tested: a drift is ``p_value <= alpha``, or a fact. 1 if
+        there was no test.
+    facts
+        What is plain to see of single fields and was never so before; the plainest first.
     families
         The strongest sign in each family.
     kind
@@ -213,6 +226,8 @@ class DriftDecision:
         Whether an earlier regime has come back.
     design_effect
         The largest design effect among the fields of the window.
+    wander
+        Fields that move by themselves, as far as the windows so far show: the farthest first.
     reference_windows
         How many windows the reference held.
     reason
@@ -238,6 +253,8 @@ class DriftDecision:
     regime: int = 0
     recurring: bool = False
     design_effect: float = field(default=1.0, metadata=INFINITE)
+    facts: tuple[Fact, ...] = ()
+    wander: tuple[Wander, ...] = ()
     reference_windows: int = 0
     reason: str | None = None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from driftbn.config import DecisionConfig
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.dispersion import BlockSums, CombinedSums
 from driftbn.drift.plan import LevelMap, TestPlan, make_plan, plan_of, with_cards
+from driftbn.drift.scatter import Carried, LaterWindows, Scatter, Spread
 from driftbn.graphs.graph import Edge
+from driftbn.kernels.evidence import Floats
 from driftbn.kernels.tables import Counts
 from driftbn.learning import LearnedWindow, StructureLearner
 from driftbn.learning.independence import Codes
@@ -34,22 +36,29 @@ def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Recent:
-    codes: Codes
-    counts: Counts
+def _added(windows: Sequence[PooledWindows]) -> Counts:
+    return np.asarray(np.add.reduce([w.counts for w in windows]), np.int32)
+
+
+class _Recent(NamedTuple):
+    window: PooledWindows
     in_reference: bool
-    sums: BlockSums
 
 
 class Regime:
     """The reference, growing up to its full size, and the newest windows.
 
-    ``number``: running number of the regime in the stream.
+    ``number``: running number of the regime in the stream. ``carried``: what earlier regimes knew
+    of scatter.
     """
 
     def __init__(
-        self, number: int, config: DecisionConfig, learner: StructureLearner, window: LearnedWindow
+        self,
+        number: int,
+        config: DecisionConfig,
+        learner: StructureLearner,
+        window: LearnedWindow,
+        carried: Carried | None = None,
     ) -> None:
         self.number = number
         self.config = config
@@ -60,18 +69,31 @@ class Regime:
         self.dag = window.learned.dag
         codes = self.levels.apply(window.codes)
         self.plan = make_plan(self.dag, self.levels.cards, codes.shape[1])
-        self.windows: list[Codes] = [codes]
         counts = self.plan.count(window.table, codes, self.levels)
-        self.pool = PooledWindows(self.plan, counts, self.windows)
-        sums = BlockSums([codes], self.plan.tables.cards)
-        self.recent: list[_Recent] = [_Recent(codes, counts, in_reference=True, sums=sums)]
+        self._set_reference([PooledWindows(self.plan, counts, [codes])])
+        self.recent: list[_Recent] = [_Recent(self.pool.parts[0], in_reference=True)]
+        self.carried = carried
+        self.later: LaterWindows | None = None
+        self.waiting = False  # whether the newest window is not yet in the reference, and will be
+
+    def _set_reference(self, parts: Sequence[PooledWindows], sums: BlockSums | None = None) -> None:
+        counts = _added(parts)
+        windows = [part.windows[0] for part in parts]
+        self.pool = PooledWindows(self.plan, counts, windows, sums=sums, parts=parts)
+        self._scatter: dict[int, Scatter] = {}
+        self._compared: Comparison | None = None
 
     def branch(self) -> Regime:
         branch = copy(self)  # rows and counts are shared: nobody writes to them
         branch.levels = LevelMap.from_array(self.levels.number)
-        branch.windows = list(self.windows)
         branch.recent = list(self.recent)
+        branch._scatter = dict(self._scatter)
         return branch
+
+    @property
+    def windows(self) -> tuple[Codes, ...]:
+        """The rows of the reference, a window each."""
+        return self.pool.windows
 
     @property
     def parents(self) -> Parents:
@@ -94,61 +116,111 @@ class Regime:
         return PooledWindows(self.plan, counts, [codes], window.effects)
 
     def compare(self, window: PooledWindows) -> Comparison:
-        return Comparison(self.pool, window, dependent_rows=self.config.dependent_rows)
+        if self._compared is None or self._compared.newer is not window:
+            self._compared = self._comparison(self.pool, window)
+        return self._compared
 
     def compare_at(self, scale: int, window: PooledWindows) -> Comparison | None:
         """Compare the newest windows, ``window`` last, with the reference before them."""
         if scale == 1:
             return self.compare(window)
         newest = self.recent[-(scale - 1) :]
-        held = [recent for recent in newest if recent.in_reference]
-        if len(newest) < scale - 1 or len(held) >= len(self.windows):
+        n_held = sum(recent.in_reference for recent in newest)
+        if len(newest) < scale - 1 or n_held >= len(self.windows):
             return None
-        counts = window.counts.copy()
-        for recent in newest:
-            counts += recent.counts
-        windows = [*(recent.codes for recent in newest), *window.windows]
-        sums = self._combined(windows, [*(recent.sums for recent in newest), window.sums])
-        newer = PooledWindows(self.plan, counts, windows, window.effects, sums)
-        return Comparison(self._without(held), newer, dependent_rows=self.config.dependent_rows)
+        taken = [*(recent.window for recent in newest), window]
+        windows = [one.windows[0] for one in taken]
+        sums = self._combined(windows, [one.sums for one in taken])
+        newer = PooledWindows(self.plan, _added(taken), windows, window.effects, sums)
+        return self._comparison(self._without(n_held), newer)
 
-    def _without(self, newest: list[_Recent]) -> PooledWindows:
-        if not newest:
+    def _comparison(self, older: PooledWindows, newer: PooledWindows) -> Comparison:
+        dependent_rows, scatter = self.config.dependent_rows, self.scatter(older)
+        return Comparison(older, newer, dependent_rows=dependent_rows, scatter=scatter)
+
+    def _without(self, n_newest: int) -> PooledWindows:
+        if not n_newest:
             return self.pool
-        counts = self.pool.counts.copy()
-        for recent in newest:
-            counts -= recent.counts
-        windows = self.windows[: -len(newest)]
-        sums = self._combined(windows, [self.pool.sums], [recent.sums for recent in newest])
-        return PooledWindows(self.plan, counts, windows, sums=sums)
+        kept, left_out = self.pool.parts[:-n_newest], self.pool.parts[-n_newest:]
+        counts = self.pool.counts - _added(left_out)
+        windows = [one.windows[0] for one in kept]
+        sums = self._combined(windows, [self.pool.sums], [one.sums for one in left_out])
+        return PooledWindows(self.plan, counts, windows, sums=sums, parts=kept)
 
     def _combined(
         self, windows: list[Codes], added: list[BlockSums], subtracted: Sequence[BlockSums] = ()
     ) -> BlockSums:
         return CombinedSums(windows, self.plan.tables.cards, added, subtracted)
 
-    def absorb(self, window: PooledWindows) -> None:
-        """Take in a window in which nothing has changed: into the reference while it grows."""
+    def scatter(self, older: PooledWindows) -> Scatter:
+        """Return how far tests against some windows of the reference are off without a change."""
+        n_windows = len(older.windows)
+        if n_windows not in self._scatter:
+            spread = self._spread(older)
+            if self.carried is not None:
+                spread = spread.plus(self.carried.onto(self.plan).total)
+            weights = None if self.later is None else self.later.weights
+            self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, weights)
+        return self._scatter[n_windows]
+
+    def _spread(self, older: PooledWindows) -> Spread:
+        return older.spread if self.later is None else older.spread.plus(self.later.spread)
+
+    def hand_on(self, jump: Floats | None = None) -> Carried:
+        """Return what is known of scatter, and how far each test jumped when it was left."""
+        jumps = () if jump is None else (jump,)
+        if self.carried is None:
+            return Carried.of(self.plan, self._spread(self.pool), jumps)
+        carried = self.carried.onto(self.plan)
+        spread = self._spread(self.pool).plus(carried.spread)
+        return Carried.of(self.plan, spread, (*carried.jumps, *jumps))
+
+    def absorb(self, window: PooledWindows, *, suspicious: bool = False) -> None:
+        """Take in a window in which nothing has changed: into the reference while it grows.
+
+        One that is ``suspicious`` waits until the next is stable too: a change that begins inside
+        it must not make itself usual.
+        """
+        if self.waiting:
+            self.waiting = False
+            self.recent[-1] = self.recent[-1]._replace(in_reference=True)
+            self._grow(self.recent[-1].window)
+            if window.plan is not self.plan:
+                window = self._counted(window.windows[0])
         grows = not self.full
-        self.recent.append(_Recent(window.windows[0], window.counts, grows, window.sums))
+        self.waiting = grows and suspicious
+        self.recent.append(_Recent(window, grows and not suspicious))
         # The last one is always kept, to say what one window shows.
         del self.recent[: -max(max(self.config.scales) - 1, 1)]
         if not grows:
-            return
-        self.windows.append(window.windows[0])
-        sums = BlockSums(self.windows, self.plan.tables.cards, self.pool.sums)
-        counts = self.pool.counts + window.counts
-        self.pool = PooledWindows(self.plan, counts, self.windows, sums=sums)
+            self._learn_scatter(window)
+        elif not suspicious:
+            self._grow(window)
+
+    def _grow(self, window: PooledWindows) -> None:
+        parts = [*self.pool.parts, window]
+        windows = [part.windows[0] for part in parts]
+        self._set_reference(parts, BlockSums(windows, self.plan.tables.cards, self.pool.sums))
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
+
+    def _learn_scatter(self, window: PooledWindows) -> None:
+        excess = self.compare(window).excess
+        before = self.later or LaterWindows(np.zeros(len(excess)))
+        self.later = before.with_window(excess, max(self.config.scales) - 1)
+        if self.later.n_taken > before.n_taken:
+            self._scatter = {}
+            if self.later.refit_due:
+                scatter = Scatter(self.plan.n_nodes, self.scatter(self.pool).spread)
+                self.later = replace(self.later, weights=scatter.weights)
+                self._scatter = {}
 
     def trim(self, n_windows: int) -> None:
         """Keep only the newest windows of the reference, as an archived regime does."""
         if len(self.windows) <= n_windows:
             return
-        self.windows = self.windows[-n_windows:]
-        self.recent = []
-        self._recount(self.plan)
+        self.recent, self.waiting = [], False
+        self._set_reference(self.pool.parts[-n_windows:])
 
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
@@ -161,26 +233,25 @@ class Regime:
             return
         self.learned = found.learned
         self.dag = found.learned.dag
-        plan = make_plan(self.dag, self.levels.cards, self._rows_per_window)
-        counts = plan.count(found.table, pooled, LevelMap.identity(len(pooled)))
-        self._adopt(plan, counts)
+        if self.later is not None:  # by the names of fields it outlasts these tests
+            self.carried, self.later = self.hand_on(), None
+        self._recount(make_plan(self.dag, self.levels.cards, self._rows_per_window))
 
     def _recount(self, plan: TestPlan) -> None:
-        """Count all rows again, by other tests."""
-        self._adopt(plan, plan.count_rows(np.concatenate(self.windows, axis=1)))
-
-    def _adopt(self, plan: TestPlan, counts: Counts) -> None:
-        """Go over to other tests, by which the whole reference has these counts."""
+        """Go over to other tests, by which all windows are counted again."""
         self.plan = plan
-        self.pool = PooledWindows(plan, counts, self.windows)
+        known = {id(part): self._counted(part.windows[0]) for part in self.pool.parts}
+        self._set_reference([known[id(part)] for part in self.pool.parts])
         self.recent = [
-            replace(
-                recent,
-                counts=plan.count_rows(recent.codes),
-                sums=BlockSums([recent.codes], plan.tables.cards),
+            recent._replace(
+                window=known.get(id(recent.window)) or self._counted(recent.window.windows[0])
             )
             for recent in self.recent
         ]
+
+    def _counted(self, codes: Codes) -> PooledWindows:
+        rows = np.ascontiguousarray(codes)
+        return PooledWindows(self.plan, self.plan.count_rows(rows), [rows])
 
     def state(self) -> dict[str, Any]:
         """Return the regime as plain values and arrays; counts are left out, as rows give them."""
@@ -196,8 +267,11 @@ class Regime:
             "children": tables.child,
             "sources": tables.source,
             "windows": list(self.windows),
-            "recent": [recent.codes for recent in self.recent],
+            "recent": [recent.window.windows[0] for recent in self.recent],
             "recent_in_reference": [recent.in_reference for recent in self.recent],
+            "carried": None if self.carried is None else self.carried.state(),
+            "waiting": self.waiting,
+            "later": None if self.later is None else self.later.state(),
         }
 
     @classmethod
@@ -212,13 +286,19 @@ class Regime:
         regime.learned = read_learned(values["learned"])
         regime.dag = read_dag(values["dag"])
         plan = _read_plan(regime.learned.graph.nodes, values)
-        regime.windows = [np.ascontiguousarray(codes) for codes in values["windows"]]
-        uncounted, no_sums = np.zeros(0, np.int32), BlockSums([], plan.tables.cards)
+        held, recent = values["windows"], values["recent"]
+        in_reference = values["recent_in_reference"]
+        regime.plan = plan
+        regime._set_reference([regime._counted(codes) for codes in held])
+        # The newest windows that are in the reference are its last.
+        parts = list(regime.pool.parts[len(held) - sum(in_reference) :])
         regime.recent = [
-            _Recent(np.ascontiguousarray(codes), uncounted, held, no_sums)
-            for codes, held in zip(values["recent"], values["recent_in_reference"], strict=True)
+            _Recent(parts.pop(0) if is_held else regime._counted(codes), is_held)
+            for codes, is_held in zip(recent, in_reference, strict=True)
         ]
-        regime._recount(plan)  # which counts and sums the newest windows too
+        regime.waiting = values["waiting"]
+        regime.carried = values["carried"] and Carried.from_state(values["carried"])
+        regime.later = values["later"] and LaterWindows.from_state(values["later"])
         return regime
 
 

@@ -152,6 +152,8 @@ def _window_sentence(report: WindowReport) -> str:
 def _level_sentences(report: WindowReport) -> list[str]:
     decision = report.decision
     match decision.level:
+        case DriftLevel.DRIFT if decision.kind is DriftKind.DATA:
+            return ["The tests of the relations between the fields show no change."]
         case DriftLevel.DRIFT:
             return _scale_sentences(decision) + _certainty(decision) + _regime(decision)
         case DriftLevel.NEGLIGIBLE:
@@ -188,7 +190,7 @@ def _scale_sentences(decision: DriftDecision) -> list[str]:
 
 
 def _certainty(decision: DriftDecision) -> list[str]:
-    if not decision.families and decision.p_value >= 1.0:
+    if decision.p_value > decision.alpha:
         return []
     between = max(1, round(1 / decision.alpha)) if decision.alpha > 0 else 0
     return [
@@ -302,6 +304,8 @@ def summary(decision: DriftDecision) -> str:
     "'delay' now comes out differently for the same values of 'day' and 'rain'"
     """
     changes = decision.node_changes
+    if decision.facts:
+        return summary_of(decision)
     if len(decision.edges) > 1:
         first = decision.edges[0]
         pair = f"{quoted(first.source)} and {quoted(first.target)}"

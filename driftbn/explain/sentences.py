@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from driftbn.drift.facts import Fact, FactKind
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
@@ -20,6 +21,7 @@ from driftbn.drift.outcome import (
     Family,
     NodeChange,
     UndecidedPair,
+    Wander,
 )
 from driftbn.learning import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
@@ -171,6 +173,8 @@ def summary_of(decision: DriftDecision) -> str:
     >>> summary_of(DriftDecision(DriftLevel.DRIFT, 0.01, node_changes=(change,)))
     "'x' follows the same fields by another rule"
     """
+    if decision.facts:
+        return _facts_summary(decision.facts)
     if decision.edges:
         return _edges_summary(decision.edges)
     if decision.node_changes:
@@ -179,6 +183,53 @@ def summary_of(decision: DriftDecision) -> str:
     if decision.kind is DriftKind.ASSOCIATION and pair:
         return f"how {listed(pair)} go together changed"
     return "the relations between the fields changed"
+
+
+_FACTS = {
+    FactKind.CONSTANT: "{name} hardly varies any more",
+    FactKind.MISSING: "{name} is missing in {now} of the records",
+    FactKind.NEW_LEVEL: "{name} has values never seen before in {now} of the records",
+    FactKind.LOST_LEVEL: "a common value of {name} no longer comes",
+    FactKind.ROUGH: "neighbouring records are no longer alike in {name}",
+}
+_PAST = {
+    FactKind.CONSTANT: "{now} of the records have the same value, or one from the same range; it"
+    " was never more than {before}",
+    FactKind.MISSING: "It was never more than {before}",
+    FactKind.NEW_LEVEL: "It was never more than {before}",
+    FactKind.LOST_LEVEL: "Until now at least {before} of the records of every window had it",
+    FactKind.ROUGH: "It differs from the record before in {now} of them, and never did in more than"
+    " {before}",
+}
+
+
+def _fact_words(fact: Fact, words: str) -> str:
+    now, before = f"{fact.share:.1%}", f"{fact.before:.1%}"
+    return words.format(name=quoted(fact.field), now=now, before=before)
+
+
+def _facts_summary(facts: Sequence[Fact]) -> str:
+    """Return facts as the end of a headline.
+
+    >>> _facts_summary([Fact("price", FactKind.MISSING, 0.3, 0.01)])
+    "'price' is missing in 30.0% of the records"
+    """
+    first = _fact_words(facts[0], _FACTS[facts[0].kind])
+    others = [fact.field for fact in facts[1:] if fact.field != facts[0].field]
+    names = listed(list(dict.fromkeys(others)), limit=3)
+    return f"{first}; there is more of this kind in {names}" if others else first
+
+
+def fact_sentences(decision: DriftDecision) -> list[str]:
+    """Return what is plain to see of single fields."""
+    found = []
+    for fact in decision.facts[:MAX_CHANGES]:
+        what = _fact_words(fact, _FACTS[fact.kind])
+        found.append(f"{what[0].upper()}{what[1:]}. {_fact_words(fact, _PAST[fact.kind])}.")
+    if len(decision.facts) > MAX_CHANGES:
+        more = counted(len(decision.facts) - MAX_CHANGES, "more field")
+        found.append(f"There is something like this in {more}.")
+    return found
 
 
 def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
@@ -191,7 +242,8 @@ def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
 
 def touched_fields(decision: DriftDecision) -> tuple[str, ...]:
     """Return the fields that a named change is about, in the order of the changes."""
-    found = [name for edge in decision.edges for name in (edge.source, edge.target)]
+    found = [fact.field for fact in decision.facts]
+    found += [name for edge in decision.edges for name in (edge.source, edge.target)]
     found += decision.nodes
     if not found and decision.kind is DriftKind.ASSOCIATION:
         found += _strongest_pair(decision)
@@ -199,7 +251,9 @@ def touched_fields(decision: DriftDecision) -> tuple[str, ...]:
 
 
 def change_sentences(decision: DriftDecision) -> list[str]:
-    found = [_kind_sentence(decision)] if decision.kind is not None else []
+    found = fact_sentences(decision)
+    if decision.kind not in (None, DriftKind.DATA):
+        found.append(_kind_sentence(decision))
     found += [_edge_sentence(edge) for edge in decision.edges[:MAX_CHANGES]]
     if len(decision.edges) > MAX_CHANGES:
         more = counted(len(decision.edges) - MAX_CHANGES, "more change")
@@ -365,6 +419,8 @@ def caveat_sentences(report: WindowReport) -> list[str]:
         found.append(_overrun(report.overrun))
     if report.decision.design_effect > DEPENDENT_ROWS:
         found.append(_dependent_rows(report))
+    if report.decision.wander:
+        found.append(_wander(report.decision.wander))
     found += [event_sentence(event) for event in report.events[:_MAX_EVENTS]]
     if len(report.events) > _MAX_EVENTS:
         more = counted(len(report.events) - _MAX_EVENTS, "more difference")
@@ -413,6 +469,16 @@ def _dependent_rows(report: WindowReport) -> str:
     )
 
 
+def _wander(fields: Sequence[Wander]) -> str:
+    shown = [f"{quoted(one.name)} {decimal(one.factor)} times" for one in fields[:_MAX_PAIRS]]
+    if len(fields) > len(shown):
+        shown.append(f"{len(fields) - len(shown):,} more fields by less")
+    return (
+        f"By itself this stream moves from window to window further than by chance: {joined(shown)}"
+        " as far. The tests allow for that."
+    )
+
+
 def event_sentence(event: SchemaEvent) -> str:
     """Return a difference from the schema in words.
 
@@ -452,7 +518,7 @@ def advice_of(report: WindowReport) -> list[str]:
             "Use larger windows: where records resemble each other this much, windows of this size"
             " can raise false alarms."
         )
-    if report.events:
+    if report.events and not report.decision.facts:
         found.append("Find out whether the new or absent columns and values are meant to be so.")
     return found
 

@@ -149,11 +149,11 @@ class Verdict(NamedTuple):
 def verdict_on(report: WindowReport) -> Verdict:
     decision, times = report.decision, report.timings
     full = decision.reference_windows >= REFERENCE
-    if not getattr(report, "drift", decision.drift):
+    if not report.drift:
         calm = decision.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE)
         return Verdict(False, calm, full=full, learn=times.learn, decide=times.decide)
     told = headline_fields(report)
-    facts = [str(fact.field) for fact in getattr(report, "facts", ())]
+    facts = [fact.field for fact in decision.facts]
     edges = tuple((edge.source, edge.target) for edge in decision.edges)
     ends = [name for edge in edges for name in edge]
     events = [event.column for event in report.events]

@@ -172,7 +172,7 @@ def test_what_comes_back_is_quiet_if_asked(run: Run, frame: pd.DataFrame, tmp_pa
     there = frame[: N_WINDOWS * WINDOW]
     path = tmp_path / "back.csv"
     pd.concat([there, there[: 2 * WINDOW]]).to_csv(path, index=False)
-    assert run("replay", path, *SIZE).levels[N_WINDOWS] == "drift"
+    assert "drift" in run("replay", path, *SIZE).levels[N_WINDOWS:]
     assert run("replay", path, *SIZE, "--quiet-returns").levels[N_WINDOWS] == "stable"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from driftbn import drift
-from driftbn.drift import comparison, decider, dispersion, naming, plan, trust
+from driftbn.drift import comparison, decider, dispersion, facts, naming, plan, scatter, trust
 from driftbn.kernels import deviance
 from driftbn.learning import independence
 
@@ -16,6 +16,8 @@ MODULES = (
     plan,
     comparison,
     dispersion,
+    scatter,
+    facts,
     decider,
     naming,
     trust,

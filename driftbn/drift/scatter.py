@@ -1,0 +1,327 @@
+"""Scatter: how far the windows of a reference lie apart, and how far the next may lie from them.
+
+A stream may wander by itself: a mode that lasts for some thousand rows, weather, a weekend. Then
+every test rejects that compares a window with the pooled reference as if its windows differed by
+chance only. How far a test wanders is estimated from the windows of the reference, from stable ones
+after them, and from regimes before; a few windows say little about one test, so strength is
+borrowed from all tests of its family by an empirical-Bayes mixture (METHOD.md, section 3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from driftbn.drift.plan import TestPlan
+from driftbn.kernels.evidence import Floats, Ints
+
+Ends = npt.NDArray[np.int16]
+
+# The components of the mixture: a test keeps still; all its directions vary ``_FACTORS`` times as
+# much as for independent rows; or one direction does, with this many times the variance besides.
+_FACTORS = np.array([1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0, 32.0])
+_EXTRAS = 2.0 ** np.arange(-1, 13)
+_N_COMPONENTS = 1 + len(_FACTORS) + len(_EXTRAS)
+_WIDE = slice(1, 1 + len(_FACTORS))
+_NARROW = slice(1 + len(_FACTORS), _N_COMPONENTS)
+
+STILL_COUNT, STILL_BONUS = 1.0, 0.2  # pseudo-counts of keeping still: this, and a share of those
+WIDE_COUNT, NARROW_COUNT = 0.04, 0.16  # of all components of a kind, once there are windows enough
+WINDOWS_ENOUGH = 3.0  # differences between windows from which on wandering is as likely as that
+LEAST_COUNT = 0.001  # of those, however few the windows
+EM_STEPS, EM_CHANGE = 60, 1e-5
+LEAST_SPREAD = 0.02  # of its mean: a smaller sum of squares says no more
+LEAST_DOF = 0.5  # of a node; below, the field is determined and has no scatter of its own
+SCATTER_P = 0.05  # a node whose p-value is larger needs no correction
+LATER_WINDOWS = 15.0  # about as many stable windows are remembered
+CARRIED_WINDOWS = 16.0  # of a regime that was left
+CARRIED_JUMPS = 8
+_SUMMED_MEAN = 30.0  # up to here the Poisson mean is summed
+
+
+def _cumulants(dof: Floats, strength: float = 1.0) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance and third cumulant under each component, ``[tests, components]``.
+
+    ``dof``: the mean for independent rows. ``strength``: what the excess is multiplied by.
+    """
+    d = dof[:, None]
+    one, rest = np.minimum(d, 1.0), np.maximum(d - 1.0, 0.0)
+    wide, narrow = 1.0 + strength * (_FACTORS - 1.0), 1.0 + strength * _EXTRAS
+    first, second, third = (
+        np.concatenate([d, d * wide**order, one * narrow**order + rest], axis=1)
+        for order in (1, 2, 3)
+    )
+    return first, 2.0 * second, 8.0 * third
+
+
+class Spread(NamedTuple):
+    """What is known of how far each test varies between windows; nodes first, then pairs.
+
+    A sum of squares has the mean ``n * dof`` where nothing but chance is at work.
+    """
+
+    excess: Floats  # the sum of squares less that mean
+    n: Floats  # independent differences between windows in it
+    dof: Floats  # of one difference; 0 where a test has no scatter
+
+    @property
+    def is_known(self) -> bool:
+        return bool(np.any((self.n > 0.0) & (self.dof > 0.0)))
+
+    def plus(self, other: Spread) -> Spread:
+        """Add what else is known; degrees of freedom are these, or else the other's."""
+        dof = np.where((self.n > 0.0) | (self.dof > 0.0), self.dof, other.dof)
+        return Spread(self.excess + other.excess, self.n + other.n, dof)
+
+    def log_likelihood(self, tests: Ints) -> Floats:
+        """Return the log density of the sums of squares under each component: gamma."""
+        from scipy.special import gammaln  # noqa: PLC0415 - a fifth of a second to import
+
+        n, dof = self.n[tests], self.dof[tests]
+        mean, variance, _ = _cumulants(dof)
+        value = np.maximum(self.excess[tests] + n * dof, LEAST_SPREAD * n * dof)[:, None]
+        scale = variance / mean
+        shape = n[:, None] * mean / scale
+        value = value / scale
+        return np.asarray((shape - 1.0) * np.log(value) - value - gammaln(shape) - np.log(scale))
+
+
+class Scatter:
+    """How far tests of a reference may be off without a change, given the spread that is known.
+
+    ``weights``: how common each component is among nodes and among pairs, if that was fitted
+    before.
+    """
+
+    def __init__(
+        self, n_nodes: int, spread: Spread, weights: tuple[Floats, Floats] | None = None
+    ) -> None:
+        self.spread = spread
+        self._n_nodes = n_nodes
+        self._known = (spread.n > 0.0) & (spread.dof > 0.0)
+        if weights is not None:
+            self._node_weights, self._pair_weights = weights
+
+    @property
+    def weights(self) -> tuple[Floats, Floats]:
+        return self._node_weights, self._pair_weights
+
+    @cached_property
+    def _node_weights(self) -> Floats:
+        return fitted_weights(self.spread, np.flatnonzero(self._known[: self._n_nodes]))
+
+    @cached_property
+    def _pair_weights(self) -> Floats:
+        pairs = self._n_nodes + np.flatnonzero(self._known[self._n_nodes :])
+        return fitted_weights(self.spread, pairs)
+
+    def p_values(self, tests: Ints, value: Floats, dof: Floats, strength: float) -> Floats:
+        """Return the predictive p-values of tests of one family; 0 where nothing is known.
+
+        ``value`` has the mean ``dof`` for independent rows. ``strength``: 1 for a single window;
+        more for several pooled, which count as one draw of whatever wanders.
+        """
+        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
+
+        p = np.zeros(len(tests))
+        known = np.flatnonzero(self._known[tests] & (dof > 0.0))
+        if not len(known):
+            return p
+        mean, variance, third = _cumulants(dof[known], strength)
+        free = 8.0 * variance**3 / third**2
+        at = free + np.sqrt(2.0 * free / variance) * (value[known, None] - mean)
+        tails = chdtrc(free, np.maximum(at, 0.0))
+        p[known] = np.sum(self.posterior(tests[known]) * tails, axis=1)
+        return p
+
+    def posterior(self, tests: Ints) -> Floats:
+        """Return how likely each component is for tests of one family, ``[tests, components]``."""
+        weights = self._node_weights if tests[0] < self._n_nodes else self._pair_weights
+        shares = weights * _densities(self.spread.log_likelihood(tests))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def factors(self) -> Floats:
+        """Return how many times as far as by chance each node moves from window to window."""
+        found = np.ones(self._n_nodes)
+        nodes = np.flatnonzero(self._known[: self._n_nodes])
+        if len(nodes):
+            mean = _cumulants(self.spread.dof[nodes])[0]
+            found[nodes] = np.sum(self.posterior(nodes) * mean, axis=1) / self.spread.dof[nodes]
+        return found
+
+
+def _densities(logs: Floats) -> Floats:
+    """Return densities up to a factor a test."""
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+
+def fitted_weights(spread: Spread, tests: Ints) -> Floats:
+    """Return how common each component is among the tests of a family, by EM."""
+    n_tests = len(tests)
+    n = float(spread.n[tests].mean()) if n_tests else 0.0
+    enough = max(min(1.0, (n / WINDOWS_ENOUGH) ** 4), LEAST_COUNT)
+    prior = np.empty(_N_COMPONENTS)
+    prior[0] = STILL_COUNT
+    prior[_WIDE] = WIDE_COUNT * enough / len(_FACTORS)
+    prior[_NARROW] = NARROW_COUNT * enough / len(_EXTRAS)
+    bonus = np.ones(_N_COMPONENTS)
+    bonus[0] += STILL_BONUS
+    weights: Floats = prior / prior.sum()
+    if not n_tests:
+        return weights
+    densities = _densities(spread.log_likelihood(tests))
+    for _ in range(EM_STEPS):
+        before = weights
+        each = 1.0 / np.einsum("tc,c->t", densities, weights)
+        weights = prior + bonus * weights * np.einsum("tc,t->c", densities, each)
+        weights = weights / weights.sum()
+        if np.abs(weights - before).max() < EM_CHANGE:
+            break
+    return weights
+
+
+@lru_cache(maxsize=32)
+def poisson_excess(share: float, n_most: int) -> Floats:
+    """Return the mean of 2 X ln(X / q), X Poisson with mean q = share c, for c up to ``n_most``.
+
+    In the place of n ln n it gives the mean of an association of independent rows, however sparse
+    its table.
+    """
+    from scipy.special import gammaln  # noqa: PLC0415 - a fifth of a second to import
+
+    q = share * np.arange(n_most + 1)
+    found = np.zeros(len(q))
+    n_summed = min(len(q), int(_SUMMED_MEAN / share) + 1)
+    small, x = q[1:n_summed, None], np.arange(1.0, 4 * _SUMMED_MEAN)
+    log_p = x * np.log(small) - small - gammaln(x + 1.0)
+    found[1:n_summed] = np.sum(np.exp(log_p) * 2.0 * x * np.log(x / small), axis=1)
+    found[n_summed:] = 1.0 + 1.0 / (6.0 * q[n_summed:])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LaterWindows:
+    """What stable windows say that came after the reference was full; older ones fade.
+
+    A window is held back until no scale tests it any more: else weak changes that pooled windows
+    would show are taken for scatter.
+
+    ``weights``: of the mixture, fitted at the 1st, 2nd, 4th and each 8th window. ``held``: windows
+    that are held back, the oldest first.
+    """
+
+    excess: Floats
+    n: float = 0.0
+    n_taken: int = 0
+    weights: tuple[Floats, Floats] | None = None
+    held: tuple[Floats, ...] = ()
+
+    def with_window(self, excess: Floats, n_held: int) -> LaterWindows:
+        """Take in by how much each test of a window was above its mean."""
+        held = (*self.held, excess)
+        if len(held) <= n_held:
+            return replace(self, held=held)
+        fading = min(1.0, LATER_WINDOWS / max(self.n, 1.0))
+        return replace(
+            self,
+            excess=fading * self.excess + held[0],
+            n=fading * self.n + 1.0,
+            n_taken=self.n_taken + 1,
+            held=held[1:],
+        )
+
+    @property
+    def refit_due(self) -> bool:
+        return self.n_taken in (1, 2, 4) or (self.n_taken > 0 and self.n_taken % 8 == 0)
+
+    def state(self) -> dict[str, Any]:
+        weights = [] if self.weights is None else list(self.weights)
+        return {**vars(self), "weights": weights, "held": list(self.held)}
+
+    @classmethod
+    def from_state(cls, values: Mapping[str, Any]) -> LaterWindows:
+        first, second = values["weights"] or (None, None)
+        weights = None if first is None else (first, second)
+        return cls(**{**values, "weights": weights, "held": tuple(values["held"])})
+
+    @property
+    def spread(self) -> Spread:
+        return Spread(self.excess, np.full(len(self.excess), self.n), np.zeros(len(self.excess)))
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What earlier regimes knew of scatter, by field and by pair of fields.
+
+    ``jumps``: by how much each test was above its mean when a regime was left, the newest last. The
+    largest jump of a test is not counted: the first says nothing, from the second on a test is
+    known to jump.
+    """
+
+    names: tuple[str, ...]
+    source: Ends
+    child: Ends
+    spread: Spread
+    jumps: tuple[Floats, ...] = field(default=())
+
+    @classmethod
+    def of(cls, plan: TestPlan, spread: Spread, jumps: tuple[Floats, ...] = ()) -> Carried:
+        """Hand on what a regime knew, as if of at most ``CARRIED_WINDOWS`` windows."""
+        fading = np.minimum(1.0, CARRIED_WINDOWS / np.maximum(spread.n, 1.0))
+        faded = Spread(fading * spread.excess, fading * spread.n, spread.dof)
+        tables = plan.tables
+        return cls(plan.names, tables.source, tables.child, faded, jumps[-CARRIED_JUMPS:])
+
+    def onto(self, plan: TestPlan) -> Carried:
+        """Return the same for the tests of another plan; what it has besides is unknown."""
+        tables = plan.tables
+        if plan.names == self.names and np.array_equal(
+            (tables.source, tables.child), (self.source, self.child)
+        ):
+            return self
+        place = {name: i for i, name in enumerate(self.names)}
+        field_of = np.array([place.get(name, -1) for name in plan.names] + [-2])
+        row = np.full((len(self.names) + 2, len(self.names) + 2), -1)
+        row[self.source, self.child] = np.arange(len(self.child))
+        is_node = tables.source < 0
+        source = np.where(is_node, -1, field_of[np.where(is_node, -1, tables.source)])
+        child = field_of[tables.child]
+        unknown = (child < 0) | (~is_node & (source < 0))
+        found = row[source, child]
+        found = np.where((found < 0) & ~is_node, row[child, source], found)
+        found[unknown] = -1
+
+        def moved(values: Floats) -> Floats:
+            return np.where(found < 0, 0.0, values[np.maximum(found, 0)])
+
+        spread = Spread(*map(moved, self.spread))
+        jumps = tuple(map(moved, self.jumps))
+        return Carried(plan.names, tables.source, tables.child, spread, jumps)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "source": self.source,
+            "child": self.child,
+            "spread": list(self.spread),
+            "jumps": list(self.jumps),
+        }
+
+    @classmethod
+    def from_state(cls, values: Mapping[str, Any]) -> Carried:
+        spread, jumps = Spread(*values["spread"]), tuple(values["jumps"])
+        return cls(tuple(values["names"]), values["source"], values["child"], spread, jumps)
+
+    @property
+    def total(self) -> Spread:
+        """The spread with the jumps, except for the largest of each test."""
+        if not self.jumps:
+            return self.spread
+        jumps = np.array(self.jumps)
+        excess = self.spread.excess + jumps.sum(axis=0) - jumps.max(axis=0)
+        return self.spread._replace(excess=excess, n=self.spread.n + (len(jumps) - 1.0))
