@@ -351,10 +351,10 @@ def _of_kind(kind: Kind, texts: Any) -> Any:
 def settled(array: Any) -> Any:
     """Return a mixed column in the plain type that holds all its cells, if there is one.
 
-    Beside a float all numbers are floats.
+    Beside a float all numbers are floats, unless a whole one would lose digits by that.
     """
     kinds = kinds_of(array)
-    if {Kind.WHOLE, Kind.FLOAT} <= set(kinds.tolist()):
+    if {Kind.WHOLE, Kind.FLOAT} <= set(kinds.tolist()) and not _has_wide(array, kinds):
         kinds = np.where(kinds == Kind.WHOLE, np.uint8(Kind.FLOAT), kinds)
         array = _mixed(pa.array(kinds, mask=kinds == _NO_KIND), array.field("text"))
     found = list(set(kinds.tolist()) - {_NO_KIND})
@@ -366,6 +366,12 @@ def settled(array: Any) -> Any:
     return array
 
 
+def _has_wide(array: Any, kinds: NDArray[np.uint8]) -> bool:
+    texts = array.field("text").filter(pa.array(kinds == Kind.WHOLE)).to_pylist()
+    return any(len(text) > _EXACT_DIGITS and float(text) != int(text) for text in texts)
+
+
+_EXACT_DIGITS: Final = 15  # of a whole number that every float holds
 _PLAIN: Final = {
     Kind.BOOLEAN: (pa.bool_(),),
     Kind.WHOLE: (pa.int64(), pa.uint64()),

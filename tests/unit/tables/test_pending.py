@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from driftbn import DriftMonitor, MonitorConfig
@@ -307,6 +307,7 @@ class TestSnapshots:
     @pytest.mark.slow
     @given(records, st.integers(1, 9), st.integers(1, 5))
     @settings(max_examples=60, deadline=None)
+    @example([{}, {"a": None}, {}, {"a": 0.0}, {"a": 2**53 + 1}], 2, 3)
     def test_snapshots_do_not_depend_on_how_the_stream_is_cut(self, rows, window, size):
         config = MonitorConfig(window=window, on_error="reject_rows")
         whole, parts = DriftMonitor(config), DriftMonitor(config)
