@@ -168,12 +168,13 @@ class Regime:
 
     def hand_on(self, jump: Floats | None = None) -> Carried:
         """Return what is known of scatter, and how far each test jumped when it was left."""
-        jumps = () if jump is None else (jump,)
+        return self._carried_with(self._spread(self.pool), () if jump is None else (jump,))
+
+    def _carried_with(self, spread: Spread, jumps: tuple[Floats, ...] = ()) -> Carried:
         if self.carried is None:
-            return Carried.of(self.plan, self._spread(self.pool), jumps)
+            return Carried.of(self.plan, spread, jumps)
         carried = self.carried.onto(self.plan)
-        spread = self._spread(self.pool).plus(carried.spread)
-        return Carried.of(self.plan, spread, (*carried.jumps, *jumps))
+        return Carried.of(self.plan, spread.plus(carried.spread), (*carried.jumps, *jumps))
 
     def absorb(self, window: PooledWindows, *, suspicious: bool = False) -> None:
         """Take in a window in which nothing has changed: into the reference while it grows.
@@ -234,7 +235,8 @@ class Regime:
         self.learned = found.learned
         self.dag = found.learned.dag
         if self.later is not None:  # by the names of fields it outlasts these tests
-            self.carried, self.later = self.hand_on(), None
+            later = self.later.spread._replace(dof=self.pool.spread.dof)
+            self.carried, self.later = self._carried_with(later), None
         self._recount(make_plan(self.dag, self.levels.cards, self._rows_per_window))
 
     def _recount(self, plan: TestPlan) -> None:

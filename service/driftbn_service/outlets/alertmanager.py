@@ -30,7 +30,11 @@ _MONITOR: Final = frozenset(
     {EventType.MONITOR_DEGRADED, EventType.MONITOR_FAILED, EventType.MONITOR_RECOVERED}
 )
 _ENDS: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
-_RULES: Final = frozenset({"mechanism", "marginal"})
+_DRIFT_ALERTS: Final = {
+    "mechanism": "DriftbnMechanismDrift",
+    "marginal": "DriftbnMechanismDrift",
+    "data": "DriftbnDataFault",
+}
 
 Labels = dict[str, str]
 
@@ -153,8 +157,8 @@ def _alert_name(event: Event) -> str:
         return "DriftbnMonitorFailed"
     if event.type in _MONITOR:
         return "DriftbnRelearnOverrun"
-    is_rule = event.document["data"].get("kind") in _RULES
-    return "DriftbnMechanismDrift" if is_rule else "DriftbnStructuralDrift"
+    kind = event.document["data"].get("kind")
+    return _DRIFT_ALERTS.get(kind, "DriftbnStructuralDrift")
 
 
 def _annotations(event: Event) -> dict[str, str]:

@@ -88,6 +88,7 @@ def test_texts_and_numbers_are_annotations() -> None:
         ("association", "DriftbnStructuralDrift"),
         ("mechanism", "DriftbnMechanismDrift"),
         ("marginal", "DriftbnMechanismDrift"),
+        ("data", "DriftbnDataFault"),
         (None, "DriftbnStructuralDrift"),
     ],
 )

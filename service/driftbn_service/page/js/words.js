@@ -23,6 +23,7 @@ export const KINDS = {
   association: "how strongly fields go together",
   mechanism: "by which rule a field follows others",
   marginal: "how often values come",
+  data: "what a field itself looks like",
 };
 
 export function whole(number) {
