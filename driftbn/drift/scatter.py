@@ -146,9 +146,13 @@ class Scatter:
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def factors(self) -> Floats:
-        """Return how many times as far as by chance each node moves from window to window."""
+        """Return how many times as far as by chance each node moves from window to window.
+
+        One that varies less than by chance, as a clock does, has 1.
+        """
         found = np.ones(self._n_nodes)
-        nodes = np.flatnonzero(self._known[: self._n_nodes])
+        moves = self._known & (self.spread.excess > 0.0)
+        nodes = np.flatnonzero(moves[: self._n_nodes])
         if len(nodes):
             mean = _cumulants(self.spread.dof[nodes])[0]
             found[nodes] = np.sum(self.posterior(nodes) * mean, axis=1) / self.spread.dof[nodes]

@@ -301,7 +301,7 @@ poll_seconds = 0.1
     for word in ("key-", "level-", "not a record"):
         assert word not in text
     rejected = 'driftbn_records_rejected_total{monitor="hostile",reason='
-    assert after[f'{rejected}"not_json"}}'] == 800.0
+    assert after[f'{rejected}"not_json"}}'] == 400.0
     assert after[f'{rejected}"too_many_keys"}}'] > 0.0
 
 
