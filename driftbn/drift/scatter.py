@@ -69,10 +69,6 @@ class Spread(NamedTuple):
     n: Floats  # independent differences between windows in it
     dof: Floats  # of one difference; 0 where a test has no scatter
 
-    @property
-    def is_known(self) -> bool:
-        return bool(np.any((self.n > 0.0) & (self.dof > 0.0)))
-
     def plus(self, other: Spread) -> Spread:
         """Add what else is known; degrees of freedom are these, or else the other's."""
         dof = np.where((self.n > 0.0) | (self.dof > 0.0), self.dof, other.dof)
