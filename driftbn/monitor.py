@@ -51,8 +51,9 @@ from driftbn.snapshot import (
     unpack,
 )
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind, merged_events
+from driftbn.tables.infer import Bins
 from driftbn.tables.intake import Encoded, Intake
-from driftbn.tables.schema import Schema, VariableKind, is_rare
+from driftbn.tables.schema import Schema, is_rare
 from driftbn.windows.buffer import Window, WindowBuffer
 
 _log = logging.getLogger("driftbn")
@@ -117,6 +118,7 @@ class DriftMonitor:
         self._events: tuple[SchemaEvent, ...] = ()
         self._taken_until = -1
         self._history: FieldHistory | None = None  # what single fields were like so far
+        self._kinds: FieldKinds | None = None  # what their codes mean, once that is known
 
     @property
     def schema(self) -> Schema | None:
@@ -301,19 +303,15 @@ class DriftMonitor:
 
     def _field_history(self, window: Window) -> tuple[FieldHistory, tuple[Fact, ...]]:
         """Return what is known of single fields with this window, and its facts."""
-        variables = self._schema.variables
-        kinds = FieldKinds(
-            names=self._schema.names,
-            missing=np.array([one.missing_code for one in variables], np.int64),
-            nominal=np.array([one.kind is not VariableKind.NUMERIC for one in variables], np.bool_),
-        )
+        if self._kinds is None:
+            self._kinds = FieldKinds.of(self._schema)
         n_new = {
             event.column: event.n_rows
             for event in self._events
             if event.kind is SchemaEventKind.NEW_LEVEL
         }
-        history = self._history or FieldHistory.empty(len(variables))
-        return history.with_window(window.codes, kinds, n_new)
+        history = self._history or FieldHistory.empty(self._kinds)
+        return history.with_window(window.codes, self._kinds, n_new, window.times)
 
     def _undecided(self, window: Window, reason: str) -> WindowReport:
         """Report that a window could not be judged; its graph is the one from before."""
@@ -353,8 +351,17 @@ class DriftMonitor:
             window.codes,
             self._schema.names,
             previous,
+            bins=self._bins(window),
             dependent_rows=self.config.dependent_rows,
         )
+
+    def _bins(self, window: Window) -> Bins | None:
+        """Return the bins of the present regime, or new ones if this window is its first."""
+        if self._decider.regime is not None:
+            return self._decider.regime.bins
+        if self.config.variables is not None:
+            return None
+        return Bins.of(self._schema, window.codes, self.config.schema.numeric_bins)
 
     def _is_fresh(self, window: Window) -> bool:
         """Whether a window shares no rows with one that the decider has taken in."""

@@ -59,7 +59,8 @@ class PooledWindows:
 
     ``windows``: the rows in order of time. ``effects``: marginal design effect of each variable; 1
     if not given. ``sums``: sums over blocks of their rows, if known. ``parts``: the windows
-    by themselves, where it matters how far they lie apart.
+    by themselves, where it matters how far they lie apart. ``cells``: the rows of a single one
+    before bins were made of them.
     """
 
     def __init__(  # noqa: PLR0913
@@ -70,8 +71,10 @@ class PooledWindows:
         effects: Floats | None = None,
         sums: BlockSums | None = None,
         parts: Sequence[PooledWindows] = (),
+        cells: Codes | None = None,
     ) -> None:
         self.plan = plan
+        self.cells = windows[0] if cells is None else cells
         self.parts = tuple(parts)
         self._expected: dict[float, Floats] = {}
         self.counts = counts

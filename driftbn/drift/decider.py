@@ -216,9 +216,13 @@ class CountDecider:
     def _with_facts(
         self, index: int, judged: CountDecider, decision: DriftDecision, facts: tuple[Fact, ...]
     ) -> DriftDecision:
-        """Take over what was decided if it is an alarm; otherwise make it one, and nothing more."""
+        """Take over what was decided if it is an alarm; otherwise make it one, and nothing more.
+
+        The window after an alarm is not another one if the alarm has named all that is in it.
+        """
         decision = replace(decision, facts=facts)
-        if decision.drift:
+        settles = decision.level is DriftLevel.SETTLING and not self.episodes.has_news(decision)
+        if decision.drift or settles:
             vars(self).update(vars(judged))
             return decision
         kind = decision.kind or DriftKind.DATA
@@ -401,6 +405,11 @@ class CountDecider:
         return self.episodes.settle(decision)
 
     def _new_regime(self, window: LearnedWindow) -> Regime:
+        bins = window.bins.renewed(window.cells)
+        if bins is not window.bins:
+            window = self._learner.learn_window(
+                window.cells, window.names, bins=bins, dependent_rows=self.config.dependent_rows
+            )
         regime = Regime(self.n_regimes, self.config, self._learner, window, self.carried)
         self.n_regimes += 1
         return regime

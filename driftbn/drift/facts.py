@@ -2,36 +2,59 @@
 
 They are no tests and have no level. Each fact has a size, and is told if that is beyond everything
 in the field's own past (METHOD.md, section 9). They are said whatever the tests say: a field that
-stands still or is empty leaves no relation to test.
+stands still or is empty leaves no relation to test. All of them are made of codes, so that they are
+the same whichever way a record came; the codes of numbers are fine enough for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from driftbn.kernels.counting import N_PARTS
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning.independence import Codes
+from driftbn.tables.schema import Schema
 
-FIRST_TOLD = 8  # windows before nothing is told
+FIRST_TOLD, FIRST_SOFT = 4, 8  # windows before nothing is told, or what needs a longer past
+LEAST_ROWS = 50  # of a window of which anything is told
 REMEMBERED = 24  # windows that a window is compared with
+RECENT = 8  # windows that standing still and roughness are compared with
 SHORT_PAST = 8.0  # windows: with so many, sizes must be twice as large as with a long past
 NEVER_CONSTANT = 0.1  # share of rows that never had the commonest value
 CONSTANT_SHARE = 0.1  # of the fewest such rows ever: at most so many are left
 MISSING_RISE = 0.05
 MISSING_WINDOWS = 16
+MOSTLY_MISSING = 0.5  # nothing else is said of a field that is
 NEW_SHARE, NEW_ROWS = 0.002, 3
 NEW_SHARE_OF_CONSTANT = 0.1  # where the field had one value nearly always
 NEARLY_CONSTANT = 0.98
+BETWEEN_SHARE = 0.15  # of numbers that are no multiples, where all were at first
+BETWEEN_RISE = 4.0  # times the most ever
 LOST_SHARE = 0.1
-ALIKE = 0.5  # neighbours that differ: at most this share wherever records are called alike
-ROUGH_RISE = 0.02
+OUTSIDE_SHARE = 0.05
+QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+UNUSUAL_QUANTILES = 2  # that must be beyond all of theirs
+UNUSUAL_WIDTHS = 1.5  # of what they had so far
+LEAST_WIDTH = 0.1  # of the distance of the outermost quantiles
+ALIKE = 0.5  # neighbours differ half as much as any two rows: at most, where they are called alike
+ROUGH_RISE = 0.2
+ROUGHER = 2.0  # times the range so far
+LEAST_VARIED = 0.02  # of any two rows so many differ: below, nothing is said of neighbours
+STRAYED = 0.02  # records of a clock that are not what the hour says
+HOURS, SECONDS_OF_HOUR = 24, 3600
+UNKNOWN = -1
 SLOW = 0.01  # neighbours that differ: calendars and counters have no more
+RISING = 0.002  # neighbours that fall: counters have no more
+
+
+_SAFELY = 1024.0
 
 
 class FactKind(StrEnum):
@@ -39,14 +62,23 @@ class FactKind(StrEnum):
 
     CONSTANT = "constant"
     """It has one value in nearly all records, and never had."""
+    CLOCK = "clock"
+    """It no longer follows from the hour of the day, and always did."""
     MISSING = "missing"
     """More records lack it than ever."""
     NEW_LEVEL = "new_level"
     """It has values that were never there before, in more records than usual."""
     LOST_LEVEL = "lost_level"
     """A common value that every window had is gone."""
+    OUTSIDE = "outside"
+    """Numbers lie far beyond everything that was ever there."""
+    UNUSUAL = "unusual"
+    """Numbers as a whole lie elsewhere, by more than they ever moved."""
     ROUGH = "rough"
     """Neighbouring records, which were always alike, are so no more."""
+
+
+SOFT = (FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL, FactKind.ROUGH)
 
 
 @dataclass(frozen=True)
@@ -59,141 +91,331 @@ class Fact:
     before: float
 
 
-class FieldKinds(NamedTuple):
-    """What the codes of each field mean."""
+@dataclass(frozen=True, eq=False)
+class FieldKinds:
+    """What the codes of each field mean.
+
+    ``scales``: the fields whose codes are levels of cells of numbers; the others are nominal.
+    ``whole``: whether their numbers were multiples of a step at first. ``low``, ``high``: the ends
+    of each cell, divided by a number so that no difference is infinite. ``n_codes``: as many as the field with the most has.
+    """
 
     names: tuple[str, ...]
-    missing: Ints  # the code of a missing value
-    nominal: npt.NDArray[np.bool_]  # whether codes are values, and not ranges of numbers
+    n_codes: int
+    missing: Ints
+    scales: Ints
+    whole: npt.NDArray[np.bool_]  # [scales]
+    low: Floats  # [scales, cells]
+    high: Floats  # [scales, cells]
+
+    @classmethod
+    def of(cls, schema: Schema) -> FieldKinds:
+        variables = schema.variables
+        scales = [one for one in variables if one.scale]
+        width = max((len(one.edges) + 1 for one in scales), default=1)
+        ends = np.zeros((2, len(scales), width))
+        for v, one in enumerate(scales):
+            edges = (one.edges[0], *one.edges, one.edges[-1])
+            ends[:, v, : len(edges) - 1] = edges[:-1], edges[1:]
+        return cls(
+            names=schema.names,
+            n_codes=max((one.cardinality for one in variables), default=0),
+            missing=np.array([one.missing_code for one in variables], np.int64),
+            scales=np.flatnonzero([one.scale > 0 for one in variables]),
+            whole=np.array([one.whole for one in scales], np.bool_),
+            low=ends[0] / _SAFELY,
+            high=ends[1] / _SAFELY,
+        )
+
+
+class Measures(NamedTuple):
+    """What is measured of each field, or of each with a scale, in a window; or in several."""
+
+    rest: Floats  # share of the rows without the commonest value
+    missing: Floats
+    new: Floats  # share of the rows with values that are none of the levels
+    unlike: Floats  # share of the rows that differ from the row before
+    rough: Floats  # how much neighbours differ, any two rows being 1
+    falling: Floats  # scales: share of the rows below the row before
+    between: Floats  # scales: share of the rows with numbers that are no multiples
+    outside: Floats  # scales: share of the rows beyond the range so far
+    strayed: Floats  # share of the rows with another value than usual at this hour
+    quantiles: Floats  # scales, [scales, quantiles]
 
 
 @dataclass(frozen=True, eq=False)
 class FieldHistory:
     """What the fields were like in the newest windows, the oldest first.
 
-    Each of the four arrays has a row a window: the share of rows without the commonest value, with
-    none, with new values, and unlike the row before. ``rarest``: the smallest share of each code
-    in all windows but the newest, ``newest`` that in the newest.
+    ``past``: the measures, each with a row a window. ``rarest``: the smallest share of each code in
+    all windows but the newest, ``newest`` that in the newest. ``range``: the lowest and the highest
+    cell of each scale ever, but for the newest window, which has ``newest_range``. ``hours``: the
+    commonest code at each hour of the day, likewise.
     A window is compared with all but the newest: a fault that begins inside a window must not make
     itself usual.
     """
 
-    rest: Floats
-    missing: Floats
-    new: Floats
-    unlike: Floats
-    rarest: Floats
+    past: Measures
+    rarest: Floats  # [fields, codes]
     newest: Floats
+    range: Ints  # [2, scales]
+    newest_range: Ints
+    hours: Ints  # [fields, 24]
+    newest_hours: Ints
     n_windows: int = 0
 
     @classmethod
-    def empty(cls, n_fields: int) -> FieldHistory:
-        none = np.zeros((0, n_fields))
-        return cls(none, none, none, none, np.zeros((n_fields, 0)), np.zeros((n_fields, 0)))
+    def empty(cls, kinds: FieldKinds) -> FieldHistory:
+        n_fields, n_scales = len(kinds.names), len(kinds.scales)
+        fields, scales = np.zeros((0, n_fields)), np.zeros((0, n_scales))
+        quantiles = np.zeros((0, n_scales, len(QUANTILES)))
+        shares, ends = np.ones((n_fields, kinds.n_codes)), np.repeat([[255], [0]], n_scales, axis=1)
+        past = Measures(
+            *(fields, fields, fields, fields, fields), scales, scales, scales, fields, quantiles
+        )
+        hours = np.full((n_fields, HOURS), UNKNOWN)
+        return cls(past, shares, shares, ends, ends, hours, hours)
 
     def with_window(
-        self, codes: Codes, kinds: FieldKinds, n_new: Mapping[str, int]
+        self,
+        codes: Codes,
+        kinds: FieldKinds,
+        n_new: Mapping[str, int],
+        times: Floats | None = None,
     ) -> tuple[FieldHistory, tuple[Fact, ...]]:
-        """Return the history with one more window, and what is new about it."""
-        if not kinds.names:
+        """Return the history with one more window, and what is new about it.
+
+        ``times``: of the rows, in seconds since the epoch, if they are known.
+        """
+        if not kinds.names or codes.shape[1] < LEAST_ROWS:
             return self, ()
-        now = _measured(codes, kinds, n_new)
-        found = sorted(self._facts(now, kinds), key=lambda told: (-told[0], told[1].field))
-        return self._remembering(now), tuple(fact for _, fact in found)
+        window = _Window(codes, kinds, times)
+        now = window.measures(n_new, self.range, self.hours)
+        found = sorted(self._facts(now, window), key=lambda one: (one[0], one[1].field))
+        first = {fact.field: fact for _, fact in found}  # the one that says most of each field
+        return self._remembering(now, window), tuple(reversed(first.values()))
 
-    def _facts(self, now: _Measured, kinds: FieldKinds) -> list[tuple[float, Fact]]:
+    def _facts(self, now: Measures, window: _Window) -> Iterator[tuple[float, Fact]]:
+        """Yield facts, each with its rank; soft ones only where the past is long enough."""
         if self.n_windows < FIRST_TOLD:
-            return []
-        short = 1.0 + SHORT_PAST / self.n_windows
-        rest, missing, new, unlike = (
-            values[:-1] for values in (self.rest, self.missing, self.new, self.unlike)
-        )
-        slow = unlike.max(axis=0) <= SLOW
-        least, most_missing = rest.min(axis=0), missing[-MISSING_WINDOWS:].max(axis=0)
-        missing_range = most_missing - missing[-MISSING_WINDOWS:].min(axis=0)
-        rise, known = now.missing - most_missing, now.missing < 0.5
-        constant = (now.rest <= CONSTANT_SHARE * least) & (least >= NEVER_CONSTANT) & ~slow & known
-        is_missing = rise >= short * np.maximum(MISSING_RISE, missing_range)
-        smallest = np.where(
-            rest.max(axis=0) < 1 - NEARLY_CONSTANT, NEW_SHARE_OF_CONSTANT, NEW_SHARE
-        )
-        is_new = (now.new >= short * np.maximum(smallest, 2.0 * new.max(axis=0))) & now.enough_new
-        lost = self._lost_share(now, kinds)
-        is_lost = (lost >= LOST_SHARE) & ~slow & known
-        roughest = unlike.max(axis=0)
-        rough = (now.unlike >= short * 2.0 * roughest) & (roughest <= ALIKE) & ~slow & known
-        rough &= now.unlike - roughest >= ROUGH_RISE
-        kinds_told = (
-            (FactKind.MISSING, is_missing, now.missing, most_missing, 4.0),
-            (FactKind.CONSTANT, constant, 1.0 - now.rest, 1.0 - least, 3.0),
-            (FactKind.LOST_LEVEL, is_lost, np.zeros(len(lost)), lost, 2.0),
-            (FactKind.NEW_LEVEL, is_new, now.new, new.max(axis=0), 1.0),
-            (FactKind.ROUGH, rough, now.unlike, roughest, 0.0),
-        )
-        return [
-            (rank + abs(share[v] - before[v]), _fact(kinds.names[v], kind, share[v], before[v]))
-            for kind, told, share, before, rank in kinds_told
-            for v in np.flatnonzero(told).tolist()
-        ]
+            return
+        past = Measures(*(values[:-1] for values in self.past))
+        compared = _Compared(now, past, window, 1.0 + SHORT_PAST / self.n_windows)
+        everything, scales = range(len(window.kinds.names)), window.kinds.scales.tolist()
+        for rank, (kind, fields, (told, share, before)) in enumerate(
+            (
+                (FactKind.ROUGH, everything, compared.rough()),
+                (FactKind.UNUSUAL, scales, compared.unusual()),
+                (FactKind.NEW_LEVEL, scales, compared.between()),
+                (FactKind.NEW_LEVEL, everything, compared.new()),
+                (FactKind.LOST_LEVEL, everything, compared.lost(self.rarest)),
+                (FactKind.CONSTANT, everything, compared.constant()),
+                (FactKind.OUTSIDE, scales, compared.outside()),
+                (FactKind.CLOCK, everything, compared.clock()),
+                (FactKind.MISSING, everything, compared.missing()),
+            )
+        ):
+            if kind in SOFT and self.n_windows < FIRST_SOFT:
+                continue
+            for i in np.flatnonzero(told).tolist():
+                name, here, then = window.kinds.names[fields[i]], float(share[i]), float(before[i])
+                yield rank + abs(here - then), Fact(name, kind, round(here, 6), round(then, 6))
 
-    def _lost_share(self, now: _Measured, kinds: FieldKinds) -> Floats:
-        """Return the smallest share ever of the commonest value that is gone."""
-        n_codes = max(now.shares.shape[1], self.rarest.shape[1])
-        gone = np.where(_wide(now.shares, n_codes) == 0.0, _wide(self.rarest, n_codes), 0.0)
-        gone[np.arange(len(gone)), np.minimum(kinds.missing, n_codes - 1)] = 0.0
-        return np.where(kinds.nominal, gone.max(axis=1, initial=0.0), 0.0)
-
-    def _remembering(self, now: _Measured) -> FieldHistory:
-        rarest, n_codes = self.newest, max(self.newest.shape[1], self.rarest.shape[1])
-        if self.n_windows > 1:
-            rarest = np.minimum(_wide(self.rarest, n_codes), _wide(self.newest, n_codes))
+    def _remembering(self, now: Measures, window: _Window) -> FieldHistory:
+        grown = zip(self.past, now, strict=True)
+        (low, high), (newest_low, newest_high) = self.range, self.newest_range
         return FieldHistory(
-            rest=_appended(self.rest, now.rest),
-            missing=_appended(self.missing, now.missing),
-            new=_appended(self.new, now.new),
-            unlike=_appended(self.unlike, now.unlike),
-            rarest=rarest,
-            newest=now.shares,
+            past=Measures(*(np.concatenate([old, new[None]])[-REMEMBERED:] for old, new in grown)),
+            rarest=np.minimum(self.rarest, self.newest),
+            newest=window.shares,
+            range=np.array([np.minimum(low, newest_low), np.maximum(high, newest_high)]),
+            newest_range=window.range,
+            hours=np.where(self.newest_hours == UNKNOWN, self.hours, self.newest_hours),
+            newest_hours=window.hours,
             n_windows=self.n_windows + 1,
         )
 
     def state(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return vars(self) | {"past": self.past._asdict()}
 
     @classmethod
     def from_state(cls, values: Mapping[str, Any]) -> FieldHistory:
-        return cls(**values)
+        return cls(**{**values, "past": Measures(**values["past"])})
 
 
-class _Measured(NamedTuple):
-    rest: Floats
-    missing: Floats
-    new: Floats
-    unlike: Floats
-    shares: Floats  # of each code, [fields, codes]
-    enough_new: npt.NDArray[np.bool_]
+class _Window:
+    """The rows of a window, and how they are spread over codes and cells."""
+
+    def __init__(self, codes: Codes, kinds: FieldKinds, times: Floats | None) -> None:
+        self.codes, self.kinds, self.times = codes, kinds, times
+        self.n_rows = codes.shape[1]
+        counts = [np.bincount(row, minlength=kinds.n_codes) for row in codes]
+        self.shares = np.array(counts) / self.n_rows
+        self.cells = codes[kinds.scales].astype(np.int16) // N_PARTS
+        n_cells = kinds.low.shape[1]
+        levels = np.arange(N_PARTS * n_cells)
+        shares = np.pad(self.shares[kinds.scales], ((0, 0), (0, len(levels))))[:, : len(levels)]
+        known = levels < kinds.missing[kinds.scales, None] - 1  # the reserved codes are no numbers
+        self.cell_shares = np.where(known, shares, 0.0).reshape(-1, n_cells, N_PARTS)
+
+    @cached_property
+    def by_cell(self) -> Floats:
+        return np.asarray(self.cell_shares.sum(axis=2))
+
+    @property
+    def range(self) -> Ints:
+        """The lowest and the highest cell of each scale."""
+        here, cells = self.by_cell > 0.0, np.arange(self.by_cell.shape[1])
+        low, high = np.where(here, cells, 255).min(axis=1), np.where(here, cells, 0).max(axis=1)
+        return np.array([low, high])
+
+    @cached_property
+    def hours(self) -> Ints:
+        """The code that nearly all rows of an hour of the day have, for each field and hour."""
+        found = np.full((len(self.codes), HOURS), UNKNOWN)
+        if self.times is None:
+            return found
+        hour = self._hour
+        n_codes, n_of_hour = self.kinds.n_codes, np.bincount(hour, minlength=HOURS)
+        for row, codes in zip(found, self.codes, strict=True):
+            counts = np.bincount(n_codes * hour + codes, minlength=HOURS * n_codes)
+            by_hour = counts.reshape(HOURS, n_codes)
+            sure = by_hour.max(axis=1) > (1.0 - STRAYED) * n_of_hour
+            row[sure] = by_hour.argmax(axis=1)[sure]
+        return found
+
+    @cached_property
+    def _hour(self) -> Ints:
+        assert self.times is not None
+        return np.asarray(self.times // SECONDS_OF_HOUR % HOURS, np.int64)
+
+    def _strayed(self, hours: Ints) -> Floats:
+        """Return the share of the rows with other codes than those of their hours, if known."""
+        if self.times is None or (hours == UNKNOWN).all():
+            return np.full(len(self.codes), np.nan)
+        return _mean(hours[:, self._hour] != self.codes)
+
+    def measures(self, n_new: Mapping[str, int], ends: Ints, hours: Ints) -> Measures:
+        kinds, shares, (low, high) = self.kinds, self.shares, ends
+        new = [n_new.get(name, 0) / self.n_rows for name in kinds.names]
+        unlike = _mean(self.codes[:, 1:] != self.codes[:, :-1])
+        cells = np.arange(self.by_cell.shape[1])
+        # The cell next to the range may be the rest of one that is in it.
+        beyond = (cells > high[:, None] + 1) | (cells < low[:, None] - 1)
+        beyond &= (low <= high)[:, None]  # there are windows before
+        return Measures(
+            rest=1.0 - shares.max(axis=1),
+            missing=shares[np.arange(len(shares)), kinds.missing],
+            new=np.array(new),
+            unlike=unlike,
+            rough=self._roughness(unlike),
+            falling=_mean(self.cells[:, 1:] < self.cells[:, :-1]),
+            between=np.where(kinds.whole, self.cell_shares[:, :, 2:].sum(axis=(1, 2)), 0.0),
+            outside=(self.by_cell * beyond).sum(axis=1),
+            strayed=self._strayed(hours),
+            quantiles=self._quantiles(),
+        )
+
+    def _roughness(self, unlike: Floats) -> Floats:
+        """Return how much neighbouring rows differ, as a share of what any two rows do."""
+        varied = 1.0 - (self.shares**2).sum(axis=1)
+        rough = unlike / np.maximum(varied, LEAST_VARIED)
+        apart = _mean(np.abs(np.diff(self.cells)))
+        upto = np.cumsum(self.by_cell, axis=1)
+        any_two = 2.0 * (upto * (upto[:, -1:] - upto)).sum(axis=1)  # Gini's mean difference
+        rough[self.kinds.scales] = np.where(any_two > 0.0, apart / np.maximum(any_two, 1e-9), 0.0)
+        return np.where(varied >= LEAST_VARIED, rough, np.nan)
+
+    def _quantiles(self) -> Floats:
+        """Return quantiles of the numbers, as if they were spread evenly inside their cells."""
+        upto = np.cumsum(self.by_cell, axis=1)
+        wanted = QUANTILES * upto[:, -1:]
+        cell = np.minimum((upto[:, None] < wanted[..., None]).sum(axis=2), upto.shape[1] - 1)
+        scale = np.arange(len(upto))[:, None]
+        inside = np.maximum(self.by_cell[scale, cell], 1e-9)
+        part = np.clip(1.0 - (upto[scale, cell] - wanted) / inside, 0.0, 1.0)
+        low, high = self.kinds.low[scale, cell], self.kinds.high[scale, cell]
+        return np.asarray(low + part * (high - low))
 
 
-def _measured(codes: Codes, kinds: FieldKinds, n_new: Mapping[str, int]) -> _Measured:
-    n_fields, n_rows = codes.shape
-    n_codes = int(codes.max(initial=0)) + 1
-    shares = np.array([np.bincount(row, minlength=n_codes) for row in codes]) / n_rows
-    new = np.array([n_new.get(name, 0) for name in kinds.names], float)
-    at = np.minimum(kinds.missing, n_codes - 1)
-    missing = np.where(kinds.missing < n_codes, shares[np.arange(n_fields), at], 0.0)
-    unlike = (codes[:, 1:] != codes[:, :-1]).mean(axis=1) if n_rows > 1 else np.zeros(n_fields)
-    return _Measured(
-        1.0 - shares.max(axis=1), missing, new / n_rows, unlike, shares, new >= NEW_ROWS
-    )
+def _mean(values: npt.NDArray[Any]) -> Floats:
+    """Return the mean of each row, 0 if it is empty."""
+    return np.asarray(values.sum(axis=1) / max(values.shape[1], 1), np.float64)
 
 
-def _fact(name: str, kind: FactKind, share: float, before: float) -> Fact:
-    return Fact(name, kind, round(float(share), 6), round(float(before), 6))
+Told = tuple[npt.NDArray[np.bool_], Floats, Floats]  # whether, the share now, and that before
 
 
-def _appended(values: Floats, now: Floats) -> Floats:
-    return np.concatenate([values, now[None]])[-REMEMBERED:]
+class _Compared:
+    """A window beside those before it; with a ``short`` past, sizes must be larger."""
 
+    def __init__(self, now: Measures, past: Measures, window: _Window, short: float) -> None:
+        self.now, self.past, self.window, self.short = now, past, window, short
+        kinds = window.kinds
+        self.moving = (past.unlike.max(axis=0) > SLOW) & (now.missing < MOSTLY_MISSING)
+        self.roaming = self.moving[kinds.scales] & (past.falling.max(axis=0) > RISING)
 
-def _wide(shares: Floats, n_codes: int) -> Floats:
-    return np.pad(shares, ((0, 0), (0, max(0, n_codes - shares.shape[1]))))
+    def missing(self) -> Told:
+        some = self.past.missing[-MISSING_WINDOWS:]
+        most = some.max(axis=0)
+        rise = self.short * np.maximum(MISSING_RISE, most - some.min(axis=0))
+        return self.now.missing - most >= rise, self.now.missing, most
+
+    def constant(self) -> Told:
+        least = self.past.rest[-RECENT:].min(axis=0)
+        stood = self.past.rest < NEVER_CONSTANT
+        stopped = (stood[1:] & ~stood[:-1]).any(axis=0)  # before, so that it is nothing new
+        told = (self.now.rest <= CONSTANT_SHARE * least) & (least >= NEVER_CONSTANT) & ~stopped
+        return told & self.moving, 1.0 - self.now.rest, 1.0 - least
+
+    def lost(self, rarest: Floats) -> Told:
+        """Whether a common value is gone; ``before``: its smallest share ever."""
+        kinds, shares = self.window.kinds, self.window.shares
+        gone = np.where(shares == 0.0, rarest, 0.0)
+        gone[np.arange(len(gone)), kinds.missing] = 0.0
+        gone[kinds.scales] = 0.0
+        most = gone.max(axis=1)
+        return self.moving & (most >= LOST_SHARE), np.zeros(len(most)), most
+
+    def new(self) -> Told:
+        now, most = self.now.new, self.past.new.max(axis=0)
+        constant = self.past.rest.max(axis=0) < 1.0 - NEARLY_CONSTANT
+        least = np.where(constant, NEW_SHARE_OF_CONSTANT, NEW_SHARE)
+        told = now >= self.short * np.maximum(least, 2.0 * most)
+        return told & (now * self.window.n_rows >= NEW_ROWS), now, most
+
+    def between(self) -> Told:
+        now, most = self.now.between, self.past.between.max(axis=0)
+        return now >= self.short * np.maximum(BETWEEN_SHARE, BETWEEN_RISE * most), now, most
+
+    def outside(self) -> Told:
+        now, most = self.now.outside, self.past.outside.max(axis=0)
+        told = now >= self.short * np.maximum(OUTSIDE_SHARE, 2.0 * most)
+        return told & self.roaming, now, most
+
+    def unusual(self) -> Told:
+        """Whether quantiles lie beyond all of theirs; with the share of the rows that do."""
+        kinds, now, past = self.window.kinds, self.now.quantiles, self.past.quantiles
+        low, high = past.min(axis=0), past.max(axis=0)
+        width = np.maximum(high - low, LEAST_WIDTH * (high[:, -1:] - low[:, :1]))
+        by = np.maximum(now - high, low - now)
+        beyond = (by >= UNUSUAL_WIDTHS * self.short * width) & (by > 0.0)
+        middle = (kinds.low + kinds.high) / 2
+        away = (middle < low[:, :1]) | (middle > high[:, -1:])
+        told = self.roaming & (beyond.sum(axis=1) >= UNUSUAL_QUANTILES)
+        usual = np.full(len(told), 2.0 * QUANTILES[0])
+        return told, (self.window.by_cell * away).sum(axis=1), usual
+
+    def clock(self) -> Told:
+        """Whether a field no longer follows from the hour of the day; shares of those that do."""
+        now, some = self.now.strayed, self.past.strayed[-RECENT:]
+        most = np.where(np.isnan(some), 0.0, some).max(axis=0)
+        varied = self.past.rest.min(axis=0) >= NEVER_CONSTANT
+        return varied & (most <= STRAYED) & (now >= self.short * STRAYED), 1.0 - now, 1.0 - most
+
+    def rough(self) -> Told:
+        now, some = self.now.rough, self.past.rough[-RECENT:]
+        most = some.max(axis=0)
+        rise = self.short * np.maximum(ROUGH_RISE, ROUGHER * (most - some.min(axis=0)))
+        told = (most <= ALIKE) & (now - most >= rise)  # never where there is no number
+        return told & self.moving, now, most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,9 @@ from driftbn.graphs.graph import Edge
 from driftbn.kernels.evidence import Floats
 from driftbn.kernels.tables import Counts
 from driftbn.learning import LearnedWindow, StructureLearner
-from driftbn.learning.independence import Codes
+from driftbn.learning.independence import Codes, PackedTable
 from driftbn.snapshot import dag_values, learned_values, read_dag, read_learned
+from driftbn.tables.infer import Bins
 
 RELEARNED_AT = (2, 4, 8, 16, 32, 64)  # windows in the reference
 REFERENCE_ALPHA = 0.001  # of the independence tests on all windows of the reference
@@ -63,6 +64,7 @@ class Regime:
         self.number = number
         self.config = config
         self._learner = learner
+        self.bins = window.bins
         self.levels = LevelMap(len(window.names))
         self.levels.learn(window.codes)
         self.learned = window.learned
@@ -70,7 +72,7 @@ class Regime:
         codes = self.levels.apply(window.codes)
         self.plan = make_plan(self.dag, self.levels.cards, codes.shape[1])
         counts = self.plan.count(window.table, codes, self.levels)
-        self._set_reference([PooledWindows(self.plan, counts, [codes])])
+        self._set_reference([PooledWindows(self.plan, counts, [codes], cells=window.cells)])
         self.recent: list[_Recent] = [_Recent(self.pool.parts[0], in_reference=True)]
         self.carried = carried
         self.later: LaterWindows | None = None
@@ -109,11 +111,14 @@ class Regime:
 
     def counted(self, window: LearnedWindow) -> PooledWindows:
         """Return a window counted by the tests of this regime."""
+        if window.bins != self.bins:
+            rows = self.bins.apply(window.cells)
+            window = replace(window, codes=rows, table=PackedTable(rows, window.names))
         if self.levels.learn_packed(window.table):
             self._recount(with_cards(self.plan, self.levels.cards, self._rows_per_window))
         codes = self.levels.apply(window.codes)
         counts = self.plan.count(window.table, codes, self.levels)
-        return PooledWindows(self.plan, counts, [codes], window.effects)
+        return PooledWindows(self.plan, counts, [codes], window.effects, cells=window.cells)
 
     def compare(self, window: PooledWindows) -> Comparison:
         if self._compared is None or self._compared.newer is not window:
@@ -187,7 +192,9 @@ class Regime:
             self.recent[-1] = self.recent[-1]._replace(in_reference=True)
             self._grow(self.recent[-1].window)
             if window.plan is not self.plan:
-                window = self._counted(window.windows[0])
+                if self.levels.learn(self.bins.apply(window.cells)):
+                    self._recount(with_cards(self.plan, self.levels.cards, self._rows_per_window))
+                window = self._counted(window.cells)
         grows = not self.full
         self.waiting = grows and suspicious
         self.recent.append(_Recent(window, grows and not suspicious))
@@ -225,13 +232,18 @@ class Regime:
 
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
-        pooled = np.concatenate(self.windows, axis=1)
+        cells = np.concatenate([part.cells for part in self.pool.parts], axis=1)
+        bins = self.bins.renewed(cells)
         config = replace(self._learner.config, alpha=REFERENCE_ALPHA, deadline_seconds=None)
         found = self._learner.with_config(config).learn_window(
-            pooled, self.plan.names, dependent_rows=self.config.dependent_rows
+            cells, self.plan.names, bins=bins, dependent_rows=self.config.dependent_rows
         )
         if found.learned.overrun is not None:
             return
+        if bins is not self.bins:
+            self.bins, self.levels = bins, LevelMap(len(cells))
+            for rows in (found.codes, *(bins.apply(one.window.cells) for one in self.recent)):
+                self.levels.learn(rows)
         self.learned = found.learned
         self.dag = found.learned.dag
         if self.later is not None:  # by the names of fields it outlasts these tests
@@ -242,18 +254,18 @@ class Regime:
     def _recount(self, plan: TestPlan) -> None:
         """Go over to other tests, by which all windows are counted again."""
         self.plan = plan
-        known = {id(part): self._counted(part.windows[0]) for part in self.pool.parts}
+        known = {id(part): self._counted(part.cells) for part in self.pool.parts}
         self._set_reference([known[id(part)] for part in self.pool.parts])
         self.recent = [
             recent._replace(
-                window=known.get(id(recent.window)) or self._counted(recent.window.windows[0])
+                window=known.get(id(recent.window)) or self._counted(recent.window.cells)
             )
             for recent in self.recent
         ]
 
-    def _counted(self, codes: Codes) -> PooledWindows:
-        rows = np.ascontiguousarray(codes)
-        return PooledWindows(self.plan, self.plan.count_rows(rows), [rows])
+    def _counted(self, cells: Codes) -> PooledWindows:
+        rows = np.ascontiguousarray(self.levels.apply(self.bins.apply(cells)))
+        return PooledWindows(self.plan, self.plan.count_rows(rows), [rows], cells=cells)
 
     def state(self) -> dict[str, Any]:
         """Return the regime as plain values and arrays; counts are left out, as rows give them."""
@@ -268,8 +280,9 @@ class Regime:
             "sizes": tables.size,
             "children": tables.child,
             "sources": tables.source,
-            "windows": list(self.windows),
-            "recent": [recent.window.windows[0] for recent in self.recent],
+            "bins": asdict(self.bins),
+            "windows": [part.cells for part in self.pool.parts],
+            "recent": [recent.window.cells for recent in self.recent],
             "recent_in_reference": [recent.in_reference for recent in self.recent],
             "carried": None if self.carried is None else self.carried.state(),
             "waiting": self.waiting,
@@ -284,6 +297,7 @@ class Regime:
         regime.number = values["number"]
         regime.config = config
         regime._learner = learner
+        regime.bins = Bins.from_state(values["bins"])
         regime.levels = LevelMap.from_array(values["levels"])
         regime.learned = read_learned(values["learned"])
         regime.dag = read_dag(values["dag"])

@@ -190,6 +190,9 @@ _FACTS = {
     FactKind.MISSING: "{name} is missing in {now} of the records",
     FactKind.NEW_LEVEL: "{name} has values never seen before in {now} of the records",
     FactKind.LOST_LEVEL: "a common value of {name} no longer comes",
+    FactKind.CLOCK: "{name} no longer follows from the time of day",
+    FactKind.OUTSIDE: "{name} lies far beyond everything before in {now} of the records",
+    FactKind.UNUSUAL: "{name} has other values than ever, as if its unit had changed",
     FactKind.ROUGH: "neighbouring records are no longer alike in {name}",
 }
 _PAST = {
@@ -198,7 +201,10 @@ _PAST = {
     FactKind.MISSING: "It was never more than {before}",
     FactKind.NEW_LEVEL: "It was never more than {before}",
     FactKind.LOST_LEVEL: "Until now at least {before} of the records of every window had it",
-    FactKind.ROUGH: "It differs from the record before in {now} of them, and never did in more than"
+    FactKind.CLOCK: "It does in {now} of the records, and did in at least {before} of every window",
+    FactKind.OUTSIDE: "It was never more than {before}",
+    FactKind.UNUSUAL: "{now} of the records lie outside of where nearly all were in every window",
+    FactKind.ROUGH: "Neighbours differ {now} as much as any two records, and never did more than"
     " {before}",
 }
 

@@ -9,12 +9,13 @@ import numpy.typing as npt
 from numba import config, types
 from numba.extending import intrinsic
 
-from driftbn.kernels.compiled import inlined, kernel
+from driftbn.kernels.compiled import inlined, kernel, open_kernel
 from driftbn.kernels.evidence import (
     CODES_PER_SET,
     MASKS_PER_SET,
     N_ENTRIES,
     Evidence,
+    Floats,
     Ints,
     Workspace,
 )
@@ -415,3 +416,39 @@ def rank_by_appearance(partitions: Partitions) -> None:
                 rank_of[code] = n_seen
                 n_seen += 1
             ranks[column, row] = rank_of[code]
+
+
+@inlined
+def place_among(edges: Floats, first: int, end: int, value: float) -> int:
+    """Return the first place from ``first`` up to ``end`` whose edge is not below a value."""
+    while first < end:
+        middle = (first + end) >> 1
+        if edges[middle] < value:
+            first = middle + 1
+        else:
+            end = middle
+    return first
+
+
+NEAR_WHOLE = 0.05  # by rounding; of values that are no multiples a tenth are so near to one
+MOST_SCALED = 2.0**52
+N_PARTS = 4  # levels of a bin: even and odd ones, and both again for what is no multiple
+
+
+@open_kernel
+def level_in(place: int, value: float, scale: float, whole: bool) -> int:
+    """Return the level of a value in a bin, which is a single one if there is no scale."""
+    if scale == 0.0:
+        return place
+    scaled = value * scale
+    rounded = np.floor(scaled + 0.5) if abs(scaled) < MOST_SCALED else 0.0
+    between = 2 if whole and abs(scaled - rounded) > NEAR_WHOLE else 0
+    return N_PARTS * place + between + (int(rounded) & 1)
+
+
+@kernel
+def find_levels(edges: Floats, scale: float, whole: bool, values: Floats, codes: Bytes) -> None:
+    """Write the level of each value, by rising edges of bins."""
+    for row in range(values.shape[0]):
+        place = place_among(edges, 0, edges.shape[0], values[row])
+        codes[row] = level_in(place, values[row], scale, whole)

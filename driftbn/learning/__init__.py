@@ -39,7 +39,7 @@ from driftbn.learning.search import (
     plan_of,
 )
 from driftbn.tables.encode import EncodedTable
-from driftbn.tables.infer import find_duplicates, infer_and_encode
+from driftbn.tables.infer import Bins, find_duplicates, infer_and_encode
 from driftbn.tables.schema import Schema
 
 __all__ = [
@@ -98,13 +98,16 @@ class LearnedWindow:
     """Rows and what was learned of them.
 
     ``codes``: rows, ``[variables, rows]``, variables sorted by name. ``twins``: for each variable
-    that says the same as an earlier one, that one.
+    that says the same as an earlier one, that one. ``cells``: the rows before ``bins`` were made of
+    their codes.
     """
 
     codes: Codes
     table: PackedTable
     learned: LearnedStructure
     effects: Floats
+    cells: Codes
+    bins: Bins
     twins: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -166,13 +169,18 @@ class StructureLearner:
         names: Sequence[str],
         previous: LearnedStructure | None = None,
         *,
+        bins: Bins | None = None,
         dependent_rows: bool = True,
     ) -> LearnedWindow:
         """Learn from rows of a stream, corrected for dependence between neighbouring rows.
 
+        ``bins``: to be made of the codes before; ``None`` if they are to stay as they are.
+
         A variable that says the same as an earlier one has no part in the search: it hangs on that
         one by an edge without direction, and nothing else can be said of it.
         """
+        cells, bins = codes, bins or Bins.as_they_are(len(codes))
+        codes = bins.apply(cells)
         table = PackedTable(codes, names)
         effects = design_effects(table) if dependent_rows else np.ones(len(names))
         twins = find_duplicates(codes)
@@ -187,7 +195,7 @@ class StructureLearner:
         learned = self.learn_from(test, previous, [names[v] for v in twins])
         if twins:
             learned = replace(learned, graph=_with_twins(learned.graph, names, twins))
-        return LearnedWindow(codes, table, learned, effects, twins)
+        return LearnedWindow(codes, table, learned, effects, cells, bins, twins)
 
     def learn_from(
         self,

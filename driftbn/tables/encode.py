@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
+from driftbn.kernels.counting import find_levels
 from driftbn.tables.cells import (
     Kind,
     as_numpy,
@@ -241,7 +242,7 @@ def _all_whole(values: NDArray[Any]) -> bool:
     return all(np.isfinite(part).all() and (part == np.floor(part)).all() for part in parts)
 
 
-_N_COMPARED_EDGES: Final = 12
+_N_COMPARED_EDGES: Final = 4
 """Edges up to which comparing with each is faster than a binary search per value."""
 
 
@@ -266,13 +267,15 @@ def encode_factor(
 
 
 def encode_numbers(variable: Variable, column: Numbers) -> bytes:
-    values = column.values.astype(np.float64, copy=False)
-    if len(variable.edges) <= _N_COMPARED_EDGES:
+    values = np.ascontiguousarray(column.values, np.float64)
+    if not variable.scale and len(variable.edges) <= _N_COMPARED_EDGES:
         codes = np.zeros(len(values), np.uint8)
         for edge in variable.edges:
             codes += values > edge
     else:
-        codes = np.searchsorted(np.array(variable.edges), values).astype(np.uint8)
+        codes = np.empty(len(values), np.uint8)
+        edges = np.array(variable.edges, np.float64)
+        find_levels(edges, variable.scale, variable.whole, values, codes)
     if column.missing is not None:
         codes[column.missing] = variable.missing_code
     return codes.tobytes()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import heapq
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftbn.config import SchemaConfig
+from driftbn.config import MAX_LEVELS, SchemaConfig
 from driftbn.errors import DataError
-from driftbn.kernels.counting import Partitions, rank_by_appearance
+from driftbn.kernels.counting import N_PARTS, NEAR_WHOLE, Partitions, rank_by_appearance
 from driftbn.tables.cells import ALLOWED, canonical_text, is_mixed, may_hold_times, time_cells
 from driftbn.tables.encode import (
     Column,
@@ -57,8 +59,13 @@ class Inferred(NamedTuple):
     row: bytes
 
 
-def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np.uint8]]:
+def infer_schema(
+    table: Table, config: SchemaConfig, *, grid: bool = False
+) -> tuple[Schema, NDArray[np.uint8]]:
     """Infer a schema and return it with the codes of the table.
+
+    ``grid``: whether the bins of numbers are to be the cells of ``grid_variable``, which ``Bins``
+    puts together.
 
     Raises DataError if a cell cannot be read, or is missing where that is rejected.
     """
@@ -72,7 +79,7 @@ def infer_schema(table: Table, config: SchemaConfig) -> tuple[Schema, NDArray[np
         if _holds_times(name, array):
             found = Exclusion(name, ExclusionReason.TEMPORAL, "holds times")
         else:
-            found = _infer(name, read_values(array), config)
+            found = _infer(name, read_values(array), config, grid=grid)
         if isinstance(found, Inferred):
             found = _if_common(found)
         if isinstance(found, Exclusion):
@@ -127,7 +134,161 @@ def quantile_edges(values: NDArray[np.float64], n_bins: int) -> tuple[float, ...
     return _finite(edges)
 
 
-def _infer(name: str, column: Column, config: SchemaConfig) -> Inferred | Exclusion:
+_CELLS: Final = (8, 6, 4, 2, 1)
+"""Cells of the grid to a bin, as many as there is room for."""
+_BEYOND: Final = tuple(0.25 * 2**i for i in range(14))
+"""Widths of their range by which edges lie beyond it."""
+_FAR_BEYOND: Final = (0.25, 1.0, 4.0, 16.0)
+"""The same on a side of zero where there was no value at first."""
+_SMALLER: Final = tuple(2.0**-i for i in (2, 3, 4, 5, 6, 8, 10, 12))
+"""Shares of the largest at which edges lie on the way to zero."""
+_MOST_DIGITS: Final = 9
+_MOST_SCALED: Final = 2.0**40
+_STEPS: Final = 1000
+"""Steps to the range of values that are no multiples of anything."""
+
+
+def grid_variable(name: str, values: NDArray[np.float64], n_bins: int) -> Variable:
+    """Return a variable of which good bins can be put together, whatever comes later.
+
+    Its edges hold all that ``quantile_edges`` returns. Beyond the range of the values they lie ever
+    farther apart, and so they do on the way to zero: when its unit changes, a field is still in
+    several cells. Values with few decimal digits are counted in units of the last one.
+    """
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    outer = (math.nextafter(low, -math.inf), low, high, *_outer_edges(low, high))
+    grids = (_finite((*quantile_edges(values, n * n_bins), *outer)) for n in _CELLS)
+    fitting = (grid for grid in grids if N_PARTS * (len(grid) + 1) <= MAX_LEVELS)
+    edges = next(fitting, None)
+    if edges is None:
+        return Variable(name, VariableKind.NUMERIC, edges=quantile_edges(values, n_bins))
+    scale, whole = _scale(finite, high / 2 - low / 2)
+    return Variable(name, VariableKind.NUMERIC, edges=edges, scale=scale, whole=whole)
+
+
+def _outer_edges(low: float, high: float) -> Iterator[float]:
+    largest = max(abs(low), abs(high)) or 1.0
+    half = high / 2 - low / 2 or largest / 2  # of the range, which itself may be infinite
+    for end, out, steps in (
+        (low, -2 * half, _BEYOND if low < 0 else _FAR_BEYOND),
+        (high, 2 * half, _BEYOND if high > 0 else _FAR_BEYOND),
+    ):
+        yield from (end + out * by for by in steps)
+    if low >= 0 or high <= 0:
+        yield from (math.copysign(largest * by, low + high) for by in _SMALLER)
+
+
+def _scale(values: NDArray[np.float64], half_range: float) -> tuple[float, bool]:
+    """Return the smallest power of ten that makes all values whole, or else one of many steps."""
+    for n_digits in range(_MOST_DIGITS + 1):
+        scaled = values * 10.0**n_digits
+        if np.abs(scaled).max(initial=0.0) >= _MOST_SCALED:
+            break
+        if (np.abs(scaled - np.floor(scaled + 0.5)) <= NEAR_WHOLE / 50).all():
+            return 10.0**n_digits, True
+    steps = _STEPS / 2 / half_range if half_range > 0 else 1.0
+    return (steps if math.isfinite(steps) else 1.0), False
+
+
+@dataclass(frozen=True)
+class Bins:
+    """How the cells of a grid are put together, so that each field has a few bins of equal size.
+
+    ``n_cells``: of each variable, 0 where codes are not those of cells and stay as they are.
+    ``cuts``: the last cell of each bin but the last one.
+
+    >>> edges = (1.0, 2.0, 3.0, 4.0)
+    >>> schema = Schema([Variable("x", VariableKind.NUMERIC, edges=edges, scale=1.0, whole=True)])
+    >>> codes = 4 * np.array([[0, 0, 1, 2, 3, 4]], np.uint8)
+    >>> bins = Bins.of(schema, codes, 2)
+    >>> bins.cuts, bins.apply(codes)
+    (((1,),), array([[0, 0, 0, 1, 1, 1]], dtype=uint8))
+    """
+
+    n_bins: int
+    n_cells: tuple[int, ...]
+    cuts: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, schema: Schema, codes: NDArray[np.uint8], n_bins: int) -> Bins:
+        """Return bins that some rows fill evenly."""
+        n_cells = tuple(len(one.edges) + 1 if one.scale else 0 for one in schema.variables)
+        empty = cls.as_they_are(len(n_cells))
+        empty = replace(empty, n_bins=n_bins, n_cells=n_cells)
+        return replace(empty, cuts=tuple(_cuts(one, n_bins) for one in empty._counts(codes)))
+
+    @classmethod
+    def as_they_are(cls, n_variables: int) -> Bins:
+        """Return the bins of a schema that was given, and is not a grid."""
+        return cls(1, (0,) * n_variables, ((),) * n_variables)
+
+    @classmethod
+    def from_state(cls, values: Mapping[str, Any]) -> Bins:
+        """Return the bins whose fields, as JSON has them, these are."""
+        cuts = tuple(map(tuple, values["cuts"]))
+        return cls(values["n_bins"], tuple(values["n_cells"]), cuts)
+
+    def renewed(self, codes: NDArray[np.uint8]) -> Bins:
+        """Return these bins, with new ones for the fields whose bins are uneven by now."""
+        counts, cuts = self._counts(codes), list(self.cuts)
+        for v, (cells, present) in enumerate(zip(self.n_cells, counts, strict=True)):
+            starts = [0, *(cut + 1 for cut in cuts[v])]
+            if cells and 2 * self.n_bins * np.add.reduceat(present, starts).min() < present.sum():
+                cuts[v] = _cuts(present, self.n_bins)
+        return self if tuple(cuts) == self.cuts else replace(self, cuts=tuple(cuts))
+
+    def _counts(self, codes: NDArray[np.uint8]) -> list[NDArray[np.int64]]:
+        """Return for each variable how many rows are in each of its cells."""
+        widths = [N_PARTS * n_cells for n_cells in self.n_cells]
+        pairs = zip(codes, widths, strict=True)
+        return [_filled(row, width).reshape(-1, N_PARTS).sum(axis=1) for row, width in pairs]
+
+    def apply(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return rows of cells as rows of bins."""
+        if not any(self.n_cells):
+            return codes
+        pairs = zip(codes, self._tables, strict=True)
+        rows = [row.tobytes().translate(table) for row, table in pairs]
+        return stack(rows, codes.shape[1])
+
+    @cached_property
+    def _tables(self) -> list[bytes | None]:
+        """The bin of each level of a cell; the reserved levels follow the bins."""
+        tables: list[bytes | None] = [None] * len(self.cuts)
+        for v, (n_cells, cuts) in enumerate(zip(self.n_cells, self.cuts, strict=True)):
+            if n_cells:
+                bins = np.searchsorted(cuts, np.arange(256) // N_PARTS)
+                bins[N_PARTS * n_cells :] = len(cuts) + 1
+                bins[N_PARTS * n_cells + 1 :] = len(cuts) + 2
+                tables[v] = bins.astype(np.uint8).tobytes()
+        return tables
+
+
+def _filled(row: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
+    return np.bincount(row, minlength=width)[:width] if width else np.zeros(0, np.int64)
+
+
+def _cuts(counts: NDArray[np.int64], n_bins: int) -> tuple[int, ...]:
+    """Return the cells after which to cut, by the rule of ``quantile_edges``.
+
+    A single cell that has all rows becomes a bin between two others.
+    """
+    filled = np.flatnonzero(counts).tolist()
+    if not filled:
+        return ()
+    first, last = filled[0], filled[-1]
+    if first == last:
+        return tuple(cut for cut in (first - 1, first) if 0 <= cut < len(counts) - 1)
+    n_rows = int(counts.sum())
+    ranks = [-(-i * n_rows // n_bins) for i in range(1, n_bins)]
+    cells = np.searchsorted(np.cumsum(counts), ranks).tolist()
+    cuts = {cell for cell in cells if cell < last}
+    alone = {cell for cell in cells if cell > first and (cell == last or cells.count(cell) > 1)}
+    return tuple(sorted(cuts | {filled[filled.index(cell) - 1] for cell in alone}))
+
+
+def _infer(name: str, column: Column, config: SchemaConfig, *, grid: bool) -> Inferred | Exclusion:
     if isinstance(column, Factor):
         positions = used(column)
         id_like = _id_like_factor(name, column, len(positions), config)
@@ -137,7 +298,7 @@ def _infer(name: str, column: Column, config: SchemaConfig) -> Inferred | Exclus
         return _infer_factor(name, few, positions, config)
     present = column.present
     id_like = _id_like_numbers(name, present, config)
-    return id_like or _infer_numbers(name, column, present, config)
+    return id_like or _infer_numbers(name, column, config, grid=grid)
 
 
 def _if_common(found: Inferred) -> Inferred | Exclusion:
@@ -175,15 +336,20 @@ def _id_like(name: str, n_values: int, n_present: int, config: SchemaConfig) -> 
 
 
 def _infer_numbers(
-    name: str, column: Numbers, present: NDArray[Any], config: SchemaConfig
+    name: str, column: Numbers, config: SchemaConfig, *, grid: bool
 ) -> Inferred | Exclusion:
-    edges = quantile_edges(present.astype(np.float64, copy=False), config.numeric_bins)
-    if not edges and config.keep_constant:
-        value = float(present[0])  # has a bin of its own
-        edges = _finite((math.nextafter(value, -math.inf), value))
-    elif not edges and column.missing is None:
-        return Exclusion(name, ExclusionReason.CONSTANT, f"always {canonical_text(present[0])}")
-    variable = Variable(name, VariableKind.NUMERIC, edges=edges)
+    present = column.present.astype(np.float64, copy=False)
+    if grid:
+        variable = grid_variable(name, present, config.numeric_bins)
+    else:
+        edges = quantile_edges(present, config.numeric_bins)
+        if not edges and config.keep_constant:
+            value = float(present[0])  # has a bin of its own
+            edges = _finite((math.nextafter(value, -math.inf), value))
+        elif not edges and column.missing is None:
+            always = f"always {canonical_text(column.present[0])}"
+            return Exclusion(name, ExclusionReason.CONSTANT, always)
+        variable = Variable(name, VariableKind.NUMERIC, edges=edges)
     row = encode_numbers(variable, column)
     check_missing(variable, row, config.missing)
     return Inferred(variable, row)

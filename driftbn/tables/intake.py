@@ -500,7 +500,7 @@ class Intake:
     ) -> Encoded:
         """Infer the schema from the rows held and return them and the rest as codes."""
         config = replace(self.config.schema, keep_constant=True, keep_duplicates=True)
-        schema, codes = infer_schema(held.table(), config)
+        schema, codes = infer_schema(held.table(), config, grid=True)
         encoded = Encoded(codes, None if self.config.time_column is None else times)
         try:
             after = self._encode(rest, schema)

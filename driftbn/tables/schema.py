@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from driftbn.config import MAX_LEVELS, MissingPolicy, choice
 from driftbn.errors import ConfigError, DataError, FormatError, UnknownVariableError
+from driftbn.kernels.counting import level_in
 
 OTHER: Final = "__other__"
 MISSING: Final = "__missing__"
@@ -20,6 +21,7 @@ RESERVED: Final = frozenset((OTHER, MISSING))
 """Levels that every variable has beside its own."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_PARTS: Final = ("even", "odd", "between even", "between odd")
 _NUMBER_START: Final = frozenset("+-.0123456789")
 
 
@@ -46,7 +48,9 @@ class Variable:
     edges of a numeric variable, finite and rising; a value belongs to the first bin whose edge is
     not below it. Infinity belongs to the first or the last bin. ``pooled``: whether rare levels
     were dropped into ``__other__`` when the variable was inferred. An unknown level is then nothing
-    new.
+    new. ``scale``: if not 0, each bin is four levels, by the value times this number, rounded: that
+    is even or odd and, where values were ``whole`` multiples, near to it or not. So it is seen of
+    values in a single bin whether they stand still, and whether they have more digits than before.
 
     Raises DataError if the name is empty, or levels or edges break a rule above.
 
@@ -64,6 +68,8 @@ class Variable:
     levels: tuple[str, ...] = ()
     edges: tuple[float, ...] = ()
     pooled: bool = False
+    scale: float = 0.0
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -87,6 +93,8 @@ class Variable:
             problem = f"edges {edges} must be finite and rising"
             raise DataError(problem, column=self.name, value=edges)
         intervals = _intervals(edges)
+        if self.scale:
+            intervals = tuple(f"{text} {part}" for text in intervals for part in _PARTS)
         if self.levels and self.levels != intervals:
             problem = f"levels {self.levels} must be the intervals {intervals} of the edges"
             raise DataError(problem, column=self.name, value=self.levels)
@@ -121,7 +129,8 @@ class Variable:
             return code
         if self.kind is VariableKind.NUMERIC and _NUMBER.fullmatch(text):
             value = float(text)
-            return sum(edge < value for edge in self.edges)
+            place = sum(edge < value for edge in self.edges)
+            return level_in(place, value, self.scale, self.whole)
         return self.other_code
 
 
@@ -295,9 +304,11 @@ class Schema:
                 {
                     "name": v.name,
                     "kind": v.kind.value,
-                    "levels": list(v.levels),
+                    "levels": [] if v.edges else list(v.levels),
                     "edges": list(v.edges),
                     "pooled": v.pooled,
+                    "scale": v.scale,
+                    "whole": v.whole,
                 }
                 for v in self.variables
             ],
@@ -351,7 +362,10 @@ def _read_variable(item: Mapping[str, Any]) -> Variable:
         raise FormatError(f"edges of {name!r} must be numbers: {edges!r}")
     kind = choice(VariableKind, "kind", item.get("kind"))
     numbers = tuple(map(float, edges))
-    return Variable(name, kind, tuple(levels), numbers, _field(item, "pooled", bool))
+    scale, whole = item.get("scale", 0.0), item.get("whole", False)
+    if not isinstance(scale, float) or not 0.0 <= scale < math.inf or not isinstance(whole, bool):
+        raise FormatError(f"scale of {name!r} is {scale!r}: it must be a number from 0")
+    return Variable(name, kind, tuple(levels), numbers, _field(item, "pooled", bool), scale, whole)
 
 
 def _read_exclusion(item: Mapping[str, Any]) -> Exclusion:

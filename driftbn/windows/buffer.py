@@ -205,7 +205,8 @@ class Window:
     smallest and largest running number of its records in the stream, from 0, both inclusive. Late
     and early rows leave gaps between them in time windows. ``start``, ``end``: smallest and largest
     event time of its rows, both inclusive; ``None`` if a row has no time. ``closed_by``: running
-    number of the record whose arrival closed it; it need not be one of its own.
+    number of the record whose arrival closed it; it need not be one of its own. ``times``: event
+    times of the rows, if all have one.
     """
 
     index: int
@@ -215,6 +216,7 @@ class Window:
     start: float | None = None
     end: float | None = None
     closed_by: int = -1
+    times: NDArray[np.float64] | None = field(default=None, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -471,6 +473,7 @@ class WindowBuffer:
             start=float(times.min()) if timed else None,
             end=float(times.max()) if timed else None,
             closed_by=int(self._held.rows.records.max()),
+            times=times.copy() if timed else None,
         )
 
 

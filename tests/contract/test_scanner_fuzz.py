@@ -27,6 +27,8 @@ VARIABLES = [
     Variable("colour", CATEGORICAL, ("blue", "red", "Zoë")),
     Variable("city", CATEGORICAL, ("3", "bern", "true", "a longer name of a city"), pooled=True),
     Variable("size", NUMERIC, edges=(-1.0, 0.1, 0.30000000000000004, 1e20)),
+    Variable("speed", NUMERIC, edges=(-1.0, 0.1, 3.5), scale=100.0, whole=True),
+    Variable("load", NUMERIC, edges=(-1.0, 0.5), scale=377.7),
     Variable("whole", VariableKind.INTEGER, ("-1", "0", "2")),
     Variable("größe", CATEGORICAL, ("x",)),
 ]
@@ -66,6 +68,8 @@ def fitting_line(rng: random.Random) -> bytes:
         "colour": rng.choice(["blue", "red"]),
         "city": rng.choice(["bern", "thun", 3]),
         "size": round(rng.uniform(-2, 2), 3),
+        "speed": round(rng.uniform(-2, 5), rng.choice([2, 2, 3, 17])),
+        "load": rng.uniform(-2, 2),
         "whole": rng.choice([-1, 0, 2]),
         "größe": "x",
         "id": rng.randrange(10**6),

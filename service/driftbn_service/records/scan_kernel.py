@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.kernels.compiled import inlined, kernel
+from driftbn.kernels.counting import NEAR_WHOLE, level_in, place_among
 
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
@@ -70,6 +71,8 @@ class Variables(NamedTuple):
     numeric: npt.NDArray[np.bool_]  # [variables]
     edges: Floats  # inner edges of all bins
     first_edges: Integers  # [variables + 1]
+    scales: Floats  # [variables]
+    whole: npt.NDArray[np.bool_]  # [variables]
     powers: Floats  # of ten
 
 
@@ -138,6 +141,8 @@ MAX_DIGITS = 18  # of a number; more do not fit 63 bits
 MAX_EXACT = 2**53
 MAX_EXACT_POWER = 22  # of ten, that a float holds exactly
 MAX_POWER = 250  # of ten, so that the product is neither too large nor too small
+NEAR_LEVEL = 1e-4  # where a scaled number is nearer to another level, rounding may decide
+SURE_SCALED = 1e10  # up to here its rounding error is smaller than that
 NEAR = 2e-15  # a product of rounded parts is nearer to the truth than this share of it
 
 
@@ -202,13 +207,19 @@ def bin_at(data: Bytes, i: int, variable: int, variables: Variables) -> tuple[in
     value = digits * scale if power > 0 else digits / scale
     exact = digits <= MAX_EXACT and abs(power) <= MAX_EXACT_POWER
     value = -value if negative else value
-    place = 0
-    for k in range(variables.first_edges[variable], variables.first_edges[variable + 1]):
-        edge = variables.edges[k]
-        if not exact and abs(value - edge) <= NEAR * abs(value):
+    first, end = variables.first_edges[variable], variables.first_edges[variable + 1]
+    place = place_among(variables.edges, first, end, value)
+    if not exact:
+        for k in range(max(first, place - 1), min(place + 1, end)):
+            if abs(value - variables.edges[k]) <= NEAR * abs(value):
+                return i, -1
+        scaled = abs(value * variables.scales[variable])
+        part = scaled % 1.0
+        near = min(abs(part - 0.5), abs(part - NEAR_WHOLE), abs(1.0 - part - NEAR_WHOLE))
+        if scaled > 0.0 and (near < NEAR_LEVEL or scaled > SURE_SCALED):
             return i, -1
-        place += value > edge
-    return i, place
+    scale, whole = variables.scales[variable], variables.whole[variable]
+    return i, level_in(place - first, value, scale, whole)
 
 
 # A compiled loop from the bytes of JSON lines straight to codes.

@@ -69,13 +69,15 @@ def variables_of(schema: Schema) -> Variables:
         np.array([v.kind is VariableKind.NUMERIC for v in variables], np.bool_),
         np.array([edge for v in variables for edge in v.edges], np.float64),
         np.cumsum([0, *n_edges]).astype(np.int64),
+        np.array([variable.scale for variable in variables], np.float64),
+        np.array([variable.whole for variable in variables], np.bool_),
         np.array([float(f"1e{power}") for power in range(309)]),
     )
 
 
 def room_for_tokens(schema: Schema) -> tuple[Tokens, list[int]]:
     """Return room for values, and how many there may be of each variable."""
-    sizes = [_power_of_two(8 * v.cardinality + 32) for v in schema.variables]
+    sizes = [_power_of_two(8 * len(likely_tokens(v)) + 32) for v in schema.variables]
     limits = [size // 2 for size in sizes]
     n_tokens = sum(limits)
     firsts = np.cumsum([0, *sizes])[:-1].astype(np.int64)

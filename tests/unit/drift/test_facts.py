@@ -2,79 +2,140 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from driftbn import DriftMonitor
+from driftbn import DriftMonitor, WindowReport
 from driftbn.datasets import asia, sample
-from driftbn.drift.facts import FIRST_TOLD, Fact, FactKind, FieldHistory, FieldKinds
+from driftbn.drift.facts import FIRST_SOFT, FIRST_TOLD, SOFT, FactKind
 
-ROWS = 400
-MISSING = 6
-KINDS = FieldKinds(("a", "b"), np.array([MISSING, MISSING]), np.array([True, True]))
-
-
-def usual(rng: np.random.Generator) -> np.ndarray:
-    """Return a field whose neighbours are alike, and one that is drawn anew in each row."""
-    alike = np.repeat(rng.integers(0, 4, ROWS // 5), 5)
-    return np.array([alike, rng.integers(0, 4, ROWS)], np.uint8)
+ROWS = 480
+HARD = [kind for kind in FactKind if kind not in SOFT]
 
 
-def history(n_windows: int) -> FieldHistory:
-    rng = np.random.default_rng(n_windows)
-    found = FieldHistory.empty(2)
-    for _ in range(n_windows):
-        found, facts = found.with_window(usual(rng), KINDS, {})
-        assert facts == ()
+def usual(window: int) -> pd.DataFrame:
+    """Return a window of records, one every five minutes.
+
+    ``speed`` has two digits and changes slowly, ``load`` is drawn anew in each record, ``site``
+    stays the same for some of them, ``hour`` is that of the time.
+    """
+    rng = np.random.default_rng(window)
+    times = 300.0 * (ROWS * window + np.arange(ROWS))
+    alike = np.repeat(rng.normal(size=ROWS // 8), 8) + rng.normal(scale=0.1, size=ROWS)
+    return pd.DataFrame(
+        {
+            "at": times,
+            "hour": (times // 3600 % 24).astype(int),
+            "speed": np.round(20 + 3 * alike, 2),
+            "load": rng.normal(size=ROWS),
+            "site": np.repeat(rng.choice(list("uvwx"), ROWS // 8), 8),
+        }
+    )
+
+
+def some(table: pd.DataFrame, share: float, seed: int = 99) -> np.ndarray:
+    return np.random.default_rng(seed).random(len(table)) < share
+
+
+BREAK: dict[FactKind, tuple[str, Callable[[pd.DataFrame], object]]] = {
+    FactKind.CONSTANT: ("speed", lambda t: 20.5),
+    FactKind.MISSING: ("site", lambda t: t["site"].mask(some(t, 0.3))),
+    FactKind.NEW_LEVEL: ("site", lambda t: t["site"].mask(some(t, 0.05), "new")),
+    FactKind.LOST_LEVEL: ("site", lambda t: t["site"].replace("u", "v")),
+    FactKind.OUTSIDE: ("speed", lambda t: t["speed"] * 1000),
+    FactKind.UNUSUAL: ("load", lambda t: t["load"] + 3.0),
+    FactKind.ROUGH: ("speed", lambda t: t["speed"].sample(frac=1.0, random_state=1).to_numpy()),
+    FactKind.CLOCK: ("hour", lambda t: (t["hour"] + 2) % 24),
+}
+"""The field that breaks, and how."""
+
+
+def broken(kind: FactKind, window: int) -> pd.DataFrame:
+    name, values = BREAK[kind]
+    table = usual(window)
+    return table.assign(**{name: values(table)})
+
+
+@pytest.fixture(scope="module")
+def snapshots() -> list[bytes]:
+    """A monitor before each of its windows."""
+    monitor, found = DriftMonitor(window=ROWS, time_column="at"), []
+    for window in range(20):
+        found.append(monitor.snapshot())
+        (report,) = monitor.update(usual(window))
+        assert not report.decision.facts
     return found
 
 
-def broken(kind: FactKind) -> tuple[np.ndarray, dict[str, int]]:
-    """Return a window with one thing wrong in its first field."""
-    rng = np.random.default_rng(99)
-    codes = usual(rng)
-    if kind is FactKind.CONSTANT:
-        codes[0] = 2
-    elif kind is FactKind.MISSING:
-        codes[0, rng.random(ROWS) < 0.3] = MISSING
-    elif kind is FactKind.LOST_LEVEL:
-        codes[0, codes[0] == 1] = 3
-    elif kind is FactKind.ROUGH:
-        codes[0] = rng.permutation(codes[0])
-    return codes, {"a": 20} if kind is FactKind.NEW_LEVEL else {}
+def told(snapshot: bytes, *tables: pd.DataFrame) -> list[WindowReport]:
+    monitor = DriftMonitor.restore(snapshot)
+    return [report for table in tables for report in monitor.update(table)]
 
 
 @pytest.mark.parametrize("kind", FactKind)
-def test_what_was_never_so_is_told(kind: FactKind) -> None:
-    codes, n_new = broken(kind)
-    found = history(20).with_window(codes, KINDS, n_new)[1]
-    assert (found[0].field, found[0].kind) == ("a", kind)
-    assert {fact.field for fact in found} == {"a"}
+def test_what_was_never_so_is_an_alarm_that_names_it(
+    kind: FactKind, snapshots: list[bytes]
+) -> None:
+    (report,) = told(snapshots[-1], broken(kind, 19))
+    assert report.drift
+    first = report.decision.facts[0]
+    assert (first.field, first.kind) == (BREAK[kind][0], kind)
+    assert f"'{first.field}'" in report.explain().headline
+    assert {fact.field for fact in report.decision.facts} == {first.field}
+
+
+def test_another_unit_is_seen_by_digits_that_were_never_there(snapshots: list[bytes]) -> None:
+    table = usual(19)
+    (report,) = told(snapshots[-1], table.assign(speed=table["speed"] * 0.9))
+    first = report.decision.facts[0]
+    assert (first.field, first.kind) == ("speed", FactKind.NEW_LEVEL)
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_what_is_beyond_doubt_is_told_after_a_few_windows(
+    kind: FactKind, snapshots: list[bytes]
+) -> None:
+    (report,) = told(snapshots[FIRST_TOLD - 1], broken(kind, FIRST_TOLD - 1))
+    assert not report.decision.facts
+    (report,) = told(snapshots[FIRST_TOLD], broken(kind, FIRST_TOLD))
+    assert report.decision.facts[0].kind is kind
+
+
+@pytest.mark.parametrize("kind", SOFT)
+def test_what_needs_a_past_is_not_told_before(kind: FactKind, snapshots: list[bytes]) -> None:
+    (report,) = told(snapshots[FIRST_SOFT - 1], broken(kind, FIRST_SOFT - 1))
+    assert kind not in [fact.kind for fact in report.decision.facts]
 
 
 @pytest.mark.parametrize("kind", FactKind)
-def test_nothing_is_told_of_the_first_windows(kind: FactKind) -> None:
-    codes, n_new = broken(kind)
-    assert history(FIRST_TOLD - 1).with_window(codes, KINDS, n_new)[1] == ()
-
-
-@pytest.mark.parametrize("kind", FactKind)
-def test_a_fault_is_told_of_two_windows_and_then_usual(kind: FactKind) -> None:
-    past, (codes, n_new) = history(20), broken(kind)
-    told = []
-    for _ in range(4):
-        past, facts = past.with_window(codes, KINDS, n_new)
-        told.append(bool(facts))
-    assert told == [True, True, False, False]
+def test_a_fault_is_told_of_two_windows_and_then_usual(
+    kind: FactKind, snapshots: list[bytes]
+) -> None:
+    reports = told(snapshots[-1], *(broken(kind, window) for window in range(19, 23)))
+    found = [kind in [fact.kind for fact in report.decision.facts] for report in reports]
+    assert found == [True, True, False, False]
 
 
 def test_a_calendar_stands_still_for_weeks() -> None:
-    past, days = FieldHistory.empty(1), np.repeat(np.arange(40), 250)
-    kinds = FieldKinds(("day",), np.array([255]), np.array([True]))
-    for start in range(0, len(days), ROWS):
-        past, facts = past.with_window(days[None, start : start + ROWS].astype(np.uint8), kinds, {})
-        assert facts == ()
+    monitor, days = DriftMonitor(window=400), np.repeat(np.arange(40), 250)
+    rng = np.random.default_rng(3)
+    for start in range(0, len(days), 400):
+        some_days = days[start : start + 400]
+        table = {"day": some_days, "x": rng.normal(size=len(some_days))}
+        for report in monitor.update(table):
+            assert "day" not in [fact.field for fact in report.decision.facts]
+
+
+def test_a_field_that_stood_still_now_and_then_may_do_so_again() -> None:
+    monitor, rng = DriftMonitor(window=400), np.random.default_rng(4)
+    for window in range(40):
+        rain = np.zeros(400) if window % 5 == 4 else rng.exponential(size=400).round(1)
+        (report,) = monitor.update({"rain": rain, "wind": rng.normal(size=400)})
+        told_here = [fact.kind for fact in report.decision.facts if window > 8]
+        assert FactKind.CONSTANT not in told_here
 
 
 def test_independent_rows_have_no_facts() -> None:
@@ -84,40 +145,8 @@ def test_independent_rows_have_no_facts() -> None:
         assert report.decision.facts == ()
 
 
-def frame(rng: np.random.Generator) -> pd.DataFrame:
-    x = np.repeat(rng.normal(size=100), 5)
-    return pd.DataFrame({"x": x, "y": x + rng.normal(size=500), "c": rng.choice(list("uvw"), 500)})
-
-
-def test_a_stuck_sensor_is_an_alarm_that_names_it() -> None:
-    rng, monitor = np.random.default_rng(1), DriftMonitor(window=500)
-    for _ in range(12):
-        monitor.update(frame(rng))
-    (report,) = monitor.update(frame(rng).assign(x=0.3))
-    assert report.drift
-    assert report.decision.facts[0].field == "x"
-    assert report.explain().headline.startswith("Drift in window 12: 'x' hardly varies any more")
-
-
-def test_a_monitor_continues_with_what_it_knows_of_fields() -> None:
-    rng, monitor = np.random.default_rng(1), DriftMonitor(window=500)
-    for _ in range(12):
-        monitor.update(frame(rng))
-    batch = frame(rng).assign(c="u")
-    restored = DriftMonitor.restore(monitor.snapshot())
-    (one,), (other,) = monitor.update(batch), restored.update(batch)
-    assert one.decision.facts == other.decision.facts
-    assert Fact("c", FactKind.CONSTANT, 1.0, one.decision.facts[0].before) in one.decision.facts
-
-
-def test_an_alarm_by_a_fact_leaves_the_reference_as_it_was() -> None:
-    rng, monitor = np.random.default_rng(2), DriftMonitor(window=500)
-    for _ in range(12):
-        monitor.update(frame(rng))
-    batch = frame(rng)
-    batch.loc[rng.random(500) < 0.3, "c"] = None
-    (report,) = monitor.update(batch)
-    assert report.drift
-    assert [fact.kind for fact in report.decision.facts] == [FactKind.MISSING]
-    levels = [monitor.update(frame(rng))[0].decision.level.value for _ in range(5)]
-    assert "drift" not in levels
+def test_an_alarm_by_a_fact_leaves_the_reference_as_it_was(snapshots: list[bytes]) -> None:
+    alarm, *after = told(snapshots[-1], broken(FactKind.MISSING, 19), *map(usual, range(20, 25)))
+    assert alarm.drift
+    assert not any(report.drift for report in after)
+    assert {report.decision.regime for report in after} == {alarm.decision.regime}

@@ -1,6 +1,8 @@
 import datetime
+import json
 import sys
 import uuid
+from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -15,7 +17,15 @@ from hypothesis import strategies as st
 from driftbn.config import MissingPolicy, SchemaConfig
 from driftbn.errors import DataError
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind, encode
-from driftbn.tables.infer import MIN_SECOND_ROWS, find_duplicates, infer_and_encode, quantile_edges
+from driftbn.tables.infer import (
+    MIN_SECOND_ROWS,
+    Bins,
+    find_duplicates,
+    infer_and_encode,
+    infer_schema,
+    quantile_edges,
+)
+from driftbn.tables.read import read_table
 from driftbn.tables.schema import MISSING, OTHER, ExclusionReason, Schema, VariableKind
 from tests.encoded import INF, KEEP_IDS, NAN, assert_same, labels, labels_of, reasons
 
@@ -594,3 +604,61 @@ class TestRareColumns:
         again = encode({"a": two, "b": two, "c": three, "e": three // 2}, table.schema)
         np.testing.assert_array_equal(again.codes, table.codes)
         assert again.events == ()
+
+
+def of_many_kinds(seed):
+    """Return numbers as fields have them: smooth, repeated, mostly one value, far from zero."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 400))
+    heavy = np.where(rng.random(n) < 0.7, 0.0, rng.exponential(size=n))
+    made = [
+        rng.normal(size=n),
+        rng.integers(0, 60, n) * 0.5,
+        heavy,
+        -rng.exponential(size=n),
+        np.where(rng.random(n) < 0.6, 9.5, rng.normal(size=n)),
+        1000 + rng.normal(size=n),
+        np.append(rng.normal(size=n), [np.inf, -np.inf, np.nan]),
+    ]
+    return made[seed % len(made)]
+
+
+KEEP = SchemaConfig(keep_constant=True, keep_duplicates=True)
+
+
+class TestGrid:
+    @pytest.mark.parametrize("seed", range(70))
+    def test_the_first_bins_are_those_of_quantiles(self, seed):
+        table = read_table({"x": of_many_kinds(seed)})
+        _, expected = infer_schema(table, KEEP)
+        schema, codes = infer_schema(table, KEEP, grid=True)
+        bins = Bins.of(schema, codes, KEEP.numeric_bins)
+        np.testing.assert_array_equal(bins.apply(codes), expected)
+        assert bins.renewed(codes) == bins
+        assert Bins.from_state(json.loads(json.dumps(asdict(bins)))) == bins
+
+    def test_a_field_that_moved_has_bins_again(self):
+        rng = np.random.default_rng(1)
+        schema, codes = infer_schema(read_table({"x": rng.normal(size=4000)}), KEEP, grid=True)
+        bins = Bins.of(schema, codes, 4)
+        moved = encode({"x": 30.0 + 5 * rng.normal(size=4000)}, schema).codes
+        assert len(np.unique(bins.apply(moved))) == 1
+        counts = np.bincount(bins.renewed(moved).apply(moved)[0])
+        assert sorted(counts)[-2] > 1000
+
+    def test_bins_that_are_even_enough_stay(self):
+        rng = np.random.default_rng(2)
+        schema, codes = infer_schema(read_table({"x": rng.normal(size=4000)}), KEEP, grid=True)
+        bins = Bins.of(schema, codes, 4)
+        assert bins.renewed(encode({"x": 0.2 + rng.normal(size=4000)}, schema).codes) is bins
+
+    def test_a_thousandfold_is_still_several_cells(self):
+        x = np.random.default_rng(3).gamma(4.0, size=2000)
+        schema, _ = infer_schema(read_table({"x": x}), KEEP, grid=True)
+        for factor in (1000.0, 0.001):
+            found = encode({"x": factor * x}, schema).codes
+            assert len(np.unique(Bins.of(schema, found, 4).apply(found))) > 1
+
+    def test_given_bins_stay_as_they_are(self):
+        codes = np.arange(6, dtype=np.uint8).reshape(2, 3)
+        assert Bins.as_they_are(2).apply(codes) is codes

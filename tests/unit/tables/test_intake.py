@@ -12,9 +12,9 @@ from driftbn import DriftMonitor, datasets
 from driftbn.config import MissingPolicy, MonitorConfig, SchemaConfig, WindowConfig
 from driftbn.errors import DataError, FormatError
 from driftbn.tables.encode import EncodedTable, SchemaEvent, SchemaEventKind, encode
-from driftbn.tables.infer import infer_and_encode
+from driftbn.tables.infer import infer_and_encode, infer_schema
 from driftbn.tables.intake import Intake
-from driftbn.tables.read import as_records
+from driftbn.tables.read import as_records, read_table
 from driftbn.tables.schema import Schema, Variable, VariableKind
 from tests.encoded import NAN
 from tests.intake_parts import DAY, LENIENT, columns, feed, frame, records, same_state
@@ -36,8 +36,8 @@ class TestInference:
         intake = Intake(MonitorConfig(window=20))
         rows.append({**rows[0], "text": "later"})
         encoded = intake.take(rows)
-        expected = infer_and_encode(rows[:20], KEEP)
-        assert intake.schema.variables == expected.schema.variables
+        expected, _ = infer_schema(read_table(rows[:20]), KEEP, grid=True)
+        assert intake.schema.variables == expected.variables
         np.testing.assert_array_equal(encoded.codes, encode(rows, intake.schema).codes)
         assert [event.levels for event in encoded.events] == [("later",)]
 
@@ -501,6 +501,9 @@ class TestContainers:
         assert list(data) == ["t", "x"]
 
 
+KNOWN = {"a", "b", "other", "missing"}
+
+
 class TestChangesOfTheTable:
     @pytest.fixture
     def intake(self):
@@ -509,13 +512,17 @@ class TestChangesOfTheTable:
         return intake
 
     @pytest.mark.parametrize(
-        ("batch", "events", "codes"),
+        ("batch", "events", "labels"),
         [
-            ({"n": [0.1]}, [("missing_column", "x")], [0, 3]),
-            ({"n": [0.1], "x": ["a"], "y": [1]}, [("new_column", "y")], [0, 0]),
-            ({"n": [0.1], "x": ["c"]}, [("new_level", "x")], [0, 2]),
-            ({"n": [None], "x": [None]}, [], [5, 3]),
-            ({"n": ["text"], "x": [3]}, [("new_level", "n"), ("new_level", "x")], [4, 2]),
+            ({"n": [0.1]}, [("missing_column", "x")], ["number", "missing"]),
+            ({"n": [0.1], "x": ["a"], "y": [1]}, [("new_column", "y")], ["number", "a"]),
+            ({"n": [0.1], "x": ["c"]}, [("new_level", "x")], ["number", "other"]),
+            ({"n": [None], "x": [None]}, [], ["missing", "missing"]),
+            (
+                {"n": ["text"], "x": [3]},
+                [("new_level", "n"), ("new_level", "x")],
+                ["other", "other"],
+            ),
             (
                 {"y": [{}]},
                 [
@@ -526,15 +533,17 @@ class TestChangesOfTheTable:
                         ("new_column", "y"),
                     )
                 ],
-                [5, 3],
+                ["missing", "missing"],
             ),
-            ([{}], [], [5, 3]),
+            ([{}], [], ["missing", "missing"]),
         ],
     )
-    def test_they_are_events(self, intake, batch, events, codes):
+    def test_they_are_events(self, intake, batch, events, labels):
         encoded = intake.take(batch)
         assert [(event.kind.value, event.column) for event in encoded.events] == events
-        assert encoded.codes[:, 0].tolist() == codes
+        row = zip(intake.schema.variables, encoded.codes[:, 0].tolist(), strict=True)
+        found = [variable.labels[code].strip("_") for variable, code in row]
+        assert [text if text in KNOWN else "number" for text in found] == labels
 
     def test_records_without_fields_are_missing_throughout(self):
         intake = Intake(MonitorConfig(window=2))

@@ -223,9 +223,11 @@ class TestSchema:
                 {
                     "name": "age",
                     "kind": "numeric",
-                    "levels": ["(-inf, 18]", "(18, 65.5]", "(65.5, inf)"],
+                    "levels": [],
                     "edges": [18.0, 65.5],
                     "pooled": False,
+                    "scale": 0.0,
+                    "whole": False,
                 }
             ],
             "excluded": [
