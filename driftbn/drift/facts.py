@@ -97,7 +97,8 @@ class FieldKinds:
 
     ``scales``: the fields whose codes are levels of cells of numbers; the others are nominal.
     ``whole``: whether their numbers were multiples of a step at first. ``low``, ``high``: the ends
-    of each cell, divided by a number so that no difference is infinite. ``n_codes``: as many as the field with the most has.
+    of each cell, divided by a number so that no difference is infinite. ``n_codes``: as many as the
+    field with the most has.
     """
 
     names: tuple[str, ...]
