@@ -209,7 +209,7 @@ class Decoder:
         found = self._scanning.decode(data, unicode, place)
         if found is not None:
             return found
-        return decode_lines(read_lines(data, unicode), place, self.limits)
+        return decode_lines(read_lines(data, unicode, self.limits), place, self.limits)
 
     def _read_json(self, data: bytes, place: Place) -> Iterator[_Read]:
         lines, problems = array_as_lines(data, place)
@@ -259,6 +259,6 @@ def warm_up() -> None:
     place = "{} {}".format
     data, _ = array_as_lines(b'[{"x":1},{"x":"a"}]', place)
     limits = Limits(len(data))
-    decode_lines(read_lines(data, True), place, limits)
+    decode_lines(read_lines(data, True, limits), place, limits)
     variables = [Variable("x", VariableKind.NUMERIC, edges=(0.5,))]
     Scanner(Schema(variables)).scan(b'{"x":1}\n', True)

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from driftbn_service.records import Decoder, RejectReason, scan_kernel
+from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import MAX_NAME_LENGTH
+from driftbn_service.records.rows import MAX_NAME_LENGTH, Limits
 from driftbn_service.records.sizes import Pages, read_footer, read_messages, reader_of
+from driftbn_service.records.text import read_lines
 
 from tests.bombs import file, parquet, stream
 from tests.decoding import chunk, rows_of
@@ -73,15 +74,13 @@ def test_records_that_share_no_field_are_cut_into_tables_that_are_not_mostly_emp
 
 
 def test_fields_are_counted_by_their_names_and_those_around_them():
-    data = b'{"a":{"b":1,"c":"d:\\"{"},"b":[{"c":1}]}\n{"b":1,"a":{"c":2}}\n'
+    data = b'{"a":{"b":1,"c":"d:\\"{"},"b":["x",{"c":1},{"c":2}]}\n{"b":1,"a":{"c":2}}\n'
 
-    def counted(n_most):
-        slots = np.zeros(64, np.uint64)
-        paths = np.full(scan_kernel.MAX_OPENED + 1, np.uint64(7))
-        return scan_kernel.count_fields(np.frombuffer(data, np.uint8), paths, slots, n_most)
+    def is_wide(max_fields):
+        return read_lines(data, True, Limits(100, max_fields)).is_wide
 
-    assert counted(100) == 5  # a, a.b, a.c, b, b.c
-    assert counted(2) == 3
+    assert is_wide(4)
+    assert not is_wide(5)  # a, a.b, a.c, b, b.c
 
 
 def test_decoding_stops_where_enough_records_are_bad():
