@@ -1,5 +1,6 @@
 """What is too much for a decoder, whatever the format; see ``tests.bombs`` for what it costs."""
 
+import io
 import json
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.records.rows import MAX_NAME_LENGTH, Limits
-from driftbn_service.records.sizes import Pages, read_footer, read_messages, reader_of
+from driftbn_service.records.sizes import Pages, read_footer, read_messages, stream_sizes
 from driftbn_service.records.text import read_lines
 
 from tests.bombs import file, parquet, stream
@@ -140,10 +141,12 @@ def test_a_table_that_would_take_too_much_memory_is_one_problem(data, kind):
 
 def test_what_compressed_buffers_become_is_known_before_they_are_read():
     data = stream(pa.table({"x": TEXTS["x"].dictionary_encode(), "y": TEXTS["x"]}), "zstd")
-    messages = list(read_messages(reader_of(data), len(data)))
-    assert b"".join(part for message in messages for part in message.parts) == data
+    messages = list(read_messages(io.BytesIO(data).read, len(data)))
+    assert b"".join(message.data for message in messages) == data
     assert sum(message.n_cells for message in messages) == 1 + 1000 + 1000
-    assert sum(message.n_bytes for message in messages) >= 1000 + 4 * 1000 + 1000 * 1000
+    n_bytes = sum(message.n_bytes for message in messages)
+    assert n_bytes >= 1000 + 4 * 1000 + 1000 * 1000
+    assert stream_sizes(data)[1:] == (2001, n_bytes)
 
 
 def test_what_pages_become_is_known_before_they_are_read():
