@@ -151,18 +151,18 @@ def check_schema(schema: pa.Schema, limits: Limits) -> None:
 
     Raises ``Problem`` if there are too many, a name gets too long, or objects are nested too deep.
     """
-    limits.check_fields(sum(_n_fields(field, 0, 1) for field in schema))
+    limits.check_fields(sum(map(_n_fields, schema.names, schema.types)))
 
 
-def _n_fields(field: pa.Field, n_before: int, depth: int) -> int:
+def _n_fields(name: str, kind: pa.DataType, n_before: int = 0, depth: int = 1) -> int:
     """Count the fields that one becomes; ``n_before`` characters stand before its name."""
-    length = n_before + len(field.name)
+    length = n_before + len(name)
     check_name(length)
-    if not pa.types.is_struct(field.type):
+    if not pa.types.is_struct(kind):
         return 1
     if depth == MAX_DEPTH:
         raise Problem(RejectReason.TOO_DEEP, f"objects more than {MAX_DEPTH} deep")
-    return sum(_n_fields(part, length + 1, depth + 1) for part in field.type)
+    return sum(_n_fields(part.name, part.type, length + 1, depth + 1) for part in kind)
 
 
 def flat_table(table: pa.Table) -> pa.Table:
@@ -190,11 +190,8 @@ def _plain_table(table: pa.Table) -> pa.Table:
     for i, kind in enumerate(table.schema.types):
         if not is_plain(kind):
             changed[i] = _plain_or_object(table.column(i))
-        elif pa.types.is_dictionary(kind):
-            column = table.column(i)
-            joinable = _joinable(column)
-            if joinable is not column:
-                changed[i] = joinable
+        elif pa.types.is_dictionary(kind) and table.column(i).num_chunks != 1:
+            changed[i] = _with_one_dictionary(table.column(i))
     if not changed:
         return table
     columns = {i: changed.get(i, column) for i, column in enumerate(table.columns)}
@@ -218,19 +215,16 @@ def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return None
 
 
-def _joinable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return pieces of codes with one dictionary, which can be put together with others.
+def _with_one_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return pieces of codes with codes of 32 bits into the same values.
 
-    They get codes of 32 bits. Widening these takes a fifth of the time of ``plain_column``, which
-    gives the values new places, as it must where one of them is null.
+    Widening the codes takes a fifth of the time of ``plain_column``, which gives the values new
+    places, as it must where one of them is null.
     """
-    chunks = column.chunks
+    chunks, codes = column.chunks, pa.int32()
     if any(chunk.dictionary.null_count for chunk in chunks):
-        return plain_column(column).unify_dictionaries()
-    if len(chunks) <= 1:
-        return column
-    codes = pa.int32()
-    if column.type.index_type != codes:
+        column = plain_column(column)
+    elif column.type.index_type != codes:
         column = pa.chunked_array(
             pa.DictionaryArray.from_arrays(chunk.indices.cast(codes), chunk.dictionary, safe=False)
             for chunk in chunks
@@ -262,9 +256,10 @@ def checked_table(table: pa.Table, limits: Limits) -> pa.Table:
     Raises ``Problem`` if that is so, it is too large, or it cannot be made flat.
     """
     try:
-        table.validate()
-        odd = [i for i, kind in enumerate(table.schema.types) if not is_plain(kind)]
-        limits.check_bytes(sum(_n_shared(chunk) for i in odd for chunk in table.column(i).chunks))
+        if odd := [i for i, kind in enumerate(table.schema.types) if not is_plain(kind)]:
+            table.validate()
+            chunks = (chunk for i in odd for chunk in table.column(i).chunks)
+            limits.check_bytes(sum(map(_n_shared, chunks)))
         table.validate(full=True)
     except pa.ArrowException as error:
         raise _bad_table("Arrow", error) from error
