@@ -39,7 +39,7 @@ UNREADABLE: Final = (
 )  # fmt: skip
 """What Arrow raises for bytes that are not what they should be."""
 _FOOTER_BYTES: Final = 1 << 20
-"""The largest footer of a Parquet body: about 5000 columns of row groups, and 0.7 s."""
+"""The largest footer of a Parquet body: about 5000 columns of row groups."""
 _VIEWS: Final = (pa.string_view(), pa.binary_view())
 _LENGTHS_KNOWN: Final = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 _TEXT_IDS: Final = frozenset(kind.id for kind in (*_VIEWS, *_LENGTHS_KNOWN))

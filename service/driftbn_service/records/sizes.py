@@ -205,7 +205,7 @@ def _pairs_of(data: Array, table: int, number: int) -> tuple[int, int]:
 # Parquet.
 
 MAX_PAGES: Final = 1 << 16
-"""Pages that are looked at; each takes about 10 microseconds."""
+"""Pages that are looked at, so that their number bounds the time."""
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8
 _HEADER_BYTES: Final = 1 << 16
