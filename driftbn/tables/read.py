@@ -490,7 +490,9 @@ def _values(array: Any) -> Any:
     if is_text(array.type):
         array = array.dictionary_encode()
     if pa.types.is_dictionary(array.type):
-        array.dictionary.validate(full=True)  # of text, that it is UTF-8
+        values = array.dictionary
+        values.validate(full=True)  # of text, that it is UTF-8
+        array = _one_dictionary(array) if values.null_count else array
     elif pa.types.is_decimal(array.type):
         array = array.cast("float64")
     elif not is_plain(array.type) and array.null_count < len(array):
@@ -559,10 +561,11 @@ def plain_column(raw: Any) -> Any:
 
 def is_plain(kind: Any) -> bool:
     """Whether cells of a type can be read as they are; see ``plain_column``."""
-    if kind.id in _usual_ids():
+    number = kind.id
+    if number in _USUAL:
         return True
-    if pa.types.is_dictionary(kind):
-        return _keeps_codes(kind.value_type)
+    if number == _CODES:
+        return kind.value_type.id in _CODED
     return bool(pa.types.is_temporal(kind)) and _in_utc(kind) == kind
 
 
@@ -577,17 +580,17 @@ def cell_type(kind: Any) -> Any:
             return kind
 
 
-@cache
-def _usual_ids() -> frozenset[int]:
-    """Return the ids of types whose cells can be read as they are, but for times."""
-    kinds = [pa.null(), pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(1), pa.decimal256(1)]
-    kinds += [pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)]
-    kinds += [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    return frozenset(kind.id for kind in kinds)
-
-
-def _keeps_codes(value_type: Any) -> bool:
-    return value_type.id in _usual_ids() and not pa.types.is_null(value_type)
+_CODED: Final = frozenset(
+    kind.id
+    for kind in (
+        *(pa.bool_(), pa.float32(), pa.float64(), pa.decimal128(1), pa.decimal256(1)),
+        *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(1)),
+        *(getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+)
+"""Types, by number, whose cells can be read as they are, also as the values of a dictionary."""
+_USUAL: Final = _CODED | {pa.null().id}
+_CODES: Final = pa.dictionary(pa.int8(), pa.string()).id
 
 
 def _plain_array(array: Any) -> Any:
@@ -602,7 +605,7 @@ def _plain_array(array: Any) -> Any:
         return _plain_array(array.values).take(pa.array(runs))
     if types.is_dictionary(kind):
         values = _plain_array(array.dictionary)
-        if _keeps_codes(values.type):
+        if values.type.id in _CODED:
             return pa.DictionaryArray.from_arrays(array.indices, values)
         return values.take(array.indices)
     usual = _usual_type(kind)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from driftbn.errors import FormatError
 from driftbn.tables.encode import EncodedTable
 from driftbn.tables.schema import Schema, Variable, VariableKind
+from driftbn_service.records import sizes
 from driftbn_service.records.columns import (
     check_schema,
     checked_table,
@@ -159,7 +160,7 @@ class Decoder:
             check_schema(chunk.data.schema, self.limits)
             checked = chunk.checked
             table = flat_table(chunk.data) if checked else checked_table(chunk.data, self.limits)
-            batches, rejected, place = [table.unify_dictionaries()], [], chunk.place
+            batches, rejected, place = [table], [], chunk.place
         taken, lacking = self._with_required(batches, place)
         filled = tuple(rows for rows in taken if n_rows_of(rows))
         return Decoded(filled, sum(map(n_rows_of, filled)), (*rejected, *lacking))
@@ -209,7 +210,7 @@ class Decoder:
         found = self._scanning.decode(data, unicode, place)
         if found is not None:
             return found
-        return decode_lines(read_lines(data, unicode), place, self.limits)
+        return decode_lines(read_lines(data, unicode, self.limits), place, self.limits)
 
     def _read_json(self, data: bytes, place: Place) -> Iterator[_Read]:
         lines, problems = array_as_lines(data, place)
@@ -256,9 +257,10 @@ def _n_cells(rows: Rows) -> int:
 
 def warm_up() -> None:
     """Decode a tiny text of each kind; the first time after installation takes half a minute."""
+    sizes.warm_up()
     place = "{} {}".format
     data, _ = array_as_lines(b'[{"x":1},{"x":"a"}]', place)
     limits = Limits(len(data))
-    decode_lines(read_lines(data, True), place, limits)
+    decode_lines(read_lines(data, True, limits), place, limits)
     variables = [Variable("x", VariableKind.NUMERIC, edges=(0.5,))]
     Scanner(Schema(variables)).scan(b'{"x":1}\n', True)

@@ -317,7 +317,7 @@ class TableReader:
     def _rows_at_a_time(self, file: Any, footer: Footer, number: int, pages: Pages) -> int:
         """Return how many rows of a row group fit into memory, by what its pages become."""
         group = footer.groups[number]
-        sizes = group_sizes(file, footer, group, pages)
+        sizes = group_sizes(file.schema_arrow, footer, group, pages)
         _check_memory("the pages of a row group", sizes.page_bytes, self._max_bytes)
         return min(_rows_of(group.n_rows, sizes.n_bytes), _rows_of(1, sizes.row_bytes))
 
@@ -355,7 +355,7 @@ def _checked_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[
         if message is None:
             return
         _check_memory("an Arrow message", max(message.n_bytes, message.n_cells), max_bytes)
-        yield b"".join(message.parts)
+        yield message.data
 
 
 def open_reader(

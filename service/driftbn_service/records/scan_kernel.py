@@ -93,6 +93,8 @@ WORD_BYTES = 8
 ALL_BITS = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 LOW_BITS = np.uint64(0x7F7F_7F7F_7F7F_7F7F)
 QUOTES = np.uint64(0x2222_2222_2222_2222)
+BACKSLASHES = np.uint64(0x5C5C_5C5C_5C5C_5C5C)
+NEWLINES = np.uint64(0x0A0A_0A0A_0A0A_0A0A)
 HALF_WORD = np.uint64(32)
 HALF_BITS = np.uint64(0xFFFF_FFFF)
 MIX_LOW, MIX_HIGH = np.uint64(0x9E37_79B1), np.uint64(0x85EB_CA77)  # primes
@@ -121,9 +123,9 @@ def first_bytes(n_bytes: int) -> np.uint64:
 
 
 @inlined
-def quotes_in(word: np.uint64) -> np.uint64:
-    """Return a word with the highest bit of every byte set that is a quote."""
-    other = word ^ QUOTES
+def places_of(bytes_: np.uint64, word: np.uint64) -> np.uint64:
+    """Return a word with the highest bit set of every byte that is the one in all of ``bytes_``."""
+    other = word ^ bytes_
     return ~(((other & LOW_BITS) + LOW_BITS) | other | LOW_BITS)
 
 
@@ -412,7 +414,7 @@ def _known_text(data: Bytes, start: int, variable: int, tokens: Tokens) -> tuple
     i, code = start, np.uint64(0)
     while i + WORD_BYTES <= data.size:
         word = word_at(data, i)
-        marks = quotes_in(word)
+        marks = places_of(QUOTES, word)
         if i == start:
             marks ^= FIRST_MARK
         if marks:
@@ -558,7 +560,7 @@ def _skip_value(data: Bytes, i: int, is_unicode: bool) -> int:
 Hashes = npt.NDArray[np.uint64]
 
 MAX_OPENED = 64
-"""Brackets of a line, those in texts too, up to which Arrow's parser surely needs no deep stack."""
+"""Brackets of a line up to which Arrow's parser surely needs no deep stack."""
 
 
 class Lines(NamedTuple):
@@ -570,14 +572,33 @@ class Lines(NamedTuple):
 
 
 @kernel
-def find_lines(data: Bytes, lines: Lines) -> int:
-    """Write the lines of a text and return how many there are."""
-    size, n_lines, i = data.size, 0, 0
+def find_lines(
+    data: Bytes, lines: Lines, paths: Hashes, slots: Hashes, n_most: int
+) -> tuple[int, int]:
+    """Write the lines of a text; return how many there are, and how many different fields.
+
+    A field is known by the hash of its name and of those around it; they are counted up to one more
+    than ``n_most``. ``paths`` has room for one hash a level and starts with a key; ``slots`` is
+    empty and larger than ``n_most``.
+    """
+    size, n_lines, n_fields, i = data.size, 0, 0, 0
     while i < size:
-        start, opened = i, 0
+        start, opened, depth, code = i, 0, 0, paths[0]
         while i < size and data[i] != NEWLINE:
-            opened += data[i] == OPEN_OBJECT or data[i] == OPEN_LIST
+            byte = data[i]
             i += 1
+            if byte == QUOTE:
+                i, code = _text_at(data, i, paths[depth])
+            elif byte == COLON:
+                n_fields += n_fields <= n_most and _put_hash(slots, code)
+            elif byte == COMMA:
+                code = paths[depth]
+            elif byte == OPEN_OBJECT or byte == OPEN_LIST:
+                opened += 1
+                depth = min(depth + 1, paths.size - 1)
+                paths[depth] = code
+            elif byte == CLOSE_OBJECT or byte == CLOSE_LIST:
+                depth = max(depth - 1, 0)
         start = line_start(data, start, i)
         stop = line_stop(data, start, i)
         i += 1
@@ -587,7 +608,56 @@ def find_lines(data: Bytes, lines: Lines) -> int:
             whole = data[start] == OPEN_OBJECT and data[stop - 1] == CLOSE_OBJECT
             lines.plain[n_lines] = whole and opened <= MAX_OPENED
             n_lines += 1
-    return n_lines
+    return n_lines, n_fields
+
+
+@inlined
+def _text_at(data: Bytes, i: int, code: np.uint64) -> tuple[int, np.uint64]:
+    """Return the place after a text whose first quote stands before ``i``, and its hash.
+
+    A text that does not close ends with its line.
+    """
+    size = data.size
+    while True:
+        word = word_at(data, i) if i + WORD_BYTES <= size else _last_word(data, i)
+        marks = places_of(QUOTES, word) | places_of(BACKSLASHES, word) | places_of(NEWLINES, word)
+        if not marks:
+            code = mixed(code, word)
+            i += WORD_BYTES
+            continue
+        until_mark = marks ^ (marks - ONE)
+        code = mixed(code, word & until_mark)
+        i += np.int64((until_mark & FIRST_BITS) % BYTE_SUM)
+        if i > size or data[i - 1] == NEWLINE:
+            return i - 1, code
+        if data[i - 1] == QUOTE:
+            return i, code
+        if i < size and data[i] != NEWLINE:
+            code = mixed(code, np.uint64(data[i]))
+            i += 1
+
+
+@inlined
+def _last_word(data: Bytes, i: int) -> np.uint64:
+    """Return the word that starts here as if line ends stood behind the end."""
+    word = NEWLINES
+    for k in range(data.size - 1, i - 1, -1):
+        word = word << np.uint64(8) | np.uint64(data[k])
+    return word
+
+
+@kernel
+def _put_hash(slots: Hashes, code: np.uint64) -> bool:
+    """Put a hash into a table, and say whether it is new; 0 marks an empty slot."""
+    mask = slots.size - 1
+    code |= np.uint64(1)
+    slot = np.int64(code >> np.uint64(33)) & mask
+    while slots[slot] != np.uint64(0):
+        if slots[slot] == code:
+            return False
+        slot = (slot + 1) & mask
+    slots[slot] = code
+    return True
 
 
 @kernel
@@ -678,59 +748,3 @@ def count_names(data: Bytes, start: int, stop: int) -> int:
             n_names += byte == COLON
         i += 1
     return n_names
-
-
-@kernel
-def count_fields(data: Bytes, paths: Hashes, slots: Hashes, n_most: int) -> int:
-    """Count the different fields of plain lines, up to one more than ``n_most``.
-
-    A field is known by the hash of its name and of those around it. ``paths`` has room for one
-    hash a level and starts with a key; ``slots`` is empty and larger than ``n_most``.
-    """
-    n_fields, depth, code, i, size = 0, 0, paths[0], 0, data.size
-    while i < size:
-        byte = data[i]
-        i += 1
-        if byte == QUOTE:
-            code = paths[depth]
-            while i < size and data[i] != QUOTE:
-                code = mixed(code, np.uint64(data[i]))
-                if data[i] == BACKSLASH and i + 1 < size:
-                    i += 1
-                    code = mixed(code, np.uint64(data[i]))
-                i += 1
-            i += 1
-        elif byte == COLON:
-            n_fields += _put_hash(slots, code)
-            if n_fields > n_most:
-                return n_fields
-            while i < size and data[i] == SPACE:
-                i += 1
-            if i < size and data[i] == QUOTE:  # a value: not needed
-                i += 1
-                while i < size and data[i] != QUOTE:
-                    i += 1 + (data[i] == BACKSLASH)
-                i += 1
-        elif byte >= OPEN_LIST:  # or a letter, which is none of these
-            if byte == OPEN_OBJECT or byte == OPEN_LIST:
-                depth = min(depth + 1, paths.size - 1)
-                paths[depth] = code
-            elif byte == CLOSE_OBJECT or byte == CLOSE_LIST:
-                depth = max(depth - 1, 0)
-        elif byte == NEWLINE:
-            depth, code = 0, paths[0]
-    return n_fields
-
-
-@kernel
-def _put_hash(slots: Hashes, code: np.uint64) -> bool:
-    """Put a hash into a table, and say whether it is new; 0 marks an empty slot."""
-    mask = slots.size - 1
-    code |= np.uint64(1)
-    slot = np.int64(code >> np.uint64(33)) & mask
-    while slots[slot] != np.uint64(0):
-        if slots[slot] == code:
-            return False
-        slot = (slot + 1) & mask
-    slots[slot] = code
-    return True

@@ -12,25 +12,32 @@ Only what is needed to add sizes up is read here; what is damaged is left to Arr
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from driftbn.kernels.compiled import inlined, kernel
+
 Bytes: TypeAlias = bytes | memoryview
+Array: TypeAlias = NDArray[np.uint8]
+Integers: TypeAlias = NDArray[np.int64]
 
 MAGIC: Final = b"ARROW1"
 """The first and the last bytes of an Arrow file, which is a stream between a head and a footer."""
 FILE_HEAD_BYTES: Final = 8
 _CONTINUED: Final = b"\xff\xff\xff\xff"  # before the size of a message since version 0.15
+_CONTINUED_NUMBER: Final = 2**32 - 1
 _DICTIONARY, _ROWS = 2, 3  # kinds of messages that have a body of columns
-_NO_MESSAGE: Final = "no message of an Arrow stream"
-_BYTE, _SHORT, _INT, _UINT, _LONG = map(struct.Struct, ("<B", "<H", "<i", "<I", "<q"))
+_NO_MESSAGE: Final = -1
+_LARGEST: Final = 2**60  # that is told of a size, so that sums do not overflow
 _STORED: Final = -1  # the size of a buffer that compression would not have made smaller
 
 
 class Message(NamedTuple):
-    parts: tuple[Bytes, ...]  # the message with its body, as it stands in the stream
+    data: bytes  # the message with its body, as it stands in the stream
     n_cells: int  # of all columns, those within others too, or its rows if there are no columns
     n_bytes: int  # of all buffers, decompressed
 
@@ -42,44 +49,41 @@ def stream_end(data: bytes, n_bytes: int) -> int | None:
     """
     if data[-len(MAGIC) :] != MAGIC or len(data) < len(MAGIC) + 4:
         return None
-    (n_footer,) = struct.unpack_from("<i", data, len(data) - len(MAGIC) - 4)
-    end: int = n_bytes - len(MAGIC) - 4 - n_footer
+    n_footer = int.from_bytes(data[-len(MAGIC) - 4 : -len(MAGIC)], "little", signed=True)
+    end = n_bytes - len(MAGIC) - 4 - n_footer
     return end if FILE_HEAD_BYTES <= end <= n_bytes else None
 
 
-def read_messages(read: Callable[[int], Bytes], max_bytes: int) -> Iterator[Message]:
+def read_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[Message]:
     """Yield the messages of a stream, up to its end or to where it breaks off.
 
     ``read`` returns the next so many bytes, or fewer at the end. ``max_bytes`` bounds a message as
     it stands in the stream. Raises ``ValueError`` if something is no message, or is too large.
     """
-    while len(head := bytes(read(4))) == 4:
-        head += bytes(read(4)) if head == _CONTINUED else b""
+    while len(head := read(4)) == 4:
+        head += read(4) if head == _CONTINUED else b""
         size = int.from_bytes(head[-4:], "little", signed=True)
-        metadata = read(_checked_size(size, max_bytes))
-        if not size or len(metadata) < size:
-            yield Message((head, metadata), 0, 0)
+        message = head + read(_checked_size(size, max_bytes))
+        if not size or len(message) < len(head) + size:
+            yield Message(message, 0, 0)
             return
-        try:
-            message = _Table(metadata, *_UINT.unpack_from(metadata))
-            size = _checked_size(message.number(_LONG, 3), max_bytes)
-            body = read(size)
-            n_cells, n_bytes = _measured(message, body) if len(body) == size else (0, 0)
-            yield Message((head, metadata, body), n_cells, n_bytes)
-        except struct.error as error:
-            raise ValueError(f"{_NO_MESSAGE}: {error}") from error
+        end, n_cells, n_bytes = stream_sizes(message)
+        if end > len(message):
+            message += read(_checked_size(end - len(message), max_bytes))
+            _, n_cells, n_bytes = stream_sizes(message)
+        yield Message(message, n_cells, n_bytes)
 
 
-def reader_of(data: Bytes) -> Callable[[int], Bytes]:
-    """Return what reads bytes one part after the other, none of them copied."""
-    left = memoryview(data)
+def stream_sizes(data: Any) -> tuple[int, int, int]:
+    """Return where the messages of a stream end, and how many cells and bytes they become.
 
-    def read(n_bytes: int) -> Bytes:
-        nonlocal left
-        part, left = left[:n_bytes], left[n_bytes:]
-        return part
-
-    return read
+    The end is that of a message which breaks off; such a one is not counted. Raises ``ValueError``
+    if something is no message.
+    """
+    end, n_cells, n_bytes = _add_messages(np.frombuffer(data, np.uint8))
+    if end == _NO_MESSAGE:
+        raise ValueError("no message of an Arrow stream")
+    return end, n_cells, n_bytes
 
 
 def _checked_size(size: int, max_bytes: int) -> int:
@@ -88,76 +92,124 @@ def _checked_size(size: int, max_bytes: int) -> int:
     return size
 
 
-def _measured(message: _Table, body: Bytes) -> tuple[int, int]:
-    """Return the cells and the bytes that a message becomes."""
-    kind = message.number(_BYTE, 1)
-    if kind not in (_DICTIONARY, _ROWS):
-        return 0, 0
-    batch = message.table(2) if kind == _ROWS else message.table(2).table(1)
-    n_rows = batch.number(_LONG, 0)
-    lengths = batch.longs(1)[::2]  # of columns; beside each stands how many cells are null
-    buffers = batch.longs(2)  # where each starts, and its size
-    sizes: Sequence[int] = buffers[1::2]
-    if batch.at_field(3):  # compressed
-        pairs = zip(buffers[::2], sizes, strict=True)
-        sizes = [_plain_size(body, start, size) for start, size in pairs]
-    if min((n_rows, *lengths, *sizes)) < 0:
-        raise ValueError(f"{_NO_MESSAGE}: a size is negative")
-    return max(n_rows, sum(lengths)), sum(sizes)
+@kernel
+def _add_messages(  # noqa: C901
+    data: Array,
+) -> tuple[int, int, int]:
+    n_cells, n_bytes, at = 0, 0, 0
+    while True:
+        if _number_at(data, at, 4) == _CONTINUED_NUMBER:
+            at += 4
+        size = _number_at(data, at, 4)
+        if size <= 0:
+            return at, n_cells, n_bytes
+        body = at + 4 + size
+        if body > data.size:
+            return body, n_cells, n_bytes
+        message = _target(data, at + 4)
+        n_body = _long_of(data, message, 3)
+        if not 0 <= n_body < _LARGEST:
+            return _NO_MESSAGE, 0, 0
+        at = body + n_body
+        if at > data.size:
+            return at, n_cells, n_bytes
+        batch, kind = _target(data, _field_of(data, message, 2)), _field_of(data, message, 1)
+        kind = _number_at(data, kind, 1) if kind else 0
+        if kind == _DICTIONARY:
+            batch = _target(data, _field_of(data, batch, 1))
+        if kind in (_DICTIONARY, _ROWS):
+            n_new, n_plain = _batch_sizes(data, batch, body)
+            if n_new < 0:
+                return _NO_MESSAGE, 0, 0
+            n_cells, n_bytes = min(n_cells + n_new, _LARGEST), min(n_bytes + n_plain, _LARGEST)
 
 
-def _plain_size(body: Bytes, start: int, size: int) -> int:
-    if not size:
+@inlined
+def _batch_sizes(data: Array, batch: int, body: int) -> tuple[int, int]:
+    """Return the cells and the bytes that columns become; -1 if one is no size."""
+    n_cells, n_bytes, least = 0, 0, _long_of(data, batch, 0)
+    n_rows = least
+    nodes, n_nodes = _pairs_of(data, batch, 1)  # how many cells, and how many of them are null
+    for k in range(n_nodes):
+        length = _number_at(data, nodes + 16 * k, 8)
+        least = min(least, length)
+        n_cells = min(n_cells + min(length, _LARGEST), _LARGEST)
+    buffers, n_buffers = _pairs_of(data, batch, 2)  # where each starts, and its size
+    is_compressed = _field_of(data, batch, 3) != 0
+    for k in range(n_buffers):
+        at = buffers + 16 * k
+        start, size = _number_at(data, at, 8), _number_at(data, at + 8, 8)
+        if is_compressed and size:
+            is_inside = 0 <= start <= data.size - body - 8
+            plain = _number_at(data, body + start, 8) if is_inside else -2
+            size = size if plain == _STORED else plain
+        least = min(least, size)
+        n_bytes = min(n_bytes + min(size, _LARGEST), _LARGEST)
+    if min(least, n_nodes, n_buffers) < 0:
+        return -1, -1
+    return max(n_rows, n_cells), n_bytes
+
+
+# Flatbuffers: a table has fields by number, each of which may be absent. Places are those in the
+# data; -1 is one that is not there, and what stands there is -1, too.
+
+
+@inlined
+def _number_at(data: Array, at: int, n_bytes: int) -> int:
+    """Return a number, of which only one of eight bytes has a sign."""
+    if at < 0 or at > data.size - n_bytes:
+        return -1
+    value = np.int64(0)
+    for k in range(n_bytes):
+        value |= np.int64(data[at + k]) << (8 * k)
+    return value  # type: ignore[return-value]
+
+
+@inlined
+def _target(data: Array, at: int) -> int:
+    """Return what the offset at a place points to."""
+    offset = _number_at(data, at, 4)
+    return at + offset if offset >= 0 else -1
+
+
+@inlined
+def _field_of(data: Array, table: int, number: int) -> int:
+    """Return where a field of a table stands; 0 if it is absent."""
+    back = _number_at(data, table, 4)
+    if back < 0:
+        return -1
+    fields = table - (back if back < 2**31 else back - 2**32)
+    if 4 + 2 * number >= _number_at(data, fields, 2):
         return 0
-    plain: int
-    (plain,) = _LONG.unpack_from(body, start)
-    return size if plain == _STORED else plain
+    offset = _number_at(data, fields + 4 + 2 * number, 2)
+    return table + offset if offset > 0 else offset
 
 
-class _Table:
-    """A table of a flatbuffer: fields by number, each of which may be absent."""
+@inlined
+def _long_of(data: Array, table: int, number: int) -> int:
+    at = _field_of(data, table, number)
+    return _number_at(data, at, 8) if at else 0
 
-    def __init__(self, data: Bytes, at: int) -> None:
-        self._data = data
-        self._at = at
-        fields = at - _INT.unpack_from(data, at)[0]
-        (size,) = _SHORT.unpack_from(data, fields)
-        self._offsets = struct.unpack_from(f"<{size // 2}H", data, fields)[2:]
 
-    def at_field(self, number: int) -> int:
-        """Return where a field stands; 0 if it is absent."""
-        offset: int = self._offsets[number] if number < len(self._offsets) else 0
-        return self._at + offset if offset else 0
-
-    def number(self, form: struct.Struct, number: int) -> int:
-        at = self.at_field(number)
-        value: int = form.unpack_from(self._data, at)[0] if at else 0
-        return value
-
-    def table(self, number: int) -> _Table:
-        return _Table(self._data, self._target(number))
-
-    def longs(self, number: int) -> tuple[int, ...]:
-        """Return a list of pairs of long integers, nodes or buffers, one after the other."""
-        if not self.at_field(number):
-            return ()
-        start = self._target(number)
-        (n_pairs,) = _UINT.unpack_from(self._data, start)
-        return struct.unpack_from(f"<{2 * n_pairs}q", self._data, start + 4)
-
-    def _target(self, number: int) -> int:
-        at = self.at_field(number)
-        offset: int = _UINT.unpack_from(self._data, at)[0]
-        return at + offset
+@inlined
+def _pairs_of(data: Array, table: int, number: int) -> tuple[int, int]:
+    """Return where a list of pairs of long integers begins, and how many they are."""
+    at = _field_of(data, table, number)
+    if at == 0:
+        return 0, 0
+    start = _target(data, at)
+    n_pairs = _number_at(data, start, 4)
+    return (start + 4, n_pairs) if 0 <= n_pairs <= (data.size - start - 4) // 16 else (0, -1)
 
 
 # Parquet.
 
 MAX_PAGES: Final = 1 << 16
-"""Pages that are looked at; each takes about 10 microseconds."""
+"""Pages that are looked at, so that their number bounds the time."""
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8
 _HEADER_BYTES: Final = 1 << 16
+_PAGE_VALUES: Final = 256  # of a header
 _MAX_DEPTH: Final = 64  # of a schema; Arrow goes down in it by recursion
 _WIDTHS: Final = {0: 1, 2: 8, 3: 12, 5: 8}  # of a value, by physical type; others have 4
 _TEXT: Final = 6
@@ -165,15 +217,26 @@ _DICTIONARY_PAGE: Final = 2
 _DELTA_BYTE_ARRAY: Final = 7
 """An encoding in which a bit may stand for a copy of the value before, however long."""
 
-_MAX_SHIFT: Final = 63  # of the last seven bits of an integer
+# Where the fields stand that matter: a hexadecimal digit for the number of each struct's field.
+_N_ROWS, _ELEMENT, _GROUP = 0x3, 0x2, 0x4
+_KIND, _WIDTH, _NAME, _N_CHILDREN = 0x21, 0x22, 0x24, 0x25
+_GROUP_ROWS, _COLUMN = 0x43, 0x41
+_ENCODINGS, _N_VALUES, _N_BYTES = 0x4132, 0x4135, 0x4137
+_FIRST_PAGE, _FIRST_DICTIONARY = 0x4139, 0x413B
+_PAGE_KIND, _PAGE_BYTES, _STORED_BYTES = 0x1, 0x2, 0x3
+_VALUES, _ENCODING, _VALUES_2, _ENCODING_2 = 0x51, 0x52, 0x81, 0x84  # of two kinds of pages
+_WANTED: Final = (
+    *(_N_ROWS, _ELEMENT, _GROUP, _KIND, _WIDTH, _NAME, _N_CHILDREN, _GROUP_ROWS, _COLUMN),
+    *(_ENCODINGS, _N_VALUES, _N_BYTES, _FIRST_PAGE, _FIRST_DICTIONARY),
+    *(_PAGE_KIND, _VALUES, _ENCODING, _VALUES_2, _ENCODING_2),
+)
 
 _Struct = dict[int, Any]
-ReadAt = Callable[[int, int], bytes]
+ReadAt = Callable[[int, int], Bytes]
 """Returns bytes of a file from a place on: so many, or fewer at its end."""
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     path: tuple[str, ...]  # names that lead to it
     is_text: bool  # whether its values have no fixed width
     width: int  # bytes of a value; of a text, of the code that stands for it
@@ -199,7 +262,7 @@ class Footer(NamedTuple):
             i
             for group in self.groups
             for i, column in enumerate(group.columns)
-            if _DELTA_BYTE_ARRAY in _list(_struct(column, 3), 2)
+            if _DELTA_BYTE_ARRAY in column.get(-_ENCODINGS, ())
         }
 
 
@@ -222,21 +285,46 @@ def read_footer(read: ReadAt, n_file_bytes: int, max_bytes: int) -> Footer:
         raise ValueError("no Parquet footer")
     if size > max_bytes:
         raise ValueError(f"a footer of {size} bytes, where {max_bytes} are allowed")
-    fields = _Reader(read(n_file_bytes - _TAIL_BYTES - size, size), size).read()
-    groups = [RowGroup(_whole(group, 3), _items(group, 1)) for group in _items(fields, 4)]
-    return Footer(_whole(fields, 3), list(_leaves(_items(fields, 2))), groups)
+    fields = _fields_of(read(n_file_bytes - _TAIL_BYTES - size, size))
+    groups = [RowGroup(_whole(g, _GROUP_ROWS), _items(g, _COLUMN)) for g in _items(fields, _GROUP)]
+    return Footer(_whole(fields, _N_ROWS), list(_leaves(_items(fields, _ELEMENT))), groups)
+
+
+def _fields_of(data: Bytes) -> _Struct:
+    """Return the fields of a footer that matter; where there are several structs, in a list."""
+    array = np.frombuffer(data, np.uint8)
+    room, found = _room(array.size)  # of which no more is used than there are fields
+    end, n_found = _read_struct(array, 0, room, found)
+    _check_end(end)
+    root: _Struct = {}
+    structs: list[_Struct] = []
+    for path, owner, value, form in found[:n_found].tolist():
+        fields = structs[owner] if owner >= 0 else root
+        if form == _IS_NUMBER:
+            fields[path] = value
+        elif form == _IS_STRUCT:
+            structs.append({})
+            fields.setdefault(-path, []).append(structs[-1])
+        elif form == _IS_ITEM:
+            fields.setdefault(-path, []).append(value)
+        else:
+            fields[path] = bytes(data[value : value + form])
+    return root
 
 
 def _leaves(elements: list[_Struct]) -> Iterator[Leaf]:
     """Yield the columns of a schema, which is a tree written from the top down."""
     open_groups: list[tuple[str, int]] = []  # names, and how many elements are left in them
     for i, element in enumerate(elements):
-        name = _bytes(element, 4).decode("utf-8", "replace")
-        n_children = _whole(element, 5, 0)
+        name = element.get(_NAME)
+        if not isinstance(name, bytes):
+            raise ValueError("a field of Parquet without a name")
+        name = name.decode("utf-8", "replace")
+        n_children = _whole(element, _N_CHILDREN, 0)
         if i and not n_children:
             names = (*(group for group, _ in open_groups[1:]), name)
-            kind = _whole(element, 1)
-            width = max(_WIDTHS.get(kind, 4), _whole(element, 2, 0))
+            kind = _whole(element, _KIND)
+            width = max(_WIDTHS.get(kind, 4), _whole(element, _WIDTH, 0))
             yield Leaf(names, kind == _TEXT, width)
         open_groups.append((name, n_children))
         while open_groups and not open_groups[-1][1]:
@@ -254,162 +342,267 @@ class Pages:
     def __init__(self, read: ReadAt) -> None:
         self._read = read
         self._n_left = MAX_PAGES
+        self._room = _room(_PAGE_VALUES)
 
     def sizes(self, column: _Struct) -> Sizes:
         """Return what a column of a row group becomes.
 
         Raises ``ValueError`` if a page cannot be read, or there are too many.
         """
-        chunk = _struct(column, 3)
-        n_wanted = _whole(chunk, 5)
-        n_values = n_bytes = largest = dictionary = delta = 0
-        for header in self._headers(chunk) if n_wanted else ():
-            size = max(_whole(header, 2), _whole(header, 3))
-            n_bytes += size
-            largest = max(largest, size)
-            if _whole(header, 1) == _DICTIONARY_PAGE:
-                dictionary += size
-            else:
-                n_new, encoding = _data_page(header)
-                n_values += n_new
-                delta = max(delta, size if encoding == _DELTA_BYTE_ARRAY else 0)
-            if n_values >= n_wanted:
-                break
-        return Sizes(max(n_values, n_wanted), n_bytes, largest, dictionary, delta)
-
-    def _headers(self, chunk: _Struct) -> Iterator[_Struct]:
-        at = _whole(chunk, 9)
-        at = min(at, _whole(chunk, 11)) if chunk.get(11) else at
-        stop = at + _whole(chunk, 7)
-        while at < stop:
-            self._n_left -= 1
+        n_wanted, at = _whole(column, _N_VALUES), _whole(column, _FIRST_PAGE)
+        if column.get(_FIRST_DICTIONARY):
+            at = min(at, _whole(column, _FIRST_DICTIONARY))
+        stop = at + _whole(column, _N_BYTES)
+        sizes = np.zeros(len(Sizes._fields), np.int64)
+        while at < stop and sizes[0] < n_wanted:
+            part = np.frombuffer(self._read(at, _HEADER_BYTES), np.uint8)
+            n_read, n_pages = _add_pages(
+                part, stop - at, n_wanted, self._n_left, sizes, *self._room
+            )
+            _check_end(n_read)
+            at += n_read
+            self._n_left -= n_pages
             if self._n_left < 0:
                 raise ValueError(f"more than {MAX_PAGES} pages")
-            reader = _Reader(self._read(at, _HEADER_BYTES), 256)
-            header = reader.read()
-            yield header
-            at += reader.at + _whole(header, 3)
+        sizes[0] = max(sizes[0], n_wanted)
+        return Sizes(*sizes.tolist())
 
 
-def _data_page(header: _Struct) -> tuple[int, int | None]:
-    """Return how many values a page has, and in which encoding."""
-    for number, encoding in ((5, 2), (8, 4)):  # of the two kinds of pages with data
-        if number in header:
-            data = _struct(header, number)
-            return _whole(data, 1), _whole(data, encoding)
-    return 0, None
-
-
-def _whole(fields: _Struct, number: int, default: int | None = None) -> int:
-    value = fields.get(number, default)
+def _whole(fields: _Struct, path: int, default: int | None = None) -> int:
+    value = fields.get(path, default)
     if type(value) is not int or value < 0:
-        raise ValueError(f"field {number} of a Parquet struct is no size")
+        raise ValueError(f"field {path:x} of Parquet is no size")
     return value
 
 
-def _bytes(fields: _Struct, number: int) -> bytes:
-    value = fields.get(number)
-    if not isinstance(value, bytes):
-        raise ValueError(f"field {number} of a Parquet struct is no text")
-    return value
+def _items(fields: _Struct, path: int) -> list[_Struct]:
+    items: list[Any] = fields.get(-path, [])
+    if not all(isinstance(item, dict) for item in items):
+        raise ValueError(f"field {path:x} of Parquet is no list of structs")
+    return items
 
 
-def _struct(fields: _Struct, number: int) -> _Struct:
-    value = fields.get(number)
-    if not isinstance(value, dict):
-        raise ValueError(f"field {number} of a Parquet struct is no struct")
-    return value
+def _check_end(end: int) -> None:
+    if end < 0:
+        raise ValueError(_PROBLEMS[end])
 
 
-def _items(fields: _Struct, number: int) -> list[_Struct]:
-    value = _list(fields, number)
-    if not all(isinstance(item, dict) for item in value):
-        raise ValueError(f"field {number} of a Parquet struct is no list of structs")
-    return value
+_PROBLEMS: Final = {
+    -1: "a struct of Parquet that does not end",
+    -2: "an integer of Parquet of more than 64 bits",
+    -3: "a struct of Parquet with too many values",
+    -4: "no struct of Parquet",
+    -5: "a list in Parquet that is longer than its bytes",
+    -6: "a page of Parquet without its sizes",
+}
+_ENDLESS, _TOO_WIDE, _TOO_MANY, _NO_STRUCT, _LONG_LIST, _NO_SIZE = _PROBLEMS
+_ALL_BUT_SIGN: Final = 2**63 - 1
+_IS_NUMBER, _IS_ITEM, _IS_STRUCT = -1, -2, -3  # a number by itself or in a list; else bytes
+_BYTE_KIND, _EIGHT_BYTES, _BYTES, _LIST, _STRUCT = 3, 7, 8, 9, 12  # kinds of values
 
 
-def _list(fields: _Struct, number: int) -> list[Any]:
-    value = fields.get(number, [])
-    if not isinstance(value, list):
-        raise ValueError(f"field {number} of a Parquet struct is no list")
-    return value
+class _Frames(NamedTuple):
+    """The structs and lists that are open, by depth."""
+
+    paths: Integers
+    structs: Integers  # running number of the innermost one that was written, or -1
+    numbers: Integers  # of the last field
+    to_come: Integers  # values of a list; of a struct, _IS_STRUCT
+    kinds: Integers  # of the values of a list
 
 
-class _Reader:
-    """Reads a struct of Thrift's compact protocol that has so many values at most."""
+def _room(n_values: int) -> tuple[Integers, Integers]:
+    """Return room for the frames, and for the fields of a struct of so many values."""
+    return np.empty((5, _MAX_DEPTH + 2), np.int64), np.empty((n_values, 4), np.int64)
 
-    def __init__(self, data: bytes, max_values: int) -> None:
-        self.at = 0
-        self._data = data
-        self._n_left = max_values
 
-    def read(self) -> _Struct:
-        try:
-            return self._struct(0)
-        except IndexError:
-            raise ValueError("a struct of Parquet that does not end") from None
+@kernel
+def _read_struct(  # noqa: C901
+    data: Array, at: int, room: Integers, found: Integers
+) -> tuple[int, int]:
+    """Write the fields of a struct that matter, and return where it ends and how many they are.
 
-    def _struct(self, depth: int) -> _Struct:
-        found: _Struct = {}
-        number = 0
-        while head := self._byte():
-            self._count(1)
-            number = number + (head >> 4) if head >> 4 else self._integer()
-            found[number] = self._value(head & 15, depth)
-        return found
+    The end is a key of ``_PROBLEMS`` if there is none. ``found`` has room for all values that a
+    struct may have: of each the path, the running number of the struct it is in or -1, the value
+    or where its bytes begin, and what it is or how many these are.
+    """
+    frames = _Frames(room[0], room[1], room[2], room[3], room[4])
+    depth, n_values, n_found, n_structs = 0, 0, 0, 0
+    _open(frames, 0, 0, -1, _IS_STRUCT, 0)
+    while depth >= 0:
+        path, struct, kind = frames.paths[depth], frames.structs[depth], frames.kinds[depth]
+        is_item = frames.to_come[depth] >= 0
+        if is_item:
+            frames.to_come[depth] -= 1
+            is_over = frames.to_come[depth] < 0
+        else:
+            at, kind, path = _next_field(data, at, frames, depth)
+            is_over = kind == 0
+            n_values += 1
+        if is_over:
+            depth -= 1
+            continue
+        at, value, form = _value_at(data, at, kind)
+        if kind == _LIST:
+            depth += 1
+            _open(frames, depth, path, struct, value, form)
+            n_values += value
+        elif path in _WANTED and kind >= _BYTE_KIND:
+            found[n_found, 0], found[n_found, 1], found[n_found, 2] = path, struct, value
+            found[n_found, 3] = _IS_ITEM if is_item and form == _IS_NUMBER else form
+            n_found += 1
+            struct, n_structs = n_structs, n_structs + (kind == _STRUCT)
+        if kind == _STRUCT:
+            depth += 1
+            _open(frames, depth, path, struct, _IS_STRUCT, 0)
+        if at >= 0 and depth > _MAX_DEPTH:
+            at = _NO_STRUCT
+        if at >= 0 and n_values > len(found):
+            at = _TOO_MANY
+        if at < 0:
+            break
+    return at, n_found
 
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (4, 5, 6):
-            return self._integer()
-        if kind in (1, 2):  # true and false, which in a struct have no bytes of their own
-            return kind == 1
-        if kind == 8:
-            return self._bytes(self._varint())
-        if kind == 12 and depth < _MAX_DEPTH:
-            return self._struct(depth + 1)
-        if kind == 9 and depth < _MAX_DEPTH:
-            return self._list(depth + 1)
-        if kind == 3:
-            return self._byte()
-        if kind == 7:
-            return self._bytes(8)
-        raise ValueError("no struct of Parquet")
 
-    def _list(self, depth: int) -> list[Any]:
-        head = self._byte()
-        size = self._varint() if head >> 4 == 15 else head >> 4
-        kind = head & 15
-        if kind in (1, 2):  # in a list each has a byte
-            kind = 3
-        if size > len(self._data) - self.at:
-            raise ValueError("a list in Parquet that is longer than its bytes")
-        self._count(size)
-        return [self._value(kind, depth) for _ in range(size)]
+@inlined
+def _open(  # noqa: PLR0913
+    frames: _Frames, depth: int, path: int, struct: int, to_come: int, kind: int
+) -> None:
+    frames.paths[depth] = path
+    frames.structs[depth] = struct
+    frames.numbers[depth] = 0
+    frames.to_come[depth] = to_come
+    frames.kinds[depth] = kind
 
-    def _count(self, n_values: int) -> None:
-        self._n_left -= n_values
-        if self._n_left < 0:
-            raise ValueError("a struct of Parquet with too many values")
 
-    def _integer(self) -> int:
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
+@inlined
+def _next_field(data: Array, at: int, frames: _Frames, depth: int) -> tuple[int, int, int]:
+    """Return the place of a field's value, its kind and its path; kind 0 at the struct's end."""
+    at, head = _byte_at(data, at)
+    number = frames.numbers[depth] + (head >> 4)
+    if 0 < head < 16:
+        at, number = _integer_at(data, at)
+    frames.numbers[depth] = number
+    path = frames.paths[depth]
+    known = 0 < number < 16 and 0 <= path < 0x1000
+    return at, head & 15, path * 16 + number if known else -1
 
-    def _varint(self) -> int:
-        data, at, value, shift = self._data, self.at, 0, 0
-        while (byte := data[at]) >= 0x80:
-            value |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if shift > _MAX_SHIFT:
-                raise ValueError("an integer of Parquet of more than 64 bits")
-        self.at = at + 1
-        return value | byte << shift
 
-    def _bytes(self, n_bytes: int) -> bytes:
-        start, self.at = self.at, self.at + n_bytes
-        return self._data[start : self.at]
+@inlined
+def _value_at(  # noqa: C901
+    data: Array, at: int, kind: int
+) -> tuple[int, int, int]:
+    """Return the place after a value, the value, and what it is.
 
-    def _byte(self) -> int:
-        byte = self._data[self.at]
-        self.at += 1
-        return byte
+    For bytes, that is where they begin and how many they are; for a list, how many values it has
+    and of what kind they are; and for a list or a struct the place of what is in it.
+    """
+    if kind == _BYTE_KIND:
+        at, value = _byte_at(data, at)
+        return at, value, _IS_NUMBER
+    if kind in (4, 5, 6):
+        at, value = _integer_at(data, at)
+        return at, value, _IS_NUMBER
+    if kind in (_BYTES, _EIGHT_BYTES):
+        size = 8
+        if kind == _BYTES:
+            at, size = _varint_at(data, at)
+        if at < 0 or not 0 <= size <= data.size - at:
+            return min(at, _ENDLESS), 0, 0
+        return at + size, at, size
+    if kind == _LIST:
+        at, head = _byte_at(data, at)
+        size = head >> 4
+        if size == 15:
+            at, size = _varint_at(data, at)
+        if at < 0 or not 0 <= size <= data.size - at:
+            return at if at < 0 else _LONG_LIST, 0, 0
+        # A truth value has a byte in a list, and in a struct none.
+        return at, size, max(head & 15, _BYTE_KIND)
+    if kind == _STRUCT:
+        return at, 0, _IS_STRUCT
+    return (at if kind in (1, 2) else _NO_STRUCT), 0, _IS_NUMBER
+
+
+@inlined
+def _byte_at(data: Array, at: int) -> tuple[int, int]:
+    """Return the place after a byte, and the byte; a problem is handed on."""
+    if at < 0 or at >= data.size:
+        return min(at, _ENDLESS), 0
+    return at + 1, np.int64(data[at])  # type: ignore[return-value]
+
+
+@inlined
+def _integer_at(data: Array, at: int) -> tuple[int, int]:
+    at, value = _varint_at(data, at)
+    return at, ((value >> 1) & _ALL_BUT_SIGN) ^ -(value & 1)
+
+
+@inlined
+def _varint_at(data: Array, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        at, byte = _byte_at(data, at)
+        if shift > 63:
+            return _TOO_WIDE, value
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return at, value
+
+
+@kernel
+def _add_pages(  # noqa: C901, PLR0913
+    data: Array,
+    n_bytes: int,
+    n_wanted: int,
+    max_pages: int,
+    sizes: Integers,
+    room: Integers,
+    found: Integers,
+) -> tuple[int, int]:
+    """Add pages to the ``Sizes`` in an array; return how many bytes and pages were passed over.
+
+    Only the headers of pages must be in the data; where more follow, one goes on from there.
+    """
+    at, n_pages = 0, 0
+    while at < n_bytes and sizes[0] < n_wanted and n_pages <= max_pages:
+        end, n_found = _read_struct(data, at, room, found)
+        if end == _ENDLESS and n_pages:
+            break
+        kind, size, stored, n_new, is_delta = -1, -1, -1, 0, False
+        for k in range(n_found):
+            path, value = found[k, 0], found[k, 2]
+            if path == _PAGE_KIND:
+                kind = value
+            elif path == _PAGE_BYTES:
+                size = value
+            elif path == _STORED_BYTES:
+                stored = value
+            elif path in (_VALUES, _VALUES_2):
+                n_new = max(n_new, value)
+            elif path in (_ENCODING, _ENCODING_2):
+                is_delta |= value == _DELTA_BYTE_ARRAY
+        if end >= 0 and (min(kind, size, stored) < 0 or max(size, stored, n_new) >= 2**31):
+            end = _NO_SIZE
+        if end < 0:
+            return end, n_pages
+        size = max(size, stored)
+        sizes[1] += size
+        sizes[2] = max(sizes[2], size)
+        if kind == _DICTIONARY_PAGE:
+            sizes[3] += size
+        else:
+            sizes[0] += n_new
+            sizes[4] = max(sizes[4], size if is_delta else 0)
+        n_pages += 1
+        at = end + stored
+    return at, n_pages
+
+
+def warm_up() -> None:
+    """Load or compile all kernels."""
+    stream_sizes(b"")
+    _fields_of(b"\0")
+    with suppress(ValueError):
+        Pages(lambda *_: b"").sizes({_N_VALUES: 1, _FIRST_PAGE: 0, _N_BYTES: 1})

@@ -53,7 +53,6 @@ from driftbn_service.records.scan_kernel import (
     MAX_OPENED,
     Bytes,
     Lines,
-    count_fields,
     count_names,
     cut_items,
     find_lines,
@@ -205,6 +204,7 @@ class Text(NamedTuple):
     array: Bytes  # the same bytes
     lines: Lines
     is_unicode: bool
+    is_wide: bool = False  # whether there are more fields than a table of them may have
 
     @property
     def n_records(self) -> int:
@@ -214,15 +214,18 @@ class Text(NamedTuple):
         return self.data[self.lines.starts[number] : self.lines.stops[number]]
 
 
-def read_lines(data: bytes, unicode: bool) -> Text:
+def read_lines(data: bytes, unicode: bool, limits: Limits) -> Text:
     array = np.frombuffer(data, np.uint8)
-    n_most = data.count(b"\n") + 1
-    lines = Lines(
-        np.empty(n_most, np.int64), np.empty(n_most, np.int64), np.empty(n_most, np.bool_)
+    n_lines = data.count(b"\n") + 1
+    room = Lines(
+        np.empty(n_lines, np.int64), np.empty(n_lines, np.int64), np.empty(n_lines, np.bool_)
     )
-    n_lines = find_lines(array, lines)
-    found = Lines(lines.starts[:n_lines], lines.stops[:n_lines], lines.plain[:n_lines])
-    return Text(data, array, found, unicode)
+    n_most = min(limits.fields, MAX_CELLS // n_lines)
+    paths = np.full(MAX_OPENED + 1, _HASH_KEY)
+    slots = np.zeros(1 << (4 * n_most).bit_length(), np.uint64)
+    n_lines, n_fields = find_lines(array, room, paths, slots, n_most)
+    lines = Lines(room.starts[:n_lines], room.stops[:n_lines], room.plain[:n_lines])
+    return Text(data, array, lines, unicode, n_fields > n_most)
 
 
 def is_unicode(data: bytes) -> bool:
@@ -309,16 +312,20 @@ def decode_records(
 
 
 def _read_table(text: Text, limits: Limits) -> Rows | None:
-    """Return all records as columns; ``None`` if some must be looked at one by one."""
+    """Return all records as columns; ``None`` if some must be looked at one by one.
+
+    Arrow makes room for every field in every row, so how many there are must be known before.
+    """
     lines = text.lines
     if not text.is_unicode or not lines.plain.all() or len(text.data) >= _LARGEST_BLOCK:
         return None
     if not text.n_records or (lines.stops - lines.starts).max() > limits.record_bytes:
         return None
+    if text.is_wide:
+        return None
     try:
-        table = _parse_all(text, limits)
-        # More rows than lines: two objects stand on one.
-        if table is None or len(table) != text.n_records:
+        table = _parse_all(text.data)
+        if len(table) != text.n_records:  # two objects stand on one line
             return None
         check_schema(table.schema, limits)
         flat = flat_table(table)
@@ -329,20 +336,11 @@ def _read_table(text: Text, limits: Limits) -> Rows | None:
     return as_records(flat) if flat.num_columns else table_of(text.n_records, ())
 
 
-def _parse_all(text: Text, limits: Limits) -> pa.Table | None:
-    """Return the lines as a table; ``None`` if they have too few fields in common for one.
-
-    Arrow makes room for every field in every row, so how many there are must be known before.
-    """
-    n_most = min(limits.fields, MAX_CELLS // text.n_records)
-    slots = np.zeros(1 << (4 * n_most).bit_length(), np.uint64)
-    paths = np.full(MAX_OPENED + 1, _HASH_KEY)
-    if count_fields(text.array, paths, slots, n_most) > n_most:
-        return None
-    table = _parse(text.data, ())
+def _parse_all(data: bytes) -> pa.Table:
+    table = _parse(data, ())
     times = [field for field in table.schema if _holds_times(field.type)]
     # Arrow takes text that looks like a time for one where all of a column does.
-    return _parse(text.data, [_untimed(field) for field in times]) if times else table
+    return _parse(data, [_untimed(field) for field in times]) if times else table
 
 
 def _parse(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:

@@ -1,14 +1,16 @@
 """What is too much for a decoder, whatever the format; see ``tests.bombs`` for what it costs."""
 
+import io
 import json
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from driftbn_service.records import Decoder, RejectReason, scan_kernel
+from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import MAX_NAME_LENGTH
-from driftbn_service.records.sizes import Pages, read_footer, read_messages, reader_of
+from driftbn_service.records.rows import MAX_NAME_LENGTH, Limits
+from driftbn_service.records.sizes import Pages, read_footer, read_messages, stream_sizes
+from driftbn_service.records.text import read_lines
 
 from tests.bombs import file, parquet, stream
 from tests.decoding import chunk, rows_of
@@ -73,15 +75,13 @@ def test_records_that_share_no_field_are_cut_into_tables_that_are_not_mostly_emp
 
 
 def test_fields_are_counted_by_their_names_and_those_around_them():
-    data = b'{"a":{"b":1,"c":"d:\\"{"},"b":[{"c":1}]}\n{"b":1,"a":{"c":2}}\n'
+    data = b'{"a":{"b":1,"c":"d:\\"{"},"b":["x",{"c":1},{"c":2}]}\n{"b":1,"a":{"c":2}}\n'
 
-    def counted(n_most):
-        slots = np.zeros(64, np.uint64)
-        paths = np.full(scan_kernel.MAX_OPENED + 1, np.uint64(7))
-        return scan_kernel.count_fields(np.frombuffer(data, np.uint8), paths, slots, n_most)
+    def is_wide(max_fields):
+        return read_lines(data, True, Limits(100, max_fields)).is_wide
 
-    assert counted(100) == 5  # a, a.b, a.c, b, b.c
-    assert counted(2) == 3
+    assert is_wide(4)
+    assert not is_wide(5)  # a, a.b, a.c, b, b.c
 
 
 def test_decoding_stops_where_enough_records_are_bad():
@@ -141,10 +141,12 @@ def test_a_table_that_would_take_too_much_memory_is_one_problem(data, kind):
 
 def test_what_compressed_buffers_become_is_known_before_they_are_read():
     data = stream(pa.table({"x": TEXTS["x"].dictionary_encode(), "y": TEXTS["x"]}), "zstd")
-    messages = list(read_messages(reader_of(data), len(data)))
-    assert b"".join(part for message in messages for part in message.parts) == data
+    messages = list(read_messages(io.BytesIO(data).read, len(data)))
+    assert b"".join(message.data for message in messages) == data
     assert sum(message.n_cells for message in messages) == 1 + 1000 + 1000
-    assert sum(message.n_bytes for message in messages) >= 1000 + 4 * 1000 + 1000 * 1000
+    n_bytes = sum(message.n_bytes for message in messages)
+    assert n_bytes >= 1000 + 4 * 1000 + 1000 * 1000
+    assert stream_sizes(data)[1:] == (2001, n_bytes)
 
 
 def test_what_pages_become_is_known_before_they_are_read():
