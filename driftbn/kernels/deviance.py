@@ -1,4 +1,4 @@
-"""How far groups of rows differ: deviances, their moments, and sums over blocks of rows.
+"""How far groups of rows differ: deviances, their moments, sums over blocks, and scatter.
 
 Sums over blocks are integers and know neither shares nor weights: those of several windows are
 added up exactly, in any order.
@@ -472,3 +472,126 @@ def _stratum(
     if n_b > 0:
         free += (levels_b - 1) * (sources_b - 1)
     return total, free
+
+
+# How far windows lie apart: a sum of squares of each test, under each component of a mixture.
+
+_STIRLING_FROM = 10.0  # from here on the series is right to twelve digits
+_HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Mixture(NamedTuple):
+    """The components: all directions vary ``factors`` times as much as by chance, or one does.
+
+    That one has ``extras`` times the variance besides.
+    """
+
+    factors: Floats
+    extras: Floats
+
+
+@inlined
+def _cumulants(
+    mixture: Mixture, component: int, dof: float, strength: float
+) -> tuple[float, float, float]:
+    """Return mean, variance and third cumulant of a test with the mean ``dof`` by chance.
+
+    The excess of the component is multiplied by ``strength``.
+    """
+    n_factors = mixture.factors.shape[0]
+    if component < n_factors:
+        factor = 1.0 + strength * (mixture.factors[component] - 1.0)
+        return dof * factor, 2.0 * dof * factor**2, 8.0 * dof * factor**3
+    factor = 1.0 + strength * mixture.extras[component - n_factors]
+    one, rest = min(dof, 1.0), max(dof - 1.0, 0.0)
+    return one * factor + rest, 2.0 * (one * factor**2 + rest), 8.0 * (one * factor**3 + rest)
+
+
+@inlined
+def _log_gamma(x: float) -> float:
+    if x < _STIRLING_FROM:
+        return math.lgamma(x)
+    y = 1.0 / (x * x)
+    series = 1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)))
+    return (x - 0.5) * math.log(x) - x + _HALF_LOG_TWO_PI + series / x
+
+
+@kernel
+def write_densities(
+    mixture: Mixture, excess: Floats, n: Floats, dof: Floats, least: float, out: Floats
+) -> None:
+    """Write the density of each sum of squares under each component, up to a factor a test.
+
+    A sum of ``n`` squares, ``excess`` above the mean that it has by chance, is gamma; one below
+    ``least`` of that mean is taken to be there.
+    """
+    for t in range(out.shape[0]):
+        by_chance = n[t] * dof[t]
+        value = max(excess[t] + by_chance, least * by_chance)
+        log_value = math.log(value)
+        log_gamma = _log_gamma(0.5 * by_chance)
+        largest = -np.inf
+        for c in range(out.shape[1]):
+            mean, variance, _ = _cumulants(mixture, c, dof[t], 1.0)
+            scale = variance / mean
+            log_density = -value / scale
+            if c < mixture.factors.shape[0] or dof[t] <= 1.0:  # mean squared is half the variance
+                shape = 0.5 * by_chance
+                log_density -= log_gamma
+            else:
+                shape = n[t] * mean / scale
+                log_density -= _log_gamma(shape)
+            log_density += (shape - 1.0) * log_value - shape * math.log(scale)
+            out[t, c] = log_density
+            largest = max(largest, log_density)
+        for c in range(out.shape[1]):
+            out[t, c] = math.exp(out[t, c] - largest)
+
+
+@kernel
+def fit_weights(
+    densities: Floats,
+    prior: Floats,
+    bonus: Floats,
+    n_steps: int,
+    least_change: float,
+    weights: Floats,
+    found: Floats,
+) -> None:
+    """Fit the weights of components to tests, by EM from those given.
+
+    A component counts ``bonus`` times the tests it explains, and ``prior`` more. ``found``: room.
+    """
+    n_components = weights.shape[0]
+    for _ in range(n_steps):
+        found[:] = 0.0
+        for t in range(densities.shape[0]):
+            density = 0.0
+            for c in range(n_components):
+                density += weights[c] * densities[t, c]
+            inverse = 1.0 / density
+            for c in range(n_components):
+                found[c] += densities[t, c] * inverse
+        total = 0.0
+        for c in range(n_components):
+            found[c] = prior[c] + bonus[c] * weights[c] * found[c]
+            total += found[c]
+        change = 0.0
+        for c in range(n_components):
+            change = max(change, abs(found[c] / total - weights[c]))
+            weights[c] = found[c] / total
+        if change < least_change:
+            break
+
+
+@kernel
+def write_chi_squares(
+    mixture: Mixture, value: Floats, dof: Floats, strength: float, free: Floats, at: Floats
+) -> None:
+    """Write where each value stands in a chi-square with the cumulants of each component (Hall)."""
+    for t in range(at.shape[0]):
+        for c in range(at.shape[1]):
+            mean, variance, third = _cumulants(mixture, c, dof[t], strength)
+            free[t, c] = 8.0 * variance**3 / third**2
+            place = free[t, c] + math.sqrt(2.0 * free[t, c] / variance) * (value[t] - mean)
+            at[t, c] = max(place, 0.0)

@@ -81,9 +81,7 @@ def test_a_test_that_keeps_still_loses_next_to_nothing_by_one_that_wanders() -> 
 def test_few_windows_say_little() -> None:
     spread = Spread(np.full(50, 30.0), np.full(50, 1.0), np.full(50, 1.0))
     few, many = (
-        fitted_weights(
-            spread._replace(n=np.full(50, n), excess=np.full(50, 30.0 * n)), np.arange(50)
-        )
+        fitted_weights(spread._replace(n=np.full(50, n), excess=np.full(50, 30.0 * n)))
         for n in (1.0, 20.0)
     )
     assert few[0] > many[0]
