@@ -124,10 +124,10 @@ class PooledWindows:
         n_nodes, n_windows = self.plan.n_nodes, len(self.parts)
         chosen, out = np.arange(n_nodes), np.empty((n_nodes, 4))
         total, dof = np.zeros(n_nodes), np.zeros(n_nodes)
-        logs = logs_up_to(self.n_rows)
+        logs, cells = logs_up_to(self.n_rows), slice(self.plan.n_node_cells)
         for part in self.parts:
-            rest = self.counts - part.counts
-            compare_nodes(self.plan.tables, chosen, rest, part.counts, logs, out)
+            rest = self.counts[cells] - part.counts[cells]
+            compare_nodes(self.plan.tables, chosen, rest, part.counts[cells], logs, out)
             value, mean = standardized(out)
             total += value
             dof += mean / n_windows

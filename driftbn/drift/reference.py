@@ -12,7 +12,7 @@ import numpy as np
 from driftbn.config import DecisionConfig
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.dispersion import BlockSums, CombinedSums
-from driftbn.drift.plan import LevelMap, TestPlan, make_plan, plan_of, with_cards
+from driftbn.drift.plan import LevelMap, TestPlan, make_plan, member_sets, plan_of, with_cards
 from driftbn.drift.scatter import Carried, LaterWindows, Scatter, Spread
 from driftbn.graphs.graph import Edge
 from driftbn.kernels.evidence import Floats
@@ -37,7 +37,10 @@ def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
 
 
 def _added(windows: Sequence[PooledWindows]) -> Counts:
-    return np.asarray(np.add.reduce([w.counts for w in windows]), np.int32)
+    total = windows[0].counts.copy()
+    for window in windows[1:]:
+        total += window.counts
+    return total
 
 
 class _Recent(NamedTuple):
@@ -81,6 +84,7 @@ class Regime:
         windows = [part.windows[0] for part in parts]
         self.pool = PooledWindows(self.plan, counts, windows, sums=sums, parts=parts)
         self._scatter: dict[int, Scatter] = {}
+        self._spread_before: Spread | None = None  # of earlier regimes, for these tests
         self._compared: Comparison | None = None
 
     def branch(self) -> Regime:
@@ -158,10 +162,15 @@ class Regime:
         if n_windows not in self._scatter:
             spread = self._spread(older)
             if self.carried is not None:
-                spread = spread.plus(self.carried.onto(self.plan).total)
+                spread = spread.plus(self._carried_spread(self.carried))
             weights = None if self.later is None else self.later.weights
             self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, weights)
         return self._scatter[n_windows]
+
+    def _carried_spread(self, carried: Carried) -> Spread:
+        if self._spread_before is None:
+            self._spread_before = carried.onto(self.plan).total
+        return self._spread_before
 
     def _spread(self, older: PooledWindows) -> Spread:
         return older.spread if self.later is None else older.spread.plus(self.later.spread)
@@ -305,7 +314,5 @@ class Regime:
 
 
 def _read_plan(names: tuple[str, ...], values: Mapping[str, Any]) -> TestPlan:
-    members, sizes = values["members"].tolist(), values["sizes"].tolist()
-    sets = [tuple(row[:size]) for row, size in zip(members, sizes, strict=True)]
-    ends = list(zip(values["sources"].tolist(), values["children"].tolist(), strict=True))
-    return plan_of(names, ends, sets, values["cards"])
+    sets = list(member_sets(values["members"], values["sizes"]))
+    return plan_of(names, values["sources"], values["children"], sets, values["cards"])

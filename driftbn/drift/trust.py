@@ -65,6 +65,8 @@ def visible_pairs(
     """
     plan = comparison.plan
     nats = visible_changes(comparison, level)
+    if not np.any(nats > above):
+        return [], 0
     ends = np.stack([plan.tables.source[plan.n_nodes :], plan.tables.child[plan.n_nodes :]])
     low, high = ends.min(axis=0).astype(np.int64), ends.max(axis=0).astype(np.int64)
     best = np.full((plan.n_nodes, plan.n_nodes), -1.0)
