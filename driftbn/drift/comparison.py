@@ -32,6 +32,7 @@ from driftbn.kernels.deviance import (
     compare_ragged,
     measure_association,
     measure_change,
+    write_gamma_tails,
 )
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.kernels.tables import Counts
@@ -443,12 +444,6 @@ def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
 
 def deviance_p_values(statistics: Floats) -> Floats:
     """Return p-values of rows of deviance, mean and variance, by the gamma with these moments."""
-    from scipy.special import gammaincc  # noqa: PLC0415 - a fifth of a second to import
-
-    value = np.maximum(statistics[:, DEVIANCE], 0.0)  # rounding may leave it below
-    mean, variance = statistics[:, MEAN], statistics[:, VARIANCE]
-    p = np.ones(len(value))
-    tested = np.flatnonzero(variance > 0.0)
-    shape = mean[tested] ** 2 / variance[tested]
-    p[tested] = gammaincc(shape, value[tested] * mean[tested] / variance[tested])
+    p = np.empty(len(statistics))
+    write_gamma_tails(statistics, p)
     return p

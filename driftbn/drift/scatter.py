@@ -18,7 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.drift.plan import TestPlan
-from driftbn.kernels.deviance import Mixture, fit_weights, write_chi_squares, write_densities
+from driftbn.kernels.deviance import (
+    Mixture,
+    fit_weights,
+    write_densities,
+    write_mean_factors,
+    write_predictive_tails,
+)
 from driftbn.kernels.evidence import Floats, Ints
 
 Ends = npt.NDArray[np.int16]
@@ -99,43 +105,39 @@ class Scatter:
         pairs = self._n_nodes + np.flatnonzero(self._known[self._n_nodes :])
         return fitted_weights(self.spread.of(pairs))
 
+    def _weights_of(self, tests: Ints) -> Floats:
+        return self._node_weights if tests[0] < self._n_nodes else self._pair_weights
+
     def p_values(self, tests: Ints, value: Floats, dof: Floats, strength: float) -> Floats:
         """Return the predictive p-values of tests of one family; 0 where nothing is known.
 
         ``value`` has the mean ``dof`` for independent rows. ``strength``: 1 for a single window;
         more for several pooled, which count as one draw of whatever wanders.
         """
-        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
-
         p = np.zeros(len(tests))
         known = np.flatnonzero(self._known[tests] & (dof > 0.0))
         if len(known):
-            posterior = self.posterior(tests[known])
-            free, at = np.empty_like(posterior), np.empty_like(posterior)
-            write_chi_squares(_MIXTURE, value[known], dof[known], strength, free, at)
-            p[known] = np.sum(posterior * chdtrc(free, at), axis=1)
+            weights, densities = self._weights_of(tests), self.spread.of(tests[known]).densities()
+            found = np.empty(len(known))
+            write_predictive_tails(
+                _MIXTURE, weights, densities, value[known], dof[known], strength, found
+            )
+            p[known] = found
         return p
-
-    def posterior(self, tests: Ints) -> Floats:
-        """Return how likely each component is for tests of one family, ``[tests, components]``."""
-        weights = self._node_weights if tests[0] < self._n_nodes else self._pair_weights
-        shares = weights * self.spread.of(tests).densities()
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def factors(self) -> Floats:
         """Return how many times as far as by chance each node moves from window to window.
 
         One that varies less than by chance, as a clock does, has 1.
         """
-        found = np.ones(self._n_nodes)
+        factors = np.ones(self._n_nodes)
         moves = self._known & (self.spread.excess > 0.0)
         nodes = np.flatnonzero(moves[: self._n_nodes])
         if len(nodes):
-            dof = self.spread.dof[nodes, None]
-            in_one = (np.minimum(dof, 1.0) * _MIXTURE.extras) / dof + 1.0
-            means = np.concatenate([np.tile(_MIXTURE.factors, (len(nodes), 1)), in_one], axis=1)
-            found[nodes] = np.sum(self.posterior(nodes) * means, axis=1)
-        return found
+            spread, found = self.spread.of(nodes), np.empty(len(nodes))
+            write_mean_factors(_MIXTURE, self._node_weights, spread.densities(), spread.dof, found)
+            factors[nodes] = found
+        return factors
 
 
 def fitted_weights(spread: Spread) -> Floats:

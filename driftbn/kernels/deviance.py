@@ -478,6 +478,7 @@ def _stratum(
 
 _STIRLING_FROM = 10.0  # from here on the series is right to twelve digits
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_NO_CHANGE = 1e-15  # of a sum, by its last term
 
 
 class Mixture(NamedTuple):
@@ -516,36 +517,84 @@ def _log_gamma(x: float) -> float:
     return (x - 0.5) * math.log(x) - x + _HALF_LOG_TWO_PI + series / x
 
 
+@inlined
+def _gamma_tail(shape: float, x: float) -> float:
+    """Return the probability that a gamma variable of scale 1 is above x."""
+    if x <= 0.0:
+        return 1.0
+    factor = math.exp(shape * math.log(x) - x - _log_gamma(shape))
+    if x < shape + 1.0:  # the series of the lower tail
+        term = 1.0 / shape
+        total = term
+        while term > _NO_CHANGE * total:
+            shape += 1.0
+            term *= x / shape
+            total += term
+        return 1.0 - factor * total
+    # The continued fraction of the upper tail, by the modified method of Lentz.
+    last = x + 1.0 - shape
+    c, d = np.inf, 1.0 / last
+    total, change, k = d, 0.0, 0.0
+    while abs(change - 1.0) > _NO_CHANGE:
+        k += 1.0
+        step = k * (shape - k)
+        last += 2.0
+        d = 1.0 / (last + step * d)
+        c = last + step / c
+        change = c * d
+        total *= change
+    return factor * total
+
+
+@kernel
+def write_gamma_tails(statistics: Floats, out: Floats) -> None:
+    """Write the p-value of each deviance by the gamma with its mean and variance; 1 if untested."""
+    for t in range(out.shape[0]):
+        value, mean, variance = (
+            statistics[t, DEVIANCE],
+            statistics[t, MEAN],
+            statistics[t, VARIANCE],
+        )
+        out[t] = 1.0
+        if variance > 0.0:
+            out[t] = _gamma_tail(mean * mean / variance, value * mean / variance)
+
+
+@inlined
+def _write_densities(
+    mixture: Mixture, excess: float, n: float, dof: float, least: float, out: Floats
+) -> None:
+    """Write the density of a sum of n squares under each component, gamma, up to a factor.
+
+    It is ``excess`` above n ``dof``, the mean that it has by chance. A sum below ``least`` of that
+    is taken to be there.
+    """
+    value = max(excess + n * dof, least * n * dof)
+    log_value = math.log(value)
+    usual = 0.5 * n * dof
+    log_gamma = _log_gamma(usual)
+    largest = -np.inf
+    for c in range(out.shape[0]):
+        mean, variance, _ = _cumulants(mixture, c, dof, 1.0)
+        scale = variance / mean
+        out[c] = -value / scale
+        if c < mixture.factors.shape[0] or dof <= 1.0:  # the variance is twice the mean squared
+            out[c] += (usual - 1.0) * log_value - usual * math.log(scale) - log_gamma
+        else:
+            shape = n * mean / scale
+            out[c] += (shape - 1.0) * log_value - shape * math.log(scale) - _log_gamma(shape)
+        largest = max(largest, out[c])
+    for c in range(out.shape[0]):
+        out[c] = math.exp(out[c] - largest)
+
+
 @kernel
 def write_densities(
     mixture: Mixture, excess: Floats, n: Floats, dof: Floats, least: float, out: Floats
 ) -> None:
-    """Write the density of each sum of squares under each component, up to a factor a test.
-
-    A sum of ``n`` squares, ``excess`` above the mean that it has by chance, is gamma; one below
-    ``least`` of that mean is taken to be there.
-    """
+    """Write the densities of each test, ``[tests, components]``."""
     for t in range(out.shape[0]):
-        by_chance = n[t] * dof[t]
-        value = max(excess[t] + by_chance, least * by_chance)
-        log_value = math.log(value)
-        log_gamma = _log_gamma(0.5 * by_chance)
-        largest = -np.inf
-        for c in range(out.shape[1]):
-            mean, variance, _ = _cumulants(mixture, c, dof[t], 1.0)
-            scale = variance / mean
-            log_density = -value / scale
-            if c < mixture.factors.shape[0] or dof[t] <= 1.0:  # mean squared is half the variance
-                shape = 0.5 * by_chance
-                log_density -= log_gamma
-            else:
-                shape = n[t] * mean / scale
-                log_density -= _log_gamma(shape)
-            log_density += (shape - 1.0) * log_value - shape * math.log(scale)
-            out[t, c] = log_density
-            largest = max(largest, log_density)
-        for c in range(out.shape[1]):
-            out[t, c] = math.exp(out[t, c] - largest)
+        _write_densities(mixture, excess[t], n[t], dof[t], least, out[t])
 
 
 @kernel
@@ -585,13 +634,37 @@ def fit_weights(
 
 
 @kernel
-def write_chi_squares(
-    mixture: Mixture, value: Floats, dof: Floats, strength: float, free: Floats, at: Floats
+def write_predictive_tails(
+    mixture: Mixture,
+    weights: Floats,
+    densities: Floats,
+    value: Floats,
+    dof: Floats,
+    strength: float,
+    out: Floats,
 ) -> None:
-    """Write where each value stands in a chi-square with the cumulants of each component (Hall)."""
-    for t in range(at.shape[0]):
-        for c in range(at.shape[1]):
+    """Write how likely each test is above its value, by a chi-square a component (Hall 1983)."""
+    for t in range(out.shape[0]):
+        density, tail = 0.0, 0.0
+        for c in range(weights.shape[0]):
             mean, variance, third = _cumulants(mixture, c, dof[t], strength)
-            free[t, c] = 8.0 * variance**3 / third**2
-            place = free[t, c] + math.sqrt(2.0 * free[t, c] / variance) * (value[t] - mean)
-            at[t, c] = max(place, 0.0)
+            free = 8.0 * variance**3 / third**2
+            at = free + math.sqrt(2.0 * free / variance) * (value[t] - mean)
+            share = weights[c] * densities[t, c]
+            density += share
+            tail += share * _gamma_tail(0.5 * free, 0.5 * at)
+        out[t] = tail / density
+
+
+@kernel
+def write_mean_factors(
+    mixture: Mixture, weights: Floats, densities: Floats, dof: Floats, out: Floats
+) -> None:
+    """Write how many times its mean by chance each test has, over the components."""
+    for t in range(out.shape[0]):
+        density, total = 0.0, 0.0
+        for c in range(weights.shape[0]):
+            share = weights[c] * densities[t, c]
+            density += share
+            total += share * _cumulants(mixture, c, dof[t], 1.0)[0]
+        out[t] = total / (density * dof[t])
