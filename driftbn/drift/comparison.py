@@ -330,26 +330,29 @@ class Comparison:
         out[0] *= 2.0
         return out
 
-    @cached_property
-    def _pair_discounts(self) -> Floats:
-        """For each pair test by how much its statistic is too large at least."""
-        tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        excess = np.sqrt(self.newer.effects - 1.0)
-        both: Floats = excess[tables.source[n_nodes:]] * excess[tables.child[n_nodes:]]
+    def _pair_discounts(self, pairs: Ints) -> Floats:
+        """For pair tests by how much their statistics are too large at least."""
+        tables, tests = self.plan.tables, self.plan.n_nodes + pairs
+        excess = self.newer.effects - 1.0
+        both: Floats = np.sqrt(excess[tables.source[tests]] * excess[tables.child[tests]])
         return 1.0 + SCREENING_SHARE * both
 
     @cached_property
     def _pair_chances(self) -> Floats:
         """For each pair test the p-value of its interaction if windows differ by chance only."""
         value, dof = self.pair_statistics
-        if self._overdispersed:
-            value = value / self._pair_discounts
         # A power of two, so that one list of critical values serves many windows.
         most_dof = 1 << int(dof.max(initial=1.0)).bit_length()
-        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
+        critical = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
+        screen = critical[np.maximum(dof, 0.0).astype(np.int64)]
+        suspects = np.flatnonzero(value > screen)
+        left = value[suspects]
+        if self._overdispersed:
+            left = left / self._pair_discounts(suspects)
+            still = np.flatnonzero(left > screen[suspects])
+            suspects, left = suspects[still], left[still]
         p = np.ones(len(dof))
-        suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
-        p[suspects] = chi_square_p(value[suspects], dof[suspects])
+        p[suspects] = chi_square_p(left, dof[suspects])
         return p
 
     @cached_property
@@ -387,8 +390,9 @@ class Comparison:
             return 1.0
         ends = self.end_statistics(index)
         if self._overdispersed:
-            value /= float(self._pair_discounts[index])
-            ends[:, DEVIANCE] /= float(self._pair_discounts[index])
+            discount = float(self._pair_discounts(np.array([index]))[0])
+            value /= discount
+            ends[:, DEVIANCE] /= discount
         p_ends = deviance_p_values(ends)
         p_interaction = float(chi_square_p(value, dof))
         p_scatter = float(self._scattered_pairs(np.array([index]))[0])

@@ -371,7 +371,7 @@ def measure_association(
             for j in range(n_levels):
                 row = 0
                 for i in range(n_sources):
-                    here = counts[cell + j * n_sources + i]
+                    here = counts[np.uint64(cell + j * n_sources + i)]
                     row += here
                     total += n_log_n(here, table)
                 if row > 0:
@@ -383,7 +383,7 @@ def measure_association(
                 for i in range(n_sources):
                     column = 0
                     for j in range(n_levels):
-                        column += counts[cell + j * n_sources + i]
+                        column += counts[np.uint64(cell + j * n_sources + i)]
                     if column > 0:
                         sources_met += 1
                         total -= n_log_n(column, table)
@@ -420,8 +420,10 @@ def measure_change(
 @inlined
 def _fourfold(a: Counts, b: Counts, cell: int, table: Floats) -> tuple[float, int]:
     """Return half of G(b) - G(a + b) of a table of two by two, and the same of the dof."""
-    b0, b1, b2, b3 = b[cell], b[cell + 1], b[cell + 2], b[cell + 3]
-    c0, c1, c2, c3 = b0 + a[cell], b1 + a[cell + 1], b2 + a[cell + 2], b3 + a[cell + 3]
+    at0, at1 = np.uint64(cell), np.uint64(cell + 1)  # as in n_log_n
+    at2, at3 = np.uint64(cell + 2), np.uint64(cell + 3)
+    b0, b1, b2, b3 = b[at0], b[at1], b[at2], b[at3]
+    c0, c1, c2, c3 = b0 + a[at0], b1 + a[at1], b2 + a[at2], b3 + a[at3]
     total = n_log_n(b0, table) + n_log_n(b1, table) + n_log_n(b2, table) + n_log_n(b3, table)
     total -= n_log_n(c0, table) + n_log_n(c1, table) + n_log_n(c2, table) + n_log_n(c3, table)
     total -= n_log_n(b0 + b1, table) + n_log_n(b2 + b3, table)
@@ -445,7 +447,7 @@ def _stratum(
     for j in range(n_levels):
         row_b, row_c = 0, 0
         for i in range(n_sources):
-            at = cell + j * n_sources + i
+            at = np.uint64(cell + j * n_sources + i)
             here_b = b[at]
             here_c = here_b + a[at]
             row_b += here_b
@@ -461,7 +463,7 @@ def _stratum(
     for i in range(n_sources):
         column_b, column_c = 0, 0
         for j in range(n_levels):
-            at = cell + j * n_sources + i
+            at = np.uint64(cell + j * n_sources + i)
             column_b += b[at]
             column_c += b[at] + a[at]
         sources_b += column_b > 0
