@@ -55,12 +55,23 @@ def logs_up_to(n_rows: int) -> Floats:
     return _logs_below(max(FIRST_LOGS, 1 << n_rows.bit_length()))
 
 
+class Part(NamedTuple):
+    """What is kept of one window of a reference, to say how far its windows lie apart.
+
+    Its other tables may be large, and no comparison asks for them again.
+    """
+
+    rows: Codes
+    node_counts: Counts
+    information: Floats
+
+
 class PooledWindows:
     """Some windows pooled, as they are compared with others.
 
     ``windows``: the rows in order of time. ``effects``: marginal design effect of each variable; 1
-    if not given. ``sums``: sums over blocks of their rows, if known. ``parts``: the windows
-    by themselves, where it matters how far they lie apart.
+    if not given. ``sums``: sums over blocks of their rows, if known. ``parts``: what is kept
+    of each window, where it matters how far they lie apart.
     """
 
     def __init__(  # noqa: PLR0913
@@ -70,7 +81,7 @@ class PooledWindows:
         windows: Sequence[Codes],
         effects: Floats | None = None,
         sums: BlockSums | None = None,
-        parts: Sequence[PooledWindows] = (),
+        parts: Sequence[Part] = (),
     ) -> None:
         self.plan = plan
         self.parts = tuple(parts)
@@ -83,6 +94,12 @@ class PooledWindows:
     @property
     def n_rows(self) -> int:
         return sum(codes.shape[1] for codes in self.windows)
+
+    @property
+    def part(self) -> Part:
+        """What a reference keeps of a single window."""
+        (rows,) = self.windows
+        return Part(rows, self.counts[: self.plan.n_node_cells].copy(), self.information)
 
     @cached_property
     def information(self) -> Floats:
@@ -125,10 +142,10 @@ class PooledWindows:
         n_nodes, n_windows = self.plan.n_nodes, len(self.parts)
         chosen, out = np.arange(n_nodes), np.empty((n_nodes, 4))
         total, dof = np.zeros(n_nodes), np.zeros(n_nodes)
-        logs, cells = logs_up_to(self.n_rows), slice(self.plan.n_node_cells)
+        logs, whole = logs_up_to(self.n_rows), self.counts[: self.plan.n_node_cells]
         for part in self.parts:
-            rest = self.counts[cells] - part.counts[cells]
-            compare_nodes(self.plan.tables, chosen, rest, part.counts[cells], logs, out)
+            rest = whole - part.node_counts
+            compare_nodes(self.plan.tables, chosen, rest, part.node_counts, logs, out)
             value, mean = standardized(out)
             total += value
             dof += mean / n_windows

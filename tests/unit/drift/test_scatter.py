@@ -152,9 +152,10 @@ def test_windows_of_one_network_lie_no_further_apart_than_by_chance() -> None:
     means = []
     for _ in range(40):
         codes = [rows_of(network, 1000, rng) for _ in range(4)]
-        parts = [PooledWindows(plan, plan.count_rows(window), [window]) for window in codes]
-        counts = np.add.reduce([part.counts for part in parts])
-        spread = PooledWindows(plan, counts.astype(np.int32), codes, parts=parts).spread
+        alone = [PooledWindows(plan, plan.count_rows(window), [window]) for window in codes]
+        counts = np.add.reduce([window.counts for window in alone], dtype=np.int32)
+        parts = [window.part for window in alone]
+        spread = PooledWindows(plan, counts, codes, parts=parts).spread
         means.append(spread.excess / np.maximum(spread.n * spread.dof, 1.0))
     tested = spread.dof > 1.0
     assert abs(np.mean(np.array(means)[:, tested])) < 0.1
@@ -210,7 +211,7 @@ def test_no_reference_of_one_window_has_scatter() -> None:
     plan = plan_of()
     rows = np.zeros((3, 10), np.uint8)
     one = PooledWindows(plan, plan.count_rows(rows), [rows])
-    alone = PooledWindows(plan, one.counts, [rows], parts=[one])
+    alone = PooledWindows(plan, one.counts, [rows], parts=[one.part])
     assert not np.any((alone.spread.n > 0.0) & (alone.spread.dof > 0.0))
 
 
