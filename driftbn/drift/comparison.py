@@ -140,15 +140,13 @@ class PooledWindows:
     def _node_spread(self) -> tuple[Floats, Floats]:
         """Compare each window with the others, by nodes."""
         n_nodes, n_windows = self.plan.n_nodes, len(self.parts)
-        chosen, out = np.arange(n_nodes), np.empty((n_nodes, 4))
-        total, dof = np.zeros(n_nodes), np.zeros(n_nodes)
+        chosen, out = np.arange(n_nodes), np.empty((n_windows, n_nodes, 4))
         logs, whole = logs_up_to(self.n_rows), self.counts[: self.plan.n_node_cells]
-        for part in self.parts:
+        for part, statistics in zip(self.parts, out, strict=True):
             rest = whole - part.node_counts
-            compare_nodes(self.plan.tables, chosen, rest, part.node_counts, logs, out)
-            value, mean = standardized(out)
-            total += value
-            dof += mean / n_windows
+            compare_nodes(self.plan.tables, chosen, rest, part.node_counts, logs, statistics)
+        value, mean = (of.reshape(n_windows, -1) for of in standardized(out.reshape(-1, 4)))
+        total, dof = value.sum(axis=0), mean.mean(axis=0)
         excess = (n_windows - 1.0) * (total / n_windows - dof)
         return excess, np.where(dof < LEAST_DOF, 0.0, dof)
 

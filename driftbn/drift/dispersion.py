@@ -313,8 +313,7 @@ def _concentration(scores: Floats, expected: float) -> float:
 
 
 def _divided(value: Floats | Ints, by: Floats | Ints) -> Floats:
-    shape = np.broadcast_shapes(value.shape, by.shape)
-    return np.divide(value, by, out=np.zeros(shape), where=by != 0)
+    return np.divide(value, by, out=np.zeros(np.broadcast(value, by).shape), where=by != 0)
 
 
 class GroupRows(NamedTuple):
@@ -436,7 +435,8 @@ class _StateBlocks:
 
     def whole(self, of_cells: Ints) -> Ints:
         """Return for each cell the sum over its configuration."""
-        return np.repeat(np.add.reduceat(of_cells, self.starts), self.lengths)
+        sums: Ints = np.add.reduceat(of_cells, self.starts).repeat(self.lengths)
+        return sums
 
     def renumbered(self, number: Ints, configuration: Counts) -> _StateBlocks:
         """Return the same rows with other numbers of the cells, -1 for those left out."""
@@ -461,7 +461,7 @@ class _StateScores(BlockScores):
         sums = blocks.sums[group] if length == BLOCK_ROWS else blocks.sums_of(group, length)
         squares = sums[:, KK] - 2.0 * self._share * sums[:, KN]
         squares += self._share**2 * blocks.whole(sums[:, KN])
-        return max(float(np.sum(squares * blocks.weight)), 0.0)
+        return max(float((squares * blocks.weight).sum()), 0.0)
 
     def scores(self, length: int) -> Floats:
         blocks, group = self._blocks, self._group
