@@ -227,27 +227,29 @@ class Comparison:
 
     @cached_property
     def _pair_means(self) -> Floats:
-        """For each pair test the mean of its interaction for independent rows."""
+        """For each pair test the mean of its interaction for independent rows; counts as 1 at least."""
         share = min(1.0, len(self.newer.windows) / len(self.older.windows))
-        return np.maximum(self.older.expected_information(share), 1.0)
+        return self.older.expected_information(share)
 
     @cached_property
     def excess(self) -> Floats:
         """By how much each test, nodes first, is above its mean for independent rows."""
         value, mean = standardized(self.node_statistics)
-        return np.concatenate([value - mean, self.pair_statistics[0] - self._pair_means])
+        pairs = self.pair_statistics[0] - np.maximum(self._pair_means, 1.0)
+        return np.concatenate([value - mean, pairs])
 
     def _scattered_nodes(self, nodes: Ints) -> Floats:
-        if self._scatter is None:
+        if self._scatter is None or not len(nodes):
             return np.zeros(len(nodes))
         value, dof = standardized(self.node_statistics[nodes])
         return self._scatter.p_values(nodes, value, dof, self._strength)
 
     def _scattered_pairs(self, pairs: Ints) -> Floats:
-        if self._scatter is None:
+        if self._scatter is None or not len(pairs):
             return np.zeros(len(pairs))
         tests, value = self.plan.n_nodes + pairs, self.pair_statistics[0, pairs]
-        return self._scatter.p_values(tests, value, self._pair_means[pairs], self._strength)
+        dof = np.maximum(self._pair_means[pairs], 1.0)
+        return self._scatter.p_values(tests, value, dof, self._strength)
 
     # --- the family of mechanisms: each node given its parents
 
