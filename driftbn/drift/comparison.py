@@ -227,7 +227,7 @@ class Comparison:
 
     @cached_property
     def _pair_means(self) -> Floats:
-        """For each pair test the mean of its interaction for independent rows; counts as 1 at least."""
+        """For each pair test the mean of its interaction for independent rows; may be below 1."""
         share = min(1.0, len(self.newer.windows) / len(self.older.windows))
         return self.older.expected_information(share)
 

@@ -22,6 +22,7 @@ from driftbn.drift.scatter import (
 )
 from driftbn.graphs.graph import Dag
 from driftbn.graphs.network import BayesianNetwork
+from tests import reference_decision as naive
 
 N_TESTS = 400
 
@@ -76,6 +77,22 @@ def test_a_test_that_keeps_still_loses_next_to_nothing_by_one_that_wanders() -> 
     p = Scatter(N_TESTS, spread).p_values(np.arange(N_TESTS), value, spread.dof, 1.0)
     assert p[-1] < 0.01 / N_TESTS
     assert p[:10].min() > 1e-3
+
+
+@pytest.mark.parametrize(("n", "dof"), [(1, 3.0), (7, 1.0), (22, 0.7), (22, 40.0)])
+@pytest.mark.parametrize("strength", [1.0, 3.86])
+def test_scatter_is_that_of_its_formulas(n: int, dof: float, strength: float) -> None:
+    spread, value = drawn_spread(np.random.default_rng(6), n, dof, 20.0, n_wandering=40)
+    scatter = Scatter(N_TESTS, spread)
+    densities = np.array([naive.scatter_densities(*of) for of in zip(*spread, strict=True)])
+    weights = naive.scatter_weights(densities, n)
+    assert scatter.weights[0] == pytest.approx(weights, rel=1e-9)
+    found = scatter.p_values(np.arange(N_TESTS), value, spread.dof, strength)
+    expected = [
+        naive.scatter_p_value(weights * density, at, dof, strength)
+        for density, at in zip(densities, value.tolist(), strict=True)
+    ]
+    assert found == pytest.approx(expected, rel=1e-8)
 
 
 def test_few_windows_say_little() -> None:
