@@ -221,3 +221,50 @@ def effect_on_pair(
                 columns.append(here * math.sqrt(both[s].sum() / margins))
             scored.append(np.column_stack(columns))
     return effect_of_groups(*scores, *(int(table.sum()) for table in tables))
+
+
+FACTORS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0, 32.0)
+EXTRAS = tuple(2.0**k for k in range(-1, 13))
+
+
+def scatter_cumulants(dof: float, strength: float = 1.0) -> list[tuple[float, float, float]]:
+    """List mean, variance and third cumulant of a test under each component of the mixture."""
+    one, rest = min(dof, 1.0), max(dof - 1.0, 0.0)
+    wide = [(dof, 0.0, 1.0 + strength * (factor - 1.0)) for factor in FACTORS]
+    narrow = [(one, rest, 1.0 + strength * extra) for extra in EXTRAS]
+    return [
+        (part * f + left, 2.0 * (part * f**2 + left), 8.0 * (part * f**3 + left))
+        for part, left, f in wide + narrow
+    ]
+
+
+def scatter_densities(excess: float, n: float, dof: float) -> np.ndarray:
+    """Return the density of a sum of n squares under each component."""
+    value = max(excess + n * dof, 0.02 * n * dof)
+    moments = [(n * mean, n * variance) for mean, variance, _ in scatter_cumulants(dof)]
+    return np.array([gamma.pdf(value, m * m / v, scale=v / m) for m, v in moments])
+
+
+def scatter_weights(densities: np.ndarray, n: float) -> np.ndarray:
+    """Fit the weights of the components by EM, one step after the other."""
+    enough = max(min(1.0, (n / 3.0) ** 4), 0.001)
+    wide, narrow = len(FACTORS) - 1, len(EXTRAS)
+    prior = np.array([1.0] + [0.04 * enough / wide] * wide + [0.16 * enough / narrow] * narrow)
+    weights = prior / prior.sum()
+    for _ in range(60):
+        shares = weights * densities
+        found = (shares / shares.sum(axis=1, keepdims=True)).sum(axis=0)
+        found[0] *= 1.2
+        before, weights = weights, (prior + found) / (prior + found).sum()
+        if np.abs(weights - before).max() < 1e-5:
+            break
+    return weights
+
+
+def scatter_p_value(shares: np.ndarray, value: float, dof: float, strength: float) -> float:
+    """Return how likely a test is above its value; ``shares``: of the components."""
+    tails = []
+    for mean, variance, third in scatter_cumulants(dof, strength):
+        nu = 8.0 * variance**3 / third**2
+        tails.append(chi2.sf(nu + math.sqrt(2.0 * nu / variance) * (value - mean), nu))
+    return float(shares @ tails / shares.sum())

@@ -32,6 +32,7 @@ from driftbn.kernels.deviance import (
     compare_ragged,
     measure_association,
     measure_change,
+    write_gamma_tails,
 )
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.kernels.tables import Counts
@@ -54,12 +55,25 @@ def logs_up_to(n_rows: int) -> Floats:
     return _logs_below(max(FIRST_LOGS, 1 << n_rows.bit_length()))
 
 
+class Part(NamedTuple):
+    """What is kept of one window of a reference, to say how far its windows lie apart.
+
+    Its other tables may be large, and no comparison asks for them again. ``cells``: the rows before
+    bins were made of them.
+    """
+
+    rows: Codes
+    cells: Codes
+    node_counts: Counts
+    information: Floats
+
+
 class PooledWindows:
     """Some windows pooled, as they are compared with others.
 
     ``windows``: the rows in order of time. ``effects``: marginal design effect of each variable; 1
-    if not given. ``sums``: sums over blocks of their rows, if known. ``parts``: the windows
-    by themselves, where it matters how far they lie apart. ``cells``: the rows of a single one
+    if not given. ``sums``: sums over blocks of their rows, if known. ``parts``: what is kept
+    of each window, where it matters how far they lie apart. ``cells``: the rows of a single one
     before bins were made of them.
     """
 
@@ -70,7 +84,7 @@ class PooledWindows:
         windows: Sequence[Codes],
         effects: Floats | None = None,
         sums: BlockSums | None = None,
-        parts: Sequence[PooledWindows] = (),
+        parts: Sequence[Part] = (),
         cells: Codes | None = None,
     ) -> None:
         self.plan = plan
@@ -85,6 +99,14 @@ class PooledWindows:
     @property
     def n_rows(self) -> int:
         return sum(codes.shape[1] for codes in self.windows)
+
+    @property
+    def part(self) -> Part:
+        """What a reference keeps of a single window."""
+        (rows,) = self.windows
+        return Part(
+            rows, self.cells, self.counts[: self.plan.n_node_cells].copy(), self.information
+        )
 
     @cached_property
     def information(self) -> Floats:
@@ -125,15 +147,13 @@ class PooledWindows:
     def _node_spread(self) -> tuple[Floats, Floats]:
         """Compare each window with the others, by nodes."""
         n_nodes, n_windows = self.plan.n_nodes, len(self.parts)
-        chosen, out = np.arange(n_nodes), np.empty((n_nodes, 4))
-        total, dof = np.zeros(n_nodes), np.zeros(n_nodes)
-        logs = logs_up_to(self.n_rows)
-        for part in self.parts:
-            rest = self.counts - part.counts
-            compare_nodes(self.plan.tables, chosen, rest, part.counts, logs, out)
-            value, mean = standardized(out)
-            total += value
-            dof += mean / n_windows
+        chosen, out = np.arange(n_nodes), np.empty((n_windows, n_nodes, 4))
+        logs, whole = logs_up_to(self.n_rows), self.counts[: self.plan.n_node_cells]
+        for part, statistics in zip(self.parts, out, strict=True):
+            rest = whole - part.node_counts
+            compare_nodes(self.plan.tables, chosen, rest, part.node_counts, logs, statistics)
+        value, mean = (of.reshape(n_windows, -1) for of in standardized(out.reshape(-1, 4)))
+        total, dof = value.sum(axis=0), mean.mean(axis=0)
         excess = (n_windows - 1.0) * (total / n_windows - dof)
         return excess, np.where(dof < LEAST_DOF, 0.0, dof)
 
@@ -214,27 +234,29 @@ class Comparison:
 
     @cached_property
     def _pair_means(self) -> Floats:
-        """For each pair test the mean of its interaction for independent rows."""
+        """For each pair test the mean of its interaction for independent rows; may be below 1."""
         share = min(1.0, len(self.newer.windows) / len(self.older.windows))
-        return np.maximum(self.older.expected_information(share), 1.0)
+        return self.older.expected_information(share)
 
     @cached_property
     def excess(self) -> Floats:
         """By how much each test, nodes first, is above its mean for independent rows."""
         value, mean = standardized(self.node_statistics)
-        return np.concatenate([value - mean, self.pair_statistics[0] - self._pair_means])
+        pairs = self.pair_statistics[0] - np.maximum(self._pair_means, 1.0)
+        return np.concatenate([value - mean, pairs])
 
     def _scattered_nodes(self, nodes: Ints) -> Floats:
-        if self._scatter is None:
+        if self._scatter is None or not len(nodes):
             return np.zeros(len(nodes))
         value, dof = standardized(self.node_statistics[nodes])
         return self._scatter.p_values(nodes, value, dof, self._strength)
 
     def _scattered_pairs(self, pairs: Ints) -> Floats:
-        if self._scatter is None:
+        if self._scatter is None or not len(pairs):
             return np.zeros(len(pairs))
         tests, value = self.plan.n_nodes + pairs, self.pair_statistics[0, pairs]
-        return self._scatter.p_values(tests, value, self._pair_means[pairs], self._strength)
+        dof = np.maximum(self._pair_means[pairs], 1.0)
+        return self._scatter.p_values(tests, value, dof, self._strength)
 
     # --- the family of mechanisms: each node given its parents
 
@@ -332,26 +354,29 @@ class Comparison:
         out[0] *= 2.0
         return out
 
-    @cached_property
-    def _pair_discounts(self) -> Floats:
-        """For each pair test by how much its statistic is too large at least."""
-        tables, n_nodes = self.plan.tables, self.plan.n_nodes
-        excess = np.sqrt(self.newer.effects - 1.0)
-        both: Floats = excess[tables.source[n_nodes:]] * excess[tables.child[n_nodes:]]
+    def _pair_discounts(self, pairs: Ints) -> Floats:
+        """For pair tests by how much their statistics are too large at least."""
+        tables, tests = self.plan.tables, self.plan.n_nodes + pairs
+        excess = self.newer.effects - 1.0
+        both: Floats = np.sqrt(excess[tables.source[tests]] * excess[tables.child[tests]])
         return 1.0 + SCREENING_SHARE * both
 
     @cached_property
     def _pair_chances(self) -> Floats:
         """For each pair test the p-value of its interaction if windows differ by chance only."""
         value, dof = self.pair_statistics
-        if self._overdispersed:
-            value = value / self._pair_discounts
         # A power of two, so that one list of critical values serves many windows.
         most_dof = 1 << int(dof.max(initial=1.0)).bit_length()
-        screen = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
+        critical = critical_values(min(0.5, 1.0 / max(len(dof), 1)), most_dof)
+        screen = critical[np.maximum(dof, 0.0).astype(np.int64)]
+        suspects = np.flatnonzero(value > screen)
+        left = value[suspects]
+        if self._overdispersed:
+            left = left / self._pair_discounts(suspects)
+            still = np.flatnonzero(left > screen[suspects])
+            suspects, left = suspects[still], left[still]
         p = np.ones(len(dof))
-        suspects = np.flatnonzero(value > screen[np.maximum(dof, 0.0).astype(np.int64)])
-        p[suspects] = chi_square_p(value[suspects], dof[suspects])
+        p[suspects] = chi_square_p(left, dof[suspects])
         return p
 
     @cached_property
@@ -389,8 +414,9 @@ class Comparison:
             return 1.0
         ends = self.end_statistics(index)
         if self._overdispersed:
-            value /= float(self._pair_discounts[index])
-            ends[:, DEVIANCE] /= float(self._pair_discounts[index])
+            discount = float(self._pair_discounts(np.array([index]))[0])
+            value /= discount
+            ends[:, DEVIANCE] /= discount
         p_ends = deviance_p_values(ends)
         p_interaction = float(chi_square_p(value, dof))
         p_scatter = float(self._scattered_pairs(np.array([index]))[0])
@@ -446,12 +472,6 @@ def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:
 
 def deviance_p_values(statistics: Floats) -> Floats:
     """Return p-values of rows of deviance, mean and variance, by the gamma with these moments."""
-    from scipy.special import gammaincc  # noqa: PLC0415 - a fifth of a second to import
-
-    value = np.maximum(statistics[:, DEVIANCE], 0.0)  # rounding may leave it below
-    mean, variance = statistics[:, MEAN], statistics[:, VARIANCE]
-    p = np.ones(len(value))
-    tested = np.flatnonzero(variance > 0.0)
-    shape = mean[tested] ** 2 / variance[tested]
-    p[tested] = gammaincc(shape, value[tested] * mean[tested] / variance[tested])
+    p = np.empty(len(statistics))
+    write_gamma_tails(statistics, p)
     return p

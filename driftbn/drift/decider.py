@@ -293,9 +293,16 @@ class CountDecider:
         return Judgement(regime, counted, comparison, self._families(regime, comparison, 1))
 
     def _families(
-        self, regime: Regime, comparison: Comparison, scale: int
+        self,
+        regime: Regime,
+        comparison: Comparison,
+        scale: int,
+        exact_to: float = CORRECTED_P,
     ) -> tuple[FamilyResult, ...]:
-        """Return the strongest sign of each family, by Bonferroni over all its tests and scales."""
+        """Return the strongest sign of each family, by Bonferroni over all its tests and scales.
+
+        Above ``exact_to``, or the level if that is larger, a p-value is a lower limit.
+        """
         plan = comparison.plan
         n_pairs = plan.n_pair_tests
         if not plan.n_nodes:
@@ -303,7 +310,7 @@ class CountDecider:
         n_scales = len(self.config.scales)
         n_mechanisms = self._n_mechanisms(regime)
         factor = n_mechanisms * n_scales / MECHANISM_SHARE
-        exact_to = max(CORRECTED_P, self.config.level)
+        exact_to = max(exact_to, self.config.level)
         v, p, effect = strongest(
             comparison.node_p_values, comparison.node_p_value, exact_to / factor
         )
@@ -337,7 +344,7 @@ class CountDecider:
             return
 
         def is_drift(comparison: Comparison, scale: int) -> bool:
-            families = self._families(regime, comparison, scale)
+            families = self._families(regime, comparison, scale, exact_to=self.config.level)
             return any(result.p_value <= self.config.level for result in families)
 
         self.shadow.judge(index, regime, judgement.window, is_drift)

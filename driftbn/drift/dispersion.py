@@ -42,6 +42,7 @@ from driftbn.kernels.tables import (
     Counts,
     K,
     PairShares,
+    StateRoom,
     count_states,
     make_room,
     make_state_room,
@@ -312,8 +313,7 @@ def _concentration(scores: Floats, expected: float) -> float:
 
 
 def _divided(value: Floats | Ints, by: Floats | Ints) -> Floats:
-    shape = np.broadcast_shapes(value.shape, by.shape)
-    return np.divide(value, by, out=np.zeros(shape), where=by != 0)
+    return np.divide(value, by, out=np.zeros(np.broadcast(value, by).shape), where=by != 0)
 
 
 class GroupRows(NamedTuple):
@@ -321,10 +321,6 @@ class GroupRows(NamedTuple):
 
     cells: Counts
     n_rows: Sequence[int]  # of each window
-
-    @property
-    def begins(self) -> Ints:
-        return np.cumsum([0, *self.n_rows])
 
 
 class StateRows(NamedTuple):
@@ -403,15 +399,29 @@ class _StateBlocks:
     def dispersion(self) -> TwoSampleDispersion:
         return TwoSampleDispersion(_StateScores(self, 0), _StateScores(self, 1))
 
+    @cached_property
+    def begins(self) -> tuple[Ints, ...]:
+        """Where the windows of each group begin, and the end."""
+        return tuple(np.cumsum([0, *group.n_rows]) for group in self.groups)
+
+    @cached_property
+    def _room(self) -> StateRoom:
+        return make_state_room(self.cells)
+
     def sums_of(self, group: int, length: int) -> Ints:
-        rows, room = self.groups[group], make_state_room(self.cells)
-        out = np.zeros((len(room.cell), N_SUMS), np.int64)
-        sum_states(rows.cells, rows.begins, length, self.cells, room, out)
+        out = np.zeros((len(self._room.cell), N_SUMS), np.int64)
+        rows, begins = self.groups[group].cells, self.begins[group]
+        sum_states(rows, begins, length, self.cells, self._room, out)
         return out
 
     @cached_property
     def sums(self) -> tuple[Ints, Ints]:
         return self.sums_of(0, BLOCK_ROWS), self.sums_of(1, BLOCK_ROWS)
+
+    @cached_property
+    def weight(self) -> Floats:
+        older, newer = self.sums
+        return np.asarray(1.0 / np.maximum(older[:, K] + newer[:, K], 1))
 
     @cached_property
     def starts(self) -> Ints:
@@ -425,7 +435,8 @@ class _StateBlocks:
 
     def whole(self, of_cells: Ints) -> Ints:
         """Return for each cell the sum over its configuration."""
-        return np.repeat(np.add.reduceat(of_cells, self.starts), self.lengths)
+        sums: Ints = np.add.reduceat(of_cells, self.starts).repeat(self.lengths)
+        return sums
 
     def renumbered(self, number: Ints, configuration: Counts) -> _StateBlocks:
         """Return the same rows with other numbers of the cells, -1 for those left out."""
@@ -441,9 +452,8 @@ class _StateScores(BlockScores):
         self._group = group
         table = blocks.sums[group][:, K]
         rows = blocks.whole(table)
-        self._weight = 1.0 / np.maximum(blocks.sums[0][:, K] + blocks.sums[1][:, K], 1)
         self._share = _divided(table, rows)
-        expected = float(np.sum(table * (1.0 - self._share) * self._weight))
+        expected = float(np.sum(table * (1.0 - self._share) * blocks.weight))
         super().__init__(blocks.groups[group].n_rows, expected, int(table.sum()))
 
     def _squares(self, length: int) -> float:
@@ -451,15 +461,16 @@ class _StateScores(BlockScores):
         sums = blocks.sums[group] if length == BLOCK_ROWS else blocks.sums_of(group, length)
         squares = sums[:, KK] - 2.0 * self._share * sums[:, KN]
         squares += self._share**2 * blocks.whole(sums[:, KN])
-        return max(float(np.sum(squares * self._weight)), 0.0)
+        return max(float((squares * blocks.weight).sum()), 0.0)
 
     def scores(self, length: int) -> Floats:
-        blocks, rows = self._blocks, self._blocks.groups[self._group]
+        blocks, group = self._blocks, self._group
         counts = np.zeros((self.n_blocks(length), len(self._share)))
-        count_states(rows.cells, rows.begins, length, blocks.cells, counts)
+        rows, begins = blocks.groups[group].cells, blocks.begins[group]
+        count_states(rows, begins, length, blocks.cells, counts)
         whole = np.add.reduceat(counts, blocks.starts, axis=1)
         counts -= np.repeat(whole, blocks.lengths, axis=1) * self._share
-        counts *= np.sqrt(self._weight)
+        counts *= np.sqrt(blocks.weight)
         return counts
 
 

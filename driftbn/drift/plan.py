@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,10 @@ class TestPlan:
     @property
     def n_cells(self) -> int:
         return int(self.tables.first[-1])
+
+    @property
+    def n_node_cells(self) -> int:
+        return int(self.tables.first[self.n_nodes])
 
     def conditioning_set(self, table: int) -> tuple[int, ...]:
         return tuple(self.tables.members[table, : self.tables.size[table]].tolist())
@@ -102,26 +107,27 @@ def make_plan(dag: Dag, cards: Ints, n_rows: int) -> TestPlan:
     parents: list[list[int]] = [[] for _ in dag.nodes]
     for parent, node in dag.edges:
         parents[place[node]].append(place[parent])
-    n_nodes = len(dag.nodes)
-    sets = [node_conditioning_set(v, parents[v], cards, n_rows) for v in range(n_nodes)]
-    ends = [(-1, v) for v in range(n_nodes)]
-    for child in range(n_nodes):
-        room = n_rows // (ROWS_PER_CELL * cards[child])
-        cut = {card: trimmed(parents[child], cards, room // card) for card in set(cards.tolist())}
-        for source in range(n_nodes):
-            if source == child:
-                continue
-            given = cut[int(cards[source])]
-            if source in parents[child]:
-                others = [v for v in parents[child] if v != source]
-                given = trimmed(others, cards, int(room // cards[source]))
-            elif (source > child or child in parents[source]) and given == _other_direction(
-                source, child, parents, cards, n_rows
-            ):
-                continue
-            sets.append(given)
-            ends.append((source, child))
-    return plan_of(dag.nodes, ends, sets, cards)
+    nodes = range(len(dag.nodes))
+    sets = [node_conditioning_set(v, parents[v], cards, n_rows) for v in nodes]
+    given = [_pair_conditioning_sets(v, parents[v], cards, n_rows) for v in nodes]
+    source, child = _pair_ends(parents, given)
+    sets += [given[y][x] for x, y in zip(source.tolist(), child.tolist(), strict=True)]
+    source = np.append(np.full(len(nodes), -1), source)
+    child = np.append(np.arange(len(nodes)), child)
+    return plan_of(dag.nodes, source, child, sets, cards)
+
+
+def _pair_ends(parents: list[list[int]], given: list[list[tuple[int, ...]]]) -> tuple[Ints, Ints]:
+    """Return source and child of each pair test; ``given``: the sets, by child and source."""
+    number = {members: i for i, members in enumerate(dict.fromkeys(chain(*given)))}
+    shape = len(parents), len(parents)
+    same = np.array([number[members] for row in given for members in row]).reshape(shape)
+    is_edge = np.zeros(shape, np.bool_)
+    for child, its_parents in enumerate(parents):
+        is_edge[child, its_parents] = True
+    is_second = ~is_edge & (np.triu(np.ones(shape, np.bool_)) | is_edge.T)
+    children, sources = np.nonzero(~(is_second & (same == same.T)))
+    return sources, children
 
 
 def node_conditioning_set(
@@ -132,12 +138,18 @@ def node_conditioning_set(
     return trimmed(parents, cards, room)
 
 
-def _other_direction(
-    source: int, child: int, parents: list[list[int]], cards: Ints, n_rows: int
-) -> tuple[int, ...]:
-    """Return the conditioning set of the same pair with source and child swapped."""
-    room = n_rows // (ROWS_PER_CELL * int(cards[source]) * int(cards[child]))
-    return trimmed([v for v in parents[source] if v != child], cards, room)
+def _pair_conditioning_sets(
+    child: int, parents: list[int], cards: Ints, n_rows: int
+) -> list[tuple[int, ...]]:
+    """Return for each source the other parents of the child given which the pair is compared."""
+    room = n_rows // (ROWS_PER_CELL * int(cards[child]))
+    every = cards.tolist()
+    usual = {card: trimmed(parents, cards, room // card) for card in set(every)}
+    found = [usual[card] for card in every]
+    for source in parents:
+        others = [v for v in parents if v != source]
+        found[source] = trimmed(others, cards, room // every[source])
+    return found
 
 
 def with_cards(plan: TestPlan, cards: Ints, n_rows: int) -> TestPlan:
@@ -147,25 +159,32 @@ def with_cards(plan: TestPlan, cards: Ints, n_rows: int) -> TestPlan:
     one row a cell of a pair, or less than one row a configuration of a node.
     """
     tables = plan.tables
-    ends = list(zip(tables.source.tolist(), tables.child.tolist(), strict=True))
-    sets = []
-    for t, (source, child) in enumerate(ends):
-        n_cells = 1 if source < 0 else int(cards[source] * cards[child])
-        sets.append(trimmed(plan.conditioning_set(t), cards, n_rows // n_cells))
-    return plan_of(plan.names, ends, sets, cards)
+    trim = cache(lambda members, room: trimmed(members, cards, room))
+    n_cells = np.where(tables.source < 0, 1, cards[tables.source] * cards[tables.child])
+    sets = map(trim, member_sets(tables.members, tables.size), (n_rows // n_cells).tolist())
+    return plan_of(plan.names, tables.source, tables.child, list(sets), cards)
+
+
+def member_sets(
+    members: npt.NDArray[np.int16], size: npt.NDArray[np.int8]
+) -> Iterator[tuple[int, ...]]:
+    """Yield the conditioning set of each table."""
+    for row, n_members in zip(members.tolist(), size.tolist(), strict=True):
+        yield tuple(row[:n_members])
 
 
 def plan_of(
-    names: tuple[str, ...], ends: list[tuple[int, int]], sets: list[tuple[int, ...]], cards: Ints
+    names: tuple[str, ...],
+    source: npt.NDArray[np.integer],
+    child: npt.NDArray[np.integer],
+    sets: Sequence[tuple[int, ...]],
+    cards: Ints,
 ) -> TestPlan:
     """Return the plan of given tables: source (-1 for a node's own table), child and set."""
-    width = max((len(members) for members in sets), default=0)
+    size = np.array([len(members) for members in sets], np.int8)
+    width = int(size.max(initial=0))
     members = np.zeros((len(sets), max(width, 1)), np.int16)
-    size = np.array([len(given) for given in sets], np.int8)
-    for m in range(width):
-        longer = np.flatnonzero(size > m)
-        members[longer, m] = [sets[t][m] for t in longer]
-    source, child = np.array(ends, np.int16).reshape(-1, 2).T
+    members[np.arange(members.shape[1]) < size[:, None]] = list(chain.from_iterable(sets))
     strata = np.ones(len(sets), np.int64)
     for m in range(width):
         strata *= np.where(size > m, cards[members[:, m]], 1)
@@ -174,8 +193,8 @@ def plan_of(
     tables = Tables(
         members=members,
         size=size,
-        child=np.ascontiguousarray(child),
-        source=np.ascontiguousarray(source),
+        child=np.ascontiguousarray(child, np.int16),
+        source=np.ascontiguousarray(source, np.int16),
         strata=strata.astype(np.int32),
         first=np.concatenate(([0], np.cumsum(cells))).astype(np.int64),
         cards=np.ascontiguousarray(cards, np.int64),

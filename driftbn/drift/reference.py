@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftbn.config import DecisionConfig
-from driftbn.drift.comparison import Comparison, PooledWindows
+from driftbn.drift.comparison import Comparison, Part, PooledWindows
 from driftbn.drift.dispersion import BlockSums, CombinedSums
-from driftbn.drift.plan import LevelMap, TestPlan, make_plan, plan_of, with_cards
+from driftbn.drift.plan import LevelMap, TestPlan, make_plan, member_sets, plan_of, with_cards
 from driftbn.drift.scatter import Carried, LaterWindows, Scatter, Spread
 from driftbn.graphs.graph import Edge
 from driftbn.kernels.evidence import Floats
@@ -38,7 +38,10 @@ def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
 
 
 def _added(windows: Sequence[PooledWindows]) -> Counts:
-    return np.asarray(np.add.reduce([w.counts for w in windows]), np.int32)
+    total = windows[0].counts.copy()
+    for window in windows[1:]:
+        total += window.counts
+    return total
 
 
 class _Recent(NamedTuple):
@@ -72,17 +75,24 @@ class Regime:
         codes = self.levels.apply(window.codes)
         self.plan = make_plan(self.dag, self.levels.cards, codes.shape[1])
         counts = self.plan.count(window.table, codes, self.levels)
-        self._set_reference([PooledWindows(self.plan, counts, [codes], cells=window.cells)])
-        self.recent: list[_Recent] = [_Recent(self.pool.parts[0], in_reference=True)]
+        first = PooledWindows(self.plan, counts, [codes], cells=window.cells)
+        self._set_reference([first])
+        self.recent: list[_Recent] = [_Recent(first, in_reference=True)]
         self.carried = carried
         self.later: LaterWindows | None = None
         self.waiting = False  # whether the newest window is not yet in the reference, and will be
 
-    def _set_reference(self, parts: Sequence[PooledWindows], sums: BlockSums | None = None) -> None:
-        counts = _added(parts)
-        windows = [part.windows[0] for part in parts]
-        self.pool = PooledWindows(self.plan, counts, windows, sums=sums, parts=parts)
+    def _set_reference(self, windows: Sequence[PooledWindows]) -> None:
+        self._set_pool(_added(windows), [window.part for window in windows])
+
+    def _set_pool(
+        self, counts: Counts, parts: Sequence[Part], earlier: BlockSums | None = None
+    ) -> None:
+        rows = [part.rows for part in parts]
+        sums = BlockSums(rows, self.plan.tables.cards, earlier)
+        self.pool = PooledWindows(self.plan, counts, rows, sums=sums, parts=parts)
         self._scatter: dict[int, Scatter] = {}
+        self._spread_before: Spread | None = None  # of earlier regimes, for these tests
         self._compared: Comparison | None = None
 
     def branch(self) -> Regime:
@@ -130,27 +140,27 @@ class Regime:
         if scale == 1:
             return self.compare(window)
         newest = self.recent[-(scale - 1) :]
-        n_held = sum(recent.in_reference for recent in newest)
-        if len(newest) < scale - 1 or n_held >= len(self.windows):
+        held = [recent.window for recent in newest if recent.in_reference]
+        if len(newest) < scale - 1 or len(held) >= len(self.windows):
             return None
         taken = [*(recent.window for recent in newest), window]
         windows = [one.windows[0] for one in taken]
         sums = self._combined(windows, [one.sums for one in taken])
         newer = PooledWindows(self.plan, _added(taken), windows, window.effects, sums)
-        return self._comparison(self._without(n_held), newer)
+        return self._comparison(self._without(held), newer)
 
     def _comparison(self, older: PooledWindows, newer: PooledWindows) -> Comparison:
         dependent_rows, scatter = self.config.dependent_rows, self.scatter(older)
         return Comparison(older, newer, dependent_rows=dependent_rows, scatter=scatter)
 
-    def _without(self, n_newest: int) -> PooledWindows:
-        if not n_newest:
+    def _without(self, newest: Sequence[PooledWindows]) -> PooledWindows:
+        if not newest:
             return self.pool
-        kept, left_out = self.pool.parts[:-n_newest], self.pool.parts[-n_newest:]
-        counts = self.pool.counts - _added(left_out)
-        windows = [one.windows[0] for one in kept]
-        sums = self._combined(windows, [self.pool.sums], [one.sums for one in left_out])
-        return PooledWindows(self.plan, counts, windows, sums=sums, parts=kept)
+        kept = self.pool.parts[: -len(newest)]
+        rows = [part.rows for part in kept]
+        sums = self._combined(rows, [self.pool.sums], [one.sums for one in newest])
+        counts = self.pool.counts - _added(newest)
+        return PooledWindows(self.plan, counts, rows, sums=sums, parts=kept)
 
     def _combined(
         self, windows: list[Codes], added: list[BlockSums], subtracted: Sequence[BlockSums] = ()
@@ -163,10 +173,15 @@ class Regime:
         if n_windows not in self._scatter:
             spread = self._spread(older)
             if self.carried is not None:
-                spread = spread.plus(self.carried.onto(self.plan).total)
+                spread = spread.plus(self._carried_spread(self.carried))
             weights = None if self.later is None else self.later.weights
             self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, weights)
         return self._scatter[n_windows]
+
+    def _carried_spread(self, carried: Carried) -> Spread:
+        if self._spread_before is None:
+            self._spread_before = carried.onto(self.plan).total
+        return self._spread_before
 
     def _spread(self, older: PooledWindows) -> Spread:
         return older.spread if self.later is None else older.spread.plus(self.later.spread)
@@ -206,9 +221,8 @@ class Regime:
             self._grow(window)
 
     def _grow(self, window: PooledWindows) -> None:
-        parts = [*self.pool.parts, window]
-        windows = [part.windows[0] for part in parts]
-        self._set_reference(parts, BlockSums(windows, self.plan.tables.cards, self.pool.sums))
+        pool = self.pool
+        self._set_pool(pool.counts + window.counts, [*pool.parts, window.part], pool.sums)
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
 
@@ -228,7 +242,7 @@ class Regime:
         if len(self.windows) <= n_windows:
             return
         self.recent, self.waiting = [], False
-        self._set_reference(self.pool.parts[-n_windows:])
+        self._set_reference([self._counted(rows) for rows in self.windows[-n_windows:]])
 
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
@@ -254,13 +268,14 @@ class Regime:
     def _recount(self, plan: TestPlan) -> None:
         """Go over to other tests, by which all windows are counted again."""
         self.plan = plan
-        known = {id(part): self._counted(part.cells) for part in self.pool.parts}
-        self._set_reference([known[id(part)] for part in self.pool.parts])
+        held = [part.cells for part in self.pool.parts]
+        newest = [recent.window.cells for recent in self.recent]
+        rows = {id(cells): cells for cells in (*held, *newest)}
+        counted = {key: self._counted(cells) for key, cells in rows.items()}
+        self._set_reference([counted[id(cells)] for cells in held])
         self.recent = [
-            recent._replace(
-                window=known.get(id(recent.window)) or self._counted(recent.window.cells)
-            )
-            for recent in self.recent
+            recent._replace(window=counted[id(cells)])
+            for recent, cells in zip(self.recent, newest, strict=True)
         ]
 
     def _counted(self, cells: Codes) -> PooledWindows:
@@ -305,11 +320,12 @@ class Regime:
         held, recent = values["windows"], values["recent"]
         in_reference = values["recent_in_reference"]
         regime.plan = plan
-        regime._set_reference([regime._counted(codes) for codes in held])
+        counted = [regime._counted(codes) for codes in held]
+        regime._set_reference(counted)
         # The newest windows that are in the reference are its last.
-        parts = list(regime.pool.parts[len(held) - sum(in_reference) :])
+        last = counted[len(held) - sum(in_reference) :]
         regime.recent = [
-            _Recent(parts.pop(0) if is_held else regime._counted(codes), is_held)
+            _Recent(last.pop(0) if is_held else regime._counted(codes), is_held)
             for codes, is_held in zip(recent, in_reference, strict=True)
         ]
         regime.waiting = values["waiting"]
@@ -319,7 +335,5 @@ class Regime:
 
 
 def _read_plan(names: tuple[str, ...], values: Mapping[str, Any]) -> TestPlan:
-    members, sizes = values["members"].tolist(), values["sizes"].tolist()
-    sets = [tuple(row[:size]) for row, size in zip(members, sizes, strict=True)]
-    ends = list(zip(values["sources"].tolist(), values["children"].tolist(), strict=True))
-    return plan_of(names, ends, sets, values["cards"])
+    sets = list(member_sets(values["members"], values["sizes"]))
+    return plan_of(names, values["sources"], values["children"], sets, values["cards"])

@@ -18,17 +18,24 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.drift.plan import TestPlan
+from driftbn.kernels.deviance import (
+    Mixture,
+    fit_weights,
+    write_densities,
+    write_mean_factors,
+    write_predictive_tails,
+)
 from driftbn.kernels.evidence import Floats, Ints
 
 Ends = npt.NDArray[np.int16]
 
-# The components of the mixture: a test keeps still; all its directions vary ``_FACTORS`` times as
-# much as for independent rows; or one direction does, with this many times the variance besides.
-_FACTORS = np.array([1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0, 32.0])
-_EXTRAS = 2.0 ** np.arange(-1, 13)
-_N_COMPONENTS = 1 + len(_FACTORS) + len(_EXTRAS)
-_WIDE = slice(1, 1 + len(_FACTORS))
-_NARROW = slice(1 + len(_FACTORS), _N_COMPONENTS)
+# The components: a test keeps still (a factor of 1), varies as much in all its directions as these
+# factors say, or has this many times the variance besides in one of them.
+_MIXTURE = Mixture(
+    factors=np.array([1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 9.0, 16.0, 32.0]),
+    extras=np.exp2(np.arange(-1.0, 13.0)),
+)
+_N_FACTORS, _N_EXTRAS = map(len, _MIXTURE)
 
 STILL_COUNT, STILL_BONUS = 1.0, 0.2  # pseudo-counts of keeping still: this, and a share of those
 WIDE_COUNT, NARROW_COUNT = 0.04, 0.16  # of all components of a kind, once there are windows enough
@@ -42,21 +49,6 @@ LATER_WINDOWS = 15.0  # about as many stable windows are remembered
 CARRIED_WINDOWS = 16.0  # of a regime that was left
 CARRIED_JUMPS = 8
 _SUMMED_MEAN = 30.0  # up to here the Poisson mean is summed
-
-
-def _cumulants(dof: Floats, strength: float = 1.0) -> tuple[Floats, Floats, Floats]:
-    """Return mean, variance and third cumulant under each component, ``[tests, components]``.
-
-    ``dof``: the mean for independent rows. ``strength``: what the excess is multiplied by.
-    """
-    d = dof[:, None]
-    one, rest = np.minimum(d, 1.0), np.maximum(d - 1.0, 0.0)
-    wide, narrow = 1.0 + strength * (_FACTORS - 1.0), 1.0 + strength * _EXTRAS
-    first, second, third = (
-        np.concatenate([d, d * wide**order, one * narrow**order + rest], axis=1)
-        for order in (1, 2, 3)
-    )
-    return first, 2.0 * second, 8.0 * third
 
 
 class Spread(NamedTuple):
@@ -74,17 +66,14 @@ class Spread(NamedTuple):
         dof = np.where((self.n > 0.0) | (self.dof > 0.0), self.dof, other.dof)
         return Spread(self.excess + other.excess, self.n + other.n, dof)
 
-    def log_likelihood(self, tests: Ints) -> Floats:
-        """Return the log density of the sums of squares under each component: gamma."""
-        from scipy.special import gammaln  # noqa: PLC0415 - a fifth of a second to import
+    def of(self, tests: Ints) -> Spread:
+        return Spread(self.excess[tests], self.n[tests], self.dof[tests])
 
-        n, dof = self.n[tests], self.dof[tests]
-        mean, variance, _ = _cumulants(dof)
-        value = np.maximum(self.excess[tests] + n * dof, LEAST_SPREAD * n * dof)[:, None]
-        scale = variance / mean
-        shape = n[:, None] * mean / scale
-        value = value / scale
-        return np.asarray((shape - 1.0) * np.log(value) - value - gammaln(shape) - np.log(scale))
+    def densities(self) -> Floats:
+        """Return how likely each sum of squares is under each component, up to a factor a test."""
+        out = np.empty((len(self.n), _N_FACTORS + _N_EXTRAS))
+        write_densities(_MIXTURE, *self, LEAST_SPREAD, out)
+        return out
 
 
 class Scatter:
@@ -109,12 +98,15 @@ class Scatter:
 
     @cached_property
     def _node_weights(self) -> Floats:
-        return fitted_weights(self.spread, np.flatnonzero(self._known[: self._n_nodes]))
+        return fitted_weights(self.spread.of(np.flatnonzero(self._known[: self._n_nodes])))
 
     @cached_property
     def _pair_weights(self) -> Floats:
         pairs = self._n_nodes + np.flatnonzero(self._known[self._n_nodes :])
-        return fitted_weights(self.spread, pairs)
+        return fitted_weights(self.spread.of(pairs))
+
+    def _weights_of(self, tests: Ints) -> Floats:
+        return self._node_weights if tests[0] < self._n_nodes else self._pair_weights
 
     def p_values(self, tests: Ints, value: Floats, dof: Floats, strength: float) -> Floats:
         """Return the predictive p-values of tests of one family; 0 where nothing is known.
@@ -122,66 +114,46 @@ class Scatter:
         ``value`` has the mean ``dof`` for independent rows. ``strength``: 1 for a single window;
         more for several pooled, which count as one draw of whatever wanders.
         """
-        from scipy.special import chdtrc  # noqa: PLC0415 - a fifth of a second to import
-
         p = np.zeros(len(tests))
         known = np.flatnonzero(self._known[tests] & (dof > 0.0))
-        if not len(known):
-            return p
-        mean, variance, third = _cumulants(dof[known], strength)
-        free = 8.0 * variance**3 / third**2
-        at = free + np.sqrt(2.0 * free / variance) * (value[known, None] - mean)
-        tails = chdtrc(free, np.maximum(at, 0.0))
-        p[known] = np.sum(self.posterior(tests[known]) * tails, axis=1)
+        if len(known):
+            weights, densities = self._weights_of(tests), self.spread.of(tests[known]).densities()
+            found = np.empty(len(known))
+            write_predictive_tails(
+                _MIXTURE, weights, densities, value[known], dof[known], strength, found
+            )
+            p[known] = found
         return p
-
-    def posterior(self, tests: Ints) -> Floats:
-        """Return how likely each component is for tests of one family, ``[tests, components]``."""
-        weights = self._node_weights if tests[0] < self._n_nodes else self._pair_weights
-        shares = weights * _densities(self.spread.log_likelihood(tests))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def factors(self) -> Floats:
         """Return how many times as far as by chance each node moves from window to window.
 
         One that varies less than by chance, as a clock does, has 1.
         """
-        found = np.ones(self._n_nodes)
+        factors = np.ones(self._n_nodes)
         moves = self._known & (self.spread.excess > 0.0)
         nodes = np.flatnonzero(moves[: self._n_nodes])
         if len(nodes):
-            mean = _cumulants(self.spread.dof[nodes])[0]
-            found[nodes] = np.sum(self.posterior(nodes) * mean, axis=1) / self.spread.dof[nodes]
-        return found
+            spread, found = self.spread.of(nodes), np.empty(len(nodes))
+            write_mean_factors(_MIXTURE, self._node_weights, spread.densities(), spread.dof, found)
+            factors[nodes] = found
+        return factors
 
 
-def _densities(logs: Floats) -> Floats:
-    """Return densities up to a factor a test."""
-    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
-
-
-def fitted_weights(spread: Spread, tests: Ints) -> Floats:
+def fitted_weights(spread: Spread) -> Floats:
     """Return how common each component is among the tests of a family, by EM."""
-    n_tests = len(tests)
-    n = float(spread.n[tests].mean()) if n_tests else 0.0
+    n = float(spread.n.mean()) if len(spread.n) else 0.0
     enough = max(min(1.0, (n / WINDOWS_ENOUGH) ** 4), LEAST_COUNT)
-    prior = np.empty(_N_COMPONENTS)
-    prior[0] = STILL_COUNT
-    prior[_WIDE] = WIDE_COUNT * enough / len(_FACTORS)
-    prior[_NARROW] = NARROW_COUNT * enough / len(_EXTRAS)
-    bonus = np.ones(_N_COMPONENTS)
+    prior = np.repeat(
+        [STILL_COUNT, WIDE_COUNT * enough / (_N_FACTORS - 1), NARROW_COUNT * enough / _N_EXTRAS],
+        [1, _N_FACTORS - 1, _N_EXTRAS],
+    )
+    bonus = np.ones(len(prior))
     bonus[0] += STILL_BONUS
     weights: Floats = prior / prior.sum()
-    if not n_tests:
-        return weights
-    densities = _densities(spread.log_likelihood(tests))
-    for _ in range(EM_STEPS):
-        before = weights
-        each = 1.0 / np.einsum("tc,c->t", densities, weights)
-        weights = prior + bonus * weights * np.einsum("tc,t->c", densities, each)
-        weights = weights / weights.sum()
-        if np.abs(weights - before).max() < EM_CHANGE:
-            break
+    if len(spread.n):
+        room = np.empty(len(prior))
+        fit_weights(spread.densities(), prior, bonus, EM_STEPS, EM_CHANGE, weights, room)
     return weights
 
 

@@ -39,13 +39,13 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
     >>> visible_statistic(np.array([1.0]), 0.05).round(1)
     array([10.5])
     """
-    largest = int(dof.max(initial=1.0))
-    critical = critical_values(level, 1 << max(largest, 1).bit_length())[
-        np.maximum(dof, 1.0).astype(np.int64)
-    ]
-    k = (np.maximum(dof, 1.0) - 1.0) / 2.0
-    shift: Floats = (np.sqrt(np.maximum(critical - k, 0.0)) + _NORMAL_90) ** 2 - k
-    return np.where(dof >= 1.0, shift, np.inf)
+    # A power of two, so that one list of critical values serves many windows.
+    critical = critical_values(level, 1 << max(int(dof.max(initial=1.0)), 1).bit_length())
+    k = (np.maximum(np.arange(len(critical)), 1.0) - 1.0) / 2.0
+    shift = (np.sqrt(np.maximum(critical - k, 0.0)) + _NORMAL_90) ** 2 - k
+    shift[0] = np.inf
+    found: Floats = shift[np.maximum(dof, 0.0).astype(np.int64)]
+    return found
 
 
 def visible_changes(comparison: Comparison, level: float) -> Floats:
@@ -65,6 +65,8 @@ def visible_pairs(
     """
     plan = comparison.plan
     nats = visible_changes(comparison, level)
+    if not np.any(nats > above):
+        return [], 0
     ends = np.stack([plan.tables.source[plan.n_nodes :], plan.tables.child[plan.n_nodes :]])
     low, high = ends.min(axis=0).astype(np.int64), ends.max(axis=0).astype(np.int64)
     best = np.full((plan.n_nodes, plan.n_nodes), -1.0)

@@ -1,4 +1,4 @@
-"""How far groups of rows differ: deviances, their moments, and sums over blocks of rows.
+"""How far groups of rows differ: deviances, their moments, sums over blocks, and scatter.
 
 Sums over blocks are integers and know neither shares nor weights: those of several windows are
 added up exactly, in any order.
@@ -371,7 +371,7 @@ def measure_association(
             for j in range(n_levels):
                 row = 0
                 for i in range(n_sources):
-                    here = counts[cell + j * n_sources + i]
+                    here = counts[np.uint64(cell + j * n_sources + i)]
                     row += here
                     total += n_log_n(here, table)
                 if row > 0:
@@ -383,7 +383,7 @@ def measure_association(
                 for i in range(n_sources):
                     column = 0
                     for j in range(n_levels):
-                        column += counts[cell + j * n_sources + i]
+                        column += counts[np.uint64(cell + j * n_sources + i)]
                     if column > 0:
                         sources_met += 1
                         total -= n_log_n(column, table)
@@ -420,8 +420,10 @@ def measure_change(
 @inlined
 def _fourfold(a: Counts, b: Counts, cell: int, table: Floats) -> tuple[float, int]:
     """Return half of G(b) - G(a + b) of a table of two by two, and the same of the dof."""
-    b0, b1, b2, b3 = b[cell], b[cell + 1], b[cell + 2], b[cell + 3]
-    c0, c1, c2, c3 = b0 + a[cell], b1 + a[cell + 1], b2 + a[cell + 2], b3 + a[cell + 3]
+    at0, at1 = np.uint64(cell), np.uint64(cell + 1)  # as in n_log_n
+    at2, at3 = np.uint64(cell + 2), np.uint64(cell + 3)
+    b0, b1, b2, b3 = b[at0], b[at1], b[at2], b[at3]
+    c0, c1, c2, c3 = b0 + a[at0], b1 + a[at1], b2 + a[at2], b3 + a[at3]
     total = n_log_n(b0, table) + n_log_n(b1, table) + n_log_n(b2, table) + n_log_n(b3, table)
     total -= n_log_n(c0, table) + n_log_n(c1, table) + n_log_n(c2, table) + n_log_n(c3, table)
     total -= n_log_n(b0 + b1, table) + n_log_n(b2 + b3, table)
@@ -445,7 +447,7 @@ def _stratum(
     for j in range(n_levels):
         row_b, row_c = 0, 0
         for i in range(n_sources):
-            at = cell + j * n_sources + i
+            at = np.uint64(cell + j * n_sources + i)
             here_b = b[at]
             here_c = here_b + a[at]
             row_b += here_b
@@ -461,7 +463,7 @@ def _stratum(
     for i in range(n_sources):
         column_b, column_c = 0, 0
         for j in range(n_levels):
-            at = cell + j * n_sources + i
+            at = np.uint64(cell + j * n_sources + i)
             column_b += b[at]
             column_c += b[at] + a[at]
         sources_b += column_b > 0
@@ -472,3 +474,199 @@ def _stratum(
     if n_b > 0:
         free += (levels_b - 1) * (sources_b - 1)
     return total, free
+
+
+# How far windows lie apart: a sum of squares of each test, under each component of a mixture.
+
+_STIRLING_FROM = 10.0  # from here on the series is right to twelve digits
+_HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+_NO_CHANGE = 1e-15  # of a sum, by its last term
+
+
+class Mixture(NamedTuple):
+    """The components: all directions vary ``factors`` times as much as by chance, or one does.
+
+    That one has ``extras`` times the variance besides.
+    """
+
+    factors: Floats
+    extras: Floats
+
+
+@inlined
+def _cumulants(
+    mixture: Mixture, component: int, dof: float, strength: float
+) -> tuple[float, float, float]:
+    """Return mean, variance and third cumulant of a test with the mean ``dof`` by chance.
+
+    The excess of the component is multiplied by ``strength``.
+    """
+    n_factors = mixture.factors.shape[0]
+    if component < n_factors:
+        factor = 1.0 + strength * (mixture.factors[component] - 1.0)
+        return dof * factor, 2.0 * dof * factor**2, 8.0 * dof * factor**3
+    factor = 1.0 + strength * mixture.extras[component - n_factors]
+    one, rest = min(dof, 1.0), max(dof - 1.0, 0.0)
+    return one * factor + rest, 2.0 * (one * factor**2 + rest), 8.0 * (one * factor**3 + rest)
+
+
+@inlined
+def _log_gamma(x: float) -> float:
+    if x < _STIRLING_FROM:
+        return math.lgamma(x)
+    y = 1.0 / (x * x)
+    series = 1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)))
+    return (x - 0.5) * math.log(x) - x + _HALF_LOG_TWO_PI + series / x
+
+
+@inlined
+def _gamma_tail(shape: float, x: float) -> float:
+    """Return the probability that a gamma variable of scale 1 is above x."""
+    if x <= 0.0:
+        return 1.0
+    factor = math.exp(shape * math.log(x) - x - _log_gamma(shape))
+    if x < shape + 1.0:  # the series of the lower tail
+        term = 1.0 / shape
+        total = term
+        while term > _NO_CHANGE * total:
+            shape += 1.0
+            term *= x / shape
+            total += term
+        return 1.0 - factor * total
+    # The continued fraction of the upper tail, by the modified method of Lentz.
+    last = x + 1.0 - shape
+    c, d = np.inf, 1.0 / last
+    total, change, k = d, 0.0, 0.0
+    while abs(change - 1.0) > _NO_CHANGE:
+        k += 1.0
+        step = k * (shape - k)
+        last += 2.0
+        d = 1.0 / (last + step * d)
+        c = last + step / c
+        change = c * d
+        total *= change
+    return factor * total
+
+
+@kernel
+def write_gamma_tails(statistics: Floats, out: Floats) -> None:
+    """Write the p-value of each deviance by the gamma with its mean and variance; 1 if untested."""
+    for t in range(out.shape[0]):
+        value, mean, variance = (
+            statistics[t, DEVIANCE],
+            statistics[t, MEAN],
+            statistics[t, VARIANCE],
+        )
+        out[t] = 1.0
+        if variance > 0.0:
+            out[t] = _gamma_tail(mean * mean / variance, value * mean / variance)
+
+
+@inlined
+def _write_densities(
+    mixture: Mixture, excess: float, n: float, dof: float, least: float, out: Floats
+) -> None:
+    """Write the density of a sum of n squares under each component, gamma, up to a factor.
+
+    It is ``excess`` above n ``dof``, the mean that it has by chance. A sum below ``least`` of that
+    is taken to be there.
+    """
+    value = max(excess + n * dof, least * n * dof)
+    log_value = math.log(value)
+    usual = 0.5 * n * dof
+    log_gamma = _log_gamma(usual)
+    largest = -np.inf
+    for c in range(out.shape[0]):
+        mean, variance, _ = _cumulants(mixture, c, dof, 1.0)
+        scale = variance / mean
+        out[c] = -value / scale
+        if c < mixture.factors.shape[0] or dof <= 1.0:  # the variance is twice the mean squared
+            out[c] += (usual - 1.0) * log_value - usual * math.log(scale) - log_gamma
+        else:
+            shape = n * mean / scale
+            out[c] += (shape - 1.0) * log_value - shape * math.log(scale) - _log_gamma(shape)
+        largest = max(largest, out[c])
+    for c in range(out.shape[0]):
+        out[c] = math.exp(out[c] - largest)
+
+
+@kernel
+def write_densities(
+    mixture: Mixture, excess: Floats, n: Floats, dof: Floats, least: float, out: Floats
+) -> None:
+    """Write the densities of each test, ``[tests, components]``."""
+    for t in range(out.shape[0]):
+        _write_densities(mixture, excess[t], n[t], dof[t], least, out[t])
+
+
+@kernel
+def fit_weights(
+    densities: Floats,
+    prior: Floats,
+    bonus: Floats,
+    n_steps: int,
+    least_change: float,
+    weights: Floats,
+    found: Floats,
+) -> None:
+    """Fit the weights of components to tests, by EM from those given.
+
+    A component counts ``bonus`` times the tests it explains, and ``prior`` more. ``found``: room.
+    """
+    n_components = weights.shape[0]
+    for _ in range(n_steps):
+        found[:] = 0.0
+        for t in range(densities.shape[0]):
+            density = 0.0
+            for c in range(n_components):
+                density += weights[c] * densities[t, c]
+            inverse = 1.0 / density
+            for c in range(n_components):
+                found[c] += densities[t, c] * inverse
+        total = 0.0
+        for c in range(n_components):
+            found[c] = prior[c] + bonus[c] * weights[c] * found[c]
+            total += found[c]
+        change = 0.0
+        for c in range(n_components):
+            change = max(change, abs(found[c] / total - weights[c]))
+            weights[c] = found[c] / total
+        if change < least_change:
+            break
+
+
+@kernel
+def write_predictive_tails(
+    mixture: Mixture,
+    weights: Floats,
+    densities: Floats,
+    value: Floats,
+    dof: Floats,
+    strength: float,
+    out: Floats,
+) -> None:
+    """Write how likely each test is above its value, by a chi-square a component (Hall 1983)."""
+    for t in range(out.shape[0]):
+        density, tail = 0.0, 0.0
+        for c in range(weights.shape[0]):
+            mean, variance, third = _cumulants(mixture, c, dof[t], strength)
+            free = 8.0 * variance**3 / third**2
+            at = free + math.sqrt(2.0 * free / variance) * (value[t] - mean)
+            share = weights[c] * densities[t, c]
+            density += share
+            tail += share * _gamma_tail(0.5 * free, 0.5 * at)
+        out[t] = tail / density
+
+
+@kernel
+def write_mean_factors(
+    mixture: Mixture, weights: Floats, densities: Floats, dof: Floats, out: Floats
+) -> None:
+    """Write how many times its mean by chance each test has, over the components."""
+    for t in range(out.shape[0]):
+        density, total = 0.0, 0.0
+        for c in range(weights.shape[0]):
+            share = weights[c] * densities[t, c]
+            density += share
+            total += share * _cumulants(mixture, c, dof[t], 1.0)[0]
+        out[t] = total / (density * dof[t])

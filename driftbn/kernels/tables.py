@@ -169,11 +169,11 @@ def _count_by_codes(tables: Tables, coded: Coded, t: int, splits: Splits, counts
     begin = tables.first[t]
     if source < 0:
         for r in range(coded.codes.shape[1]):
-            counts[begin + splits.row_code[r]] += 1
+            counts[np.uint64(begin + splits.row_code[r])] += 1
         return
     card = tables.cards[source]
     for r in range(coded.codes.shape[1]):
-        counts[begin + splits.row_code[r] * card + coded.codes[source, r]] += 1
+        counts[np.uint64(begin + splits.row_code[r] * card + coded.codes[source, r])] += 1
 
 
 # Sums over blocks of neighbouring rows of how many have each state.

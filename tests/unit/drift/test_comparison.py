@@ -120,6 +120,13 @@ def test_a_p_value_comes_from_the_gamma_with_the_moments_of_its_deviance() -> No
     assert p[1:].tolist() == [1.0, 1.0]
 
 
+def test_the_gamma_is_right_whatever_its_shape() -> None:
+    shape, place = map(np.ravel, np.meshgrid(np.geomspace(0.05, 3e4, 60), np.linspace(-6, 25, 60)))
+    value = np.maximum(shape + place * np.sqrt(shape), 0.01 * shape)
+    p = deviance_p_values(np.stack([value, shape, shape, shape], axis=1))
+    np.testing.assert_allclose(p, gamma.sf(value, shape), rtol=1e-9)
+
+
 def test_the_gamma_of_large_counts_is_chi_square() -> None:
     plain = np.array([[value, 3.0, 6.0, 0.0] for value in (0.5, 7.0, 60.0)])
     expected = chi2.sf(plain[:, 0], 3)

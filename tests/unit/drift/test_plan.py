@@ -219,6 +219,11 @@ def test_sets_whose_levels_become_too_many_for_the_rows_are_trimmed() -> None:
     ]
 
 
+def test_a_plan_of_nothing_has_no_tests() -> None:
+    plan = make_plan(Dag(""), cards(), 100)
+    assert (plan.n_nodes, plan.n_pair_tests, plan.n_cells) == (0, 0, 0)
+
+
 def test_a_plan_of_one_node_has_no_pairs() -> None:
     plan = make_plan(Dag("a"), cards(3), 100)
     assert (plan.n_nodes, plan.n_pair_tests, plan.n_cells) == (1, 0, 3)

@@ -67,6 +67,14 @@ def test_the_reference_holds_the_first_windows(n_windows: int) -> None:
     )
 
 
+def test_a_large_reference_holds_no_more_tables_than_a_small_one() -> None:
+    small, large = (grown(n, reference_windows=n) for n in (8, 16))
+    assert len(large.recent) == len(small.recent) < len(small.pool.parts)
+    for part in large.pool.parts:
+        assert part.node_counts.base is None  # no view that would keep the whole table
+        assert len(part.node_counts) == large.plan.n_node_cells
+
+
 @pytest.mark.parametrize("n_windows", [4, 7, 8, 9, 10, 12])
 @pytest.mark.parametrize("scale", [1, 2, 4])
 def test_the_newest_windows_are_compared_with_the_reference_before_them(

@@ -22,6 +22,7 @@ from driftbn.drift.scatter import (
 )
 from driftbn.graphs.graph import Dag
 from driftbn.graphs.network import BayesianNetwork
+from tests import reference_decision as naive
 
 N_TESTS = 400
 
@@ -78,12 +79,26 @@ def test_a_test_that_keeps_still_loses_next_to_nothing_by_one_that_wanders() -> 
     assert p[:10].min() > 1e-3
 
 
+@pytest.mark.parametrize(("n", "dof"), [(1, 3.0), (7, 1.0), (22, 0.7), (22, 40.0)])
+@pytest.mark.parametrize("strength", [1.0, 3.86])
+def test_scatter_is_that_of_its_formulas(n: int, dof: float, strength: float) -> None:
+    spread, value = drawn_spread(np.random.default_rng(6), n, dof, 20.0, n_wandering=40)
+    scatter = Scatter(N_TESTS, spread)
+    densities = np.array([naive.scatter_densities(*of) for of in zip(*spread, strict=True)])
+    weights = naive.scatter_weights(densities, n)
+    assert scatter.weights[0] == pytest.approx(weights, rel=1e-9)
+    found = scatter.p_values(np.arange(N_TESTS), value, spread.dof, strength)
+    expected = [
+        naive.scatter_p_value(weights * density, at, dof, strength)
+        for density, at in zip(densities, value.tolist(), strict=True)
+    ]
+    assert found == pytest.approx(expected, rel=1e-8)
+
+
 def test_few_windows_say_little() -> None:
     spread = Spread(np.full(50, 30.0), np.full(50, 1.0), np.full(50, 1.0))
     few, many = (
-        fitted_weights(
-            spread._replace(n=np.full(50, n), excess=np.full(50, 30.0 * n)), np.arange(50)
-        )
+        fitted_weights(spread._replace(n=np.full(50, n), excess=np.full(50, 30.0 * n)))
         for n in (1.0, 20.0)
     )
     assert few[0] > many[0]
@@ -154,9 +169,10 @@ def test_windows_of_one_network_lie_no_further_apart_than_by_chance() -> None:
     means = []
     for _ in range(40):
         codes = [rows_of(network, 1000, rng) for _ in range(4)]
-        parts = [PooledWindows(plan, plan.count_rows(window), [window]) for window in codes]
-        counts = np.add.reduce([part.counts for part in parts])
-        spread = PooledWindows(plan, counts.astype(np.int32), codes, parts=parts).spread
+        alone = [PooledWindows(plan, plan.count_rows(window), [window]) for window in codes]
+        counts = np.add.reduce([window.counts for window in alone], dtype=np.int32)
+        parts = [window.part for window in alone]
+        spread = PooledWindows(plan, counts, codes, parts=parts).spread
         means.append(spread.excess / np.maximum(spread.n * spread.dof, 1.0))
     tested = spread.dof > 1.0
     assert abs(np.mean(np.array(means)[:, tested])) < 0.1
@@ -212,7 +228,7 @@ def test_no_reference_of_one_window_has_scatter() -> None:
     plan = plan_of()
     rows = np.zeros((3, 10), np.uint8)
     one = PooledWindows(plan, plan.count_rows(rows), [rows])
-    alone = PooledWindows(plan, one.counts, [rows], parts=[one])
+    alone = PooledWindows(plan, one.counts, [rows], parts=[one.part])
     assert not np.any((alone.spread.n > 0.0) & (alone.spread.dof > 0.0))
 
 
