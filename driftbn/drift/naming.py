@@ -278,15 +278,43 @@ class EditSearch:
                 pair = min(source, target), max(source, target)
                 if target in self._changed or pair in suspects:
                     before = self._information(self._earlier, source, target, parents - {source})
-                    found.append((-before.nats, source, target, before))
-        for _, source, target, before in sorted(found, key=lambda entry: entry[:3]):
-            given = self._after[target] - {source}
-            after = self._information(self._newer, source, target, given)
-            discount = self._discount(source, target)
-            was_present = before.p_value(discount) < PRESENT_LEVEL
-            is_present = after.p_value(discount) < PRESENT_LEVEL
-            if was_present and not is_present and self._is_absent(after, before):
+                    found.append((-before.nats, source, target))
+        for _, source, target in sorted(found):
+            if self._is_gone(source, target):
                 self._apply(Edit(ChangeType.REMOVED, source, target))
+
+    def _is_gone(self, source: int, target: int) -> bool:
+        """Return whether a set separates the ends of an edge now that did not before.
+
+        That is the target's other parents, or what separates the two in the window's own graph.
+        The latter counts only if an end changed, and the former may mislead: where directions are
+        open one of them may be a common child, and where next to nothing remains given them, that
+        may be chance in a sparse table.
+        """
+        before, after = self._around(source, target, self._after[target] - {source})
+        if self._is_cut(before, after, source, target):
+            return True
+        separator = self._separators.get((min(source, target), max(source, target)))
+        if separator is None or not self._changed & {source, target}:
+            return False
+        if not (self._unsure[source] or self._unsure[target] or self._is_absent(after, before)):
+            return False
+        return self._is_cut(*self._around(source, target, frozenset(separator)), source, target)
+
+    def _around(
+        self, source: int, target: int, given: frozenset[int]
+    ) -> tuple[MutualInformation, MutualInformation]:
+        """Return the association of a pair in the reference and now."""
+        before = self._information(self._earlier, source, target, given)
+        return before, self._information(self._newer, source, target, given)
+
+    def _is_cut(
+        self, before: MutualInformation, after: MutualInformation, source: int, target: int
+    ) -> bool:
+        discount = self._discount(source, target)
+        was_present = before.p_value(discount) < PRESENT_LEVEL
+        is_present = after.p_value(discount) < PRESENT_LEVEL
+        return was_present and not is_present and self._is_absent(after, before)
 
     @staticmethod
     def _is_absent(one: MutualInformation, other: MutualInformation) -> bool:
@@ -588,7 +616,9 @@ def _ambiguity(
     place = {name: i for i, name in enumerate(names)}
     free = {name for edge in reference.undirected_edges for name in edge}
     separators = {}
-    for x, y in pairs:
+    edges = (*reference.directed_edges, *reference.undirected_edges)
+    joined = [(min(place[x], place[y]), max(place[x], place[y])) for x, y in edges]
+    for x, y in {*pairs, *joined}:
         found = window.separators.get((names[x], names[y]))
         if found is not None:
             separators[x, y] = tuple(place[name] for name in found)
