@@ -219,7 +219,7 @@ def _dag(graph: Graph) -> Dag:
 REPORTS: Final = Codec(
     derived={
         WindowReport: ("format", "version", "degraded"),
-        DriftDecision: ("drift", "confirmed_hamming"),
+        DriftDecision: ("drift", "severity", "confirmed_hamming"),
         StructureDiff: ("hamming", "skeleton", "contradictions"),
         SearchCost: ("weighted", "n_tests"),
     },

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from driftbn.config import DecisionConfig, Range
+from driftbn.config import DecisionConfig, DriftKind, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.facts import Fact
 from driftbn.drift.naming import Naming, name_changes
 from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EpisodeEvent,
     Family,
@@ -206,10 +205,15 @@ class CountDecider:
         it is judged by itself, and its rows are not counted again. One with ``facts`` is an alarm
         whatever the tests say, and no part of a reference.
         """
-        decider = self.branch() if facts else self
+        alarming = bool(facts) and DriftKind.DATA in self.config.alarm_on
+        decider = self.branch() if alarming else self
         decision = decider._decide(index, window, fresh=fresh)
-        if facts:
+        if alarming:
             decision = self._with_facts(index, decider, decision, facts)
+        elif facts:
+            level = DriftLevel.NOTICE if decision.kind is None else decision.level
+            kind = decision.kind or DriftKind.DATA
+            decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
         return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
 
@@ -341,20 +345,26 @@ class CountDecider:
     def _reject(
         self, index: int, judgement: Judgement, window: LearnedWindow, *, fresh: bool
     ) -> DriftDecision:
-        """Name what changed, unless the change is negligible or a known regime returns."""
+        """Name what changed, unless the change is no alarm or a known regime returns."""
         if self.config.quiet_returns and judgement.scale == 1:
             judgement = self._nearest(judgement, window)
         if judgement.p_value > self.config.level:
             decision = replace(self._decision(DriftLevel.STABLE, judgement), recurring=True)
             return self._stay(decision, judgement, fresh=fresh)
         naming = self._name(judgement, window)
-        if naming.effect < self.config.min_effect:
-            decision = _named(self._decision(DriftLevel.NEGLIGIBLE, judgement), naming)
+        decision = _named(self._decision(self._level_of(naming), judgement), naming)
+        if not decision.drift:
             return self._stay(decision, judgement, fresh=fresh)
-        decision = _named(self._decision(DriftLevel.DRIFT, judgement), naming)
         self.settling = True
         back = self.episodes.in_doubt and self._returned(window) is not None
         return self.episodes.alarm(index, replace(decision, scale=judgement.scale), back=back)
+
+    def _level_of(self, naming: Naming) -> DriftLevel:
+        """Say what a change comes to: by its size, and whether its kind raises an alarm."""
+        if naming.effect < self.config.min_effect:
+            return DriftLevel.NEGLIGIBLE
+        alarms = naming.kind in self.config.alarm_on
+        return DriftLevel.DRIFT if alarms else DriftLevel.NOTICE
 
     def _name(self, judgement: Judgement, window: LearnedWindow) -> Naming:
         regime = judgement.regime
@@ -382,8 +392,10 @@ class CountDecider:
         judgement = self._judge_alone(left, window)
         decision = self._decision(DriftLevel.SETTLING, judgement)
         if judgement.p_value <= self.config.level:
-            decision = _named(decision, self._name(judgement, window))
-            if decision.effect >= self.config.min_effect and self.episodes.has_news(decision):
+            naming = self._name(judgement, window)
+            decision = _named(decision, naming)
+            alarms = self._level_of(naming) is DriftLevel.DRIFT
+            if alarms and self.episodes.has_news(decision):
                 return self.episodes.alarm(
                     index, replace(decision, level=DriftLevel.DRIFT, scale=1)
                 )

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from driftbn.config import DriftKind
 from driftbn.drift.comparison import Comparison
-from driftbn.drift.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
+from driftbn.drift.outcome import Association, ChangeType, EdgeChange, NodeChange
 from driftbn.drift.plan import ROWS_PER_CELL, joint_codes, n_configurations, trimmed
 from driftbn.drift.reference import Parents, parents_of
 from driftbn.graphs.graph import Pdag
@@ -556,8 +557,8 @@ def name_changes(
         nodes = [root]
     found = [edge_change(comparison, edit) for edit in edits]
     edges = [_with_direction(edge, reference, window.graph) for edge in found]
-    sizes = [abs(edge.after.nats - edge.before.nats) for edge in edges]
-    effect = max([*sizes, *(change.effect for change in nodes)], default=0.0)
+    sizes = [edge.effect for edge in edges] + [change.effect for change in nodes]
+    effect = max(sizes or association_effects(comparison, pairs), default=0.0)
     return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect)
 
 
@@ -635,7 +636,9 @@ def edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
     if edit.kind is not ChangeType.ADDED:
         # Given the child's other parents: without them, some association may remain through these.
         child = edit.target if edit.kind is ChangeType.REMOVED else edit.source
-        test = next((one for one in tests if plan.pair_of(one)[1] == child), test)
+        given_parents = (one for one in tests if plan.pair_of(one)[1] == child)
+        shown = (one for one in given_parents if associations(comparison, one)[0].nats >= MIN_NATS)
+        test = next(shown, test)
         ends = (comparison.node_p_value(v)[0] for v in (edit.source, edit.target))
         p = min(p, *(p_node * plan.n_nodes for p_node in ends))
     return EdgeChange(
@@ -655,6 +658,16 @@ def associations(comparison: Comparison, test: int) -> tuple[Association, Associ
         for group in (comparison.older, comparison.newer)
     )
     return before, after
+
+
+def association_effects(comparison: Comparison, pairs: Sequence[Pair]) -> list[float]:
+    """Return by how much the associations of pairs have changed, each by its clearest test."""
+    tests = [
+        min(comparison.plan.tests_of_pair(*pair), key=lambda t: (comparison.pair_p_value(t)[0], t))
+        for pair in pairs
+    ]
+    found = [associations(comparison, test) for test in tests]
+    return [abs(after.nats - before.nats) for before, after in found]
 
 
 def _with_direction(edge: EdgeChange, before: Pdag, after: Pdag) -> EdgeChange:

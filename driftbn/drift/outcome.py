@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driftbn.codec import INFINITE
+from driftbn.config import DriftKind
 from driftbn.drift.facts import Fact
 from driftbn.graphs.graph import Edge
 
@@ -21,6 +22,8 @@ class DriftLevel(StrEnum):
     """No test rejects."""
     NEGLIGIBLE = "negligible"
     """A change is significant and smaller than ``min_effect``."""
+    NOTICE = "notice"
+    """A change is of no kind in ``alarm_on``."""
     DRIFT = "drift"
     """The window differs from the reference."""
     SETTLING = "settling"
@@ -29,19 +32,26 @@ class DriftLevel(StrEnum):
     """The window cannot be judged, for the reason given."""
 
 
-class DriftKind(StrEnum):
-    """What has changed."""
+class Severity(StrEnum):
+    """How much an alarm matters, the most first."""
 
-    STRUCTURAL = "structural"
-    """A dependency was added, removed or reversed."""
-    ASSOCIATION = "association"
-    """How two fields are associated changed, and no edge could be named."""
-    MECHANISM = "mechanism"
-    """A field follows the same parents as before, by another table."""
-    MARGINAL = "marginal"
-    """Only the distribution of fields without parents changed."""
-    DATA = "data"
-    """A field is constant, missing, or has values as never before; no relation is named."""
+    ALERT = "alert"
+    """Something is broken or works in another way: look now."""
+    WARNING = "warning"
+    """Models built on earlier records may be wrong: look today."""
+    NOTICE = "notice"
+    """The stream has moved on: nobody need be woken."""
+
+
+SEVERITIES = {
+    DriftKind.DATA: Severity.ALERT,
+    DriftKind.STRUCTURAL: Severity.ALERT,
+    DriftKind.ASSOCIATION: Severity.ALERT,
+    DriftKind.MECHANISM: Severity.WARNING,
+    DriftKind.MARGINAL: Severity.NOTICE,
+}
+"""Of a change of usual size; a weak one is a step less severe, a very strong one a step more."""
+WEAK_EFFECT, VERY_STRONG_EFFECT = 0.01, 0.3  # nats: below, and from here on
 
 
 class ChangeType(StrEnum):
@@ -114,6 +124,11 @@ class EdgeChange:
     after: Association
     given: tuple[str, ...] = ()
     directed: bool = True
+
+    @property
+    def effect(self) -> float:
+        """By how much the association grew or fell, in nats."""
+        return abs(self.after.nats - self.before.nats)
 
     @property
     def pair(self) -> Edge:
@@ -207,7 +222,8 @@ class DriftDecision:
     edges, node_changes
         What could be named, strongest first.
     effect
-        Size of the largest confirmed change, in nats.
+        Size of the largest named change, in nats: by how much an association grew or fell, or how
+        far two tables are apart. Of a change that could not be named, that of the clearest pair.
     min_effect
         What it has to reach to be an alarm.
     undecided
@@ -267,6 +283,20 @@ class DriftDecision:
     def drift(self) -> bool:
         """Whether this window raises an alarm."""
         return self.level is DriftLevel.DRIFT
+
+    @property
+    def severity(self) -> Severity | None:
+        """How much the change matters, by its kind and size; ``None`` if there is none."""
+        if self.kind is None:
+            return None
+        if self.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
+            return Severity.NOTICE
+        if self.facts:
+            return Severity.ALERT
+        steps = list(Severity)
+        size = (self.effect < WEAK_EFFECT) - (self.effect >= VERY_STRONG_EFFECT)
+        place = steps.index(SEVERITIES[self.kind]) + size
+        return steps[min(max(place, 0), len(steps) - 1)]
 
     @property
     def settling(self) -> bool:

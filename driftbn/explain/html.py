@@ -44,7 +44,7 @@ p{margin:.5em 0}
 .level{display:inline-block;padding:1px 10px;border-radius:99px;border:2px solid var(--soft);
 font-size:.85rem;font-weight:600}
 .level.drift{border-color:var(--removed);color:var(--removed)}
-.level.settling,.level.negligible,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
+.level.settling,.level.negligible,.level.notice,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
 .text{max-width:46rem;padding-left:1.2em}
 .text li{margin:.35em 0}
 .soft{color:var(--soft)}

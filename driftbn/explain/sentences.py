@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from driftbn.config import DriftKind
 from driftbn.drift.facts import Fact, FactKind
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     Family,
@@ -151,6 +151,8 @@ MAX_CHANGES = 5
 """Changes of one kind that are told in full; the others are counted."""
 DEPENDENT_ROWS = 1.5
 """Design effect above which a reader should know of it."""
+SURE_P = 1e-6
+"""P-value below which no larger window would tell anything else."""
 TOO_DEPENDENT_ROWS = 20.0
 """Design effect above which windows should be larger."""
 
@@ -508,12 +510,12 @@ def advice_of(report: WindowReport) -> list[str]:
     found = _advice_on_change(report)
     if report.decision.failed:
         found.append("Please report this error; if it comes again, keep the records of a window.")
-    elif report.decision.level is DriftLevel.UNDECIDED or report.decision.n_undecided:
+    elif report.decision.level is DriftLevel.UNDECIDED or _lacks_power(report.decision):
         found.append("Larger windows would show smaller changes.")
     if report.overrun is not None:
         setting = "deadline_seconds" if report.overrun is Overrun.DEADLINE else "max_tests"
         found.append(f"Raise {setting}, or watch fewer fields, so that the search can finish.")
-    if report.decision.design_effect > TOO_DEPENDENT_ROWS:
+    if report.decision.design_effect > TOO_DEPENDENT_ROWS and _is_in_doubt(report.decision):
         found.append(
             "Use larger windows: where records resemble each other this much, windows of this size"
             " can raise false alarms."
@@ -521,6 +523,16 @@ def advice_of(report: WindowReport) -> list[str]:
     if report.events and not report.decision.facts:
         found.append("Find out whether the new or absent columns and values are meant to be so.")
     return found
+
+
+def _lacks_power(decision: DriftDecision) -> bool:
+    """Whether silence may be due to the size of the window; a stream that moves has no better."""
+    return bool(decision.n_undecided) and decision.kind is None and not decision.wander
+
+
+def _is_in_doubt(decision: DriftDecision) -> bool:
+    """Whether larger windows could decide otherwise."""
+    return decision.kind is None or decision.p_value > SURE_P
 
 
 def _advice_on_change(report: WindowReport) -> list[str]:

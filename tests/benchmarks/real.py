@@ -49,6 +49,7 @@ ALPHA = 0.01
 BLOCKS = {"rows": 1, "blocks of 50": 50, "blocks of 500": 500}
 ORDERS = ("real", *BLOCKS)
 OWN = "driftbn"
+CALM = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE)
 SILENT_PEERS = ("DO_NOT_TRACK", "NML_DISABLE_USAGE_LOGGING")  # or they send usage elsewhere
 
 _log = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ def verdict_on(report: WindowReport) -> Verdict:
     decision, times = report.decision, report.timings
     full = decision.reference_windows >= REFERENCE
     if not report.drift:
-        calm = decision.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE)
+        calm = decision.level in CALM
         return Verdict(False, calm, full=full, learn=times.learn, decide=times.decide)
     told = headline_fields(report)
     facts = [fact.field for fact in decision.facts]

@@ -19,11 +19,10 @@ from driftbn_service.commands import report as report_command
 from driftbn_service.events import Publication
 from driftbn_service.state import Store, StoreError
 
-from driftbn.config import MonitorConfig
+from driftbn.config import DriftKind, MonitorConfig
 from driftbn.datasets import asia, labelled, random_dag, remove_edge
 from driftbn.drift.outcome import (
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.config import DecisionConfig
+from driftbn.config import DecisionConfig, DriftKind
 from driftbn.datasets import asia, change_table, remove_edge, sample_codes
 from driftbn.drift.decider import MAX_CORRECTED, CountDecider, strongest
+from driftbn.drift.facts import Fact, FactKind
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
@@ -19,6 +20,7 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     Family,
     NodeChange,
+    Severity,
 )
 from driftbn.drift.reference import LearnedWindow
 from driftbn.graphs.network import BayesianNetwork
@@ -189,6 +191,65 @@ def test_a_change_below_the_smallest_effect_is_negligible() -> None:
     assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
     assert told.episode is None
     assert not told.drift
+
+
+def test_a_change_of_a_kind_that_raises_no_alarm_is_a_notice_and_the_regime_stays() -> None:
+    config = DecisionConfig(alarm_on=(DriftKind.MARGINAL, DriftKind.DATA))
+    decisions = play(CountDecider(config, LEARNER), [BEFORE] * 5 + [AFTER] * 3, 4)
+    told = decisions[5]
+    assert (told.level, told.kind) == (DriftLevel.NOTICE, DriftKind.STRUCTURAL)
+    assert told.severity is Severity.NOTICE
+    assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
+    assert told.episode is None
+    assert {decision.regime for decision in decisions} == {0}
+
+
+FACT = Fact("bronc", FactKind.MISSING, 0.4, 0.0)
+
+
+@pytest.mark.parametrize("alarm_on", [tuple(DriftKind), (DriftKind.DATA,)])
+def test_a_fact_is_an_alarm_where_facts_are(alarm_on: tuple[DriftKind, ...]) -> None:
+    decider = CountDecider(DecisionConfig(alarm_on=alarm_on), LEARNER)
+    play(decider, [BEFORE] * 4, 4)
+    told = decider.decide(4, window(BEFORE, 5), facts=(FACT,))
+    assert (told.level, told.kind, told.severity) == (
+        DriftLevel.DRIFT,
+        DriftKind.DATA,
+        Severity.ALERT,
+    )
+
+
+def test_a_fact_is_a_notice_where_facts_raise_no_alarm() -> None:
+    decider = CountDecider(DecisionConfig(alarm_on=(DriftKind.STRUCTURAL,)), LEARNER)
+    play(decider, [BEFORE] * 4, 4)
+    told = decider.decide(4, window(BEFORE, 5), facts=(FACT,))
+    assert (told.level, told.kind, told.facts) == (DriftLevel.NOTICE, DriftKind.DATA, (FACT,))
+    assert decider.decide(5, window(BEFORE, 6)).reference_windows == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "effect", "severity"),
+    [
+        (DriftKind.STRUCTURAL, 0.02, Severity.ALERT),
+        (DriftKind.STRUCTURAL, 0.5, Severity.ALERT),
+        (DriftKind.ASSOCIATION, 0.009, Severity.WARNING),
+        (DriftKind.MECHANISM, 0.02, Severity.WARNING),
+        (DriftKind.MECHANISM, 0.009, Severity.NOTICE),
+        (DriftKind.MECHANISM, 0.3, Severity.ALERT),
+        (DriftKind.MARGINAL, 0.02, Severity.NOTICE),
+        (DriftKind.MARGINAL, 0.001, Severity.NOTICE),
+        (DriftKind.MARGINAL, 0.3, Severity.WARNING),
+    ],
+)
+def test_severity_follows_from_kind_and_size(
+    kind: DriftKind, effect: float, severity: Severity
+) -> None:
+    told = DriftDecision(DriftLevel.DRIFT, 0.01, kind=kind, effect=effect)
+    assert told.severity is severity
+
+
+def test_what_has_not_changed_has_no_severity() -> None:
+    assert DriftDecision(DriftLevel.STABLE, 0.01).severity is None
 
 
 def test_an_earlier_regime_that_comes_back_is_recognised() -> None:

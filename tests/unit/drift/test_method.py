@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from driftbn import drift
-from driftbn.drift import comparison, decider, dispersion, facts, naming, plan, scatter, trust
+from driftbn.drift import (
+    comparison,
+    decider,
+    dispersion,
+    facts,
+    naming,
+    outcome,
+    plan,
+    scatter,
+    trust,
+)
 from driftbn.kernels import deviance
 from driftbn.learning import independence
 
@@ -20,6 +30,7 @@ MODULES = (
     facts,
     decider,
     naming,
+    outcome,
     trust,
     deviance,
     independence,

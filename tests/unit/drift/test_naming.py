@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.config import DecisionConfig
+from driftbn.config import DecisionConfig, DriftKind
 from driftbn.datasets import (
     add_edge,
     asia,
@@ -21,6 +21,7 @@ from driftbn.drift.naming import (
     NAMING_LEVEL,
     Edit,
     Naming,
+    association_effects,
     associations,
     changed_root,
     edge_change,
@@ -28,7 +29,7 @@ from driftbn.drift.naming import (
     information_given,
     name_changes,
 )
-from driftbn.drift.outcome import ChangeType, DriftKind
+from driftbn.drift.outcome import ChangeType
 from driftbn.drift.reference import Regime
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
@@ -150,6 +151,14 @@ def test_a_changed_node_without_parents_is_a_marginal_change() -> None:
     naming, _ = named(change_root_marginal(asia(), "asia", 0.02, np.random.default_rng(3)).network)
     assert naming.kind is DriftKind.MARGINAL
     assert [(node.name, node.parents) for node in naming.nodes] == [("asia", ())]
+
+
+def test_a_pair_that_is_not_named_has_a_size_all_the_same() -> None:
+    """Else ``min_effect`` would silence a change that no edge or field accounts for."""
+    _, compared = named(remove_edge(asia(), "smoke", "bronc").network)
+    pair = NAMES.index("bronc"), NAMES.index("smoke")
+    (size,) = association_effects(compared, [pair])
+    assert size == pytest.approx(0.046, abs=0.02)
 
 
 def test_associations_are_those_of_the_rows() -> None:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from driftbn.config import DriftKind
 from driftbn.drift.outcome import (
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,
@@ -17,6 +17,7 @@ from driftbn.drift.outcome import (
     FamilyResult,
     NodeChange,
     UndecidedPair,
+    Wander,
 )
 from driftbn.explain import Explanation
 from driftbn.explain.sentences import decimal, listed, moment, span, strength
@@ -59,8 +60,10 @@ def drift(**changes: Any) -> DriftDecision:
     return replace(DRIFT, **changes)
 
 
-def rules(*changes: NodeChange, kind: DriftKind = DriftKind.MECHANISM) -> DriftDecision:
-    return drift(kind=kind, edges=(), node_changes=changes)
+def rules(
+    *changes: NodeChange, kind: DriftKind = DriftKind.MECHANISM, **more: Any
+) -> DriftDecision:
+    return drift(kind=kind, edges=(), node_changes=changes, **more)
 
 
 def text_of(told: DriftDecision | WindowReport) -> str:
@@ -200,6 +203,25 @@ CASES = {
         drift(level=DriftLevel.NEGLIGIBLE, effect=0.004, min_effect=0.02),
         ("too small for an alarm", "is 0.004 nats (weak), below the 0.02 nats"),
         ("What to do",),
+    ),
+    "a notice says why it is no alarm": Case(
+        rules(RULE, level=DriftLevel.NOTICE),
+        ("a change that raises no alarm; 'delay' follows", "kind (mechanism) are set to raise no"),
+        ("What to do",),
+    ),
+    "a stream that moves by itself is promised no rate of false alarms": Case(
+        drift(wander=(Wander("rain", 3.0),)),
+        ("This stream moves by itself", "how often it moves this far is not known"),
+        ("once in",),
+    ),
+    "an alarm is not told to use larger windows": Case(
+        drift(n_undecided=7, design_effect=30.0, p_value=1e-9), (), ("arger windows",)
+    ),
+    "nor is a stream that moves": Case(
+        replace(STABLE, n_undecided=7, wander=(Wander("rain", 3.0),)), (), ("arger windows",)
+    ),
+    "calm with too few records is": Case(
+        replace(STABLE, n_undecided=7), ("Larger windows would show smaller changes",)
     ),
     "learning claims nothing": Case(
         DriftDecision(DriftLevel.LEARNING, 0.01), ("nothing yet to compare with",)
