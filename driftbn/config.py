@@ -579,6 +579,10 @@ class MonitorConfig(DecisionConfig):
     """Rows of a window, or how to cut windows in full."""
     target: str | None = None
     """The field that matters: reports say whether a change touches it."""
+    given: tuple[str, ...] = ()
+    """Fields that follow no other, such as clock, calendar, weather and keys: no edge points at
+    them, how they come is no drift, and what goes with them is told of the other field. Cycles
+    and counters are recognised."""
     time_column: str | None = None
     """The field with event times, in seconds since the epoch or as timestamps. It is no variable.
     Time windows need it."""

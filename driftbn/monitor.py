@@ -15,7 +15,7 @@ from driftbn.drift.decider import CountDecider
 from driftbn.drift.facts import Fact, FieldHistory, FieldKinds
 from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
-from driftbn.errors import ConfigError
+from driftbn.errors import ConfigError, KnowledgeError
 from driftbn.graphs.graph import Dag, Pdag, StructureDiff, compare
 from driftbn.learning import (
     ChiSquareTest,
@@ -26,7 +26,7 @@ from driftbn.learning import (
     StructureLearner,
     extend_to_dag,
 )
-from driftbn.learning.search import apply_knowledge, knowledge_about
+from driftbn.learning.search import apply_knowledge, given_first, knowledge_about
 from driftbn.report import (
     Excluded,
     MissingShare,
@@ -111,7 +111,7 @@ class DriftMonitor:
         self._learner = StructureLearner(
             config.learner, config.knowledge, self._clock, self._make_test
         )
-        self._decider = CountDecider(config, self._learner)
+        self._decider = CountDecider(config, self._learner, config.given)
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
@@ -220,7 +220,9 @@ class DriftMonitor:
         if values["buffer"] is not None:
             self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
-        self._decider = CountDecider.from_state(values["decider"], config, self._learner)
+        self._decider = CountDecider.from_state(
+            values["decider"], config, self._learner, config.given
+        )
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:
@@ -250,8 +252,13 @@ class DriftMonitor:
 
     def _apply_knowledge(self) -> None:
         """Leave aside what is known of columns that are no variables, once that is known."""
-        schema, knowledge = self._schema, self.config.knowledge
-        apply_knowledge(knowledge, schema.names, [item.name for item in schema.excluded])
+        schema, config = self._schema, self.config
+        left_out = [item.name for item in schema.excluded]
+        known = {*schema.names, *left_out, config.time_column}
+        for name in (name for name in config.given if name not in known):
+            raise KnowledgeError("given", name, f"a field of the stream: {schema.names[:8]}…")
+        knowledge = given_first(config.knowledge, config.given, schema.names)
+        apply_knowledge(knowledge, schema.names, left_out)
         self._learner.knowledge = knowledge_about(knowledge, schema.names)
 
     def _report(self, window: Window) -> WindowReport:

@@ -19,10 +19,10 @@ from driftbn.config import DriftKind
 from driftbn.drift.comparison import Comparison
 from driftbn.drift.outcome import Association, ChangeType, EdgeChange, NodeChange
 from driftbn.drift.plan import ROWS_PER_CELL, joint_codes, n_configurations, trimmed
-from driftbn.drift.reference import Parents, parents_of
+from driftbn.drift.reference import Clocks, Parents, Regime, parents_of
 from driftbn.graphs.graph import Pdag
 from driftbn.kernels.evidence import Floats, Ints
-from driftbn.learning import LearnedStructure
+from driftbn.learning import LearnedStructure, LearnedWindow
 from driftbn.learning.independence import Codes
 
 MAX_EDITS = 16
@@ -523,43 +523,52 @@ MAX_SUSPECTS = 64  # pairs between which an edge is tried, those with the strong
 
 @dataclass(frozen=True)
 class Naming:
-    """The named changes, their kind, and the size of the largest in nats."""
+    """The named changes, the largest first, their kind, and the size of the largest in nats.
+
+    ``given_only``: whether all that changed is how given fields come.
+    """
 
     kind: DriftKind
     edges: tuple[EdgeChange, ...]
     nodes: tuple[NodeChange, ...]
     effect: float
+    given_only: bool = False
 
 
 def name_changes(
-    comparison: Comparison,
-    reference: Pdag,
-    parents: Parents,
-    window: LearnedStructure,
-    effects: Floats,
+    comparison: Comparison, regime: Regime, window: LearnedWindow, given: Clocks
 ) -> Naming:
     """Name edges and nodes that changed between the reference and the compared windows.
 
-    ``reference``, ``parents``: the graph of the reference, and the parents in its extension.
-    ``window``: what was learned of the newer windows. ``effects``: design effect of each field in
-    the newer windows.
+    ``window``: the newest of these. ``given``: which fields are not blamed; they are named only if
+    nothing else is.
     """
+    reference, parents, learned = regime.learned.graph, regime.parents, window.learned
     nodes = _changed_nodes(comparison)
-    pairs = _suspect_pairs(comparison)
+    pairs = [pair for pair in _suspect_pairs(comparison) if not all(given[v] for v in pair)]
     older, newer = comparison.older.windows, comparison.newer.windows
     rows = EditRows(older, newer, comparison.plan.tables.cards)
-    search = EditSearch(parents, rows, effects, _ambiguity(pairs, reference, window))
+    search = EditSearch(parents, rows, window.effects, _ambiguity(pairs, reference, learned))
     place = {name: i for i, name in enumerate(comparison.plan.names)}
     changed = [place[change.name] for change in nodes]
-    edits = search.run(pairs, changed)
+    edits = [
+        edit
+        for edit in search.run(pairs, changed)
+        if not (given[edit.source] and given[edit.target])
+    ]
     root = None if edits else changed_root(comparison, reference, parents, changed)
     if root is not None:
         nodes = [root]
+    blamed = [node for node in nodes if not given[place[node.name]]]
+    given_only = bool(nodes) and not blamed and not edits
+    nodes = nodes if given_only else blamed
+    nodes.sort(key=lambda node: (-node.effect, node.name))
     found = [edge_change(comparison, edit) for edit in edits]
-    edges = [_with_direction(edge, reference, window.graph) for edge in found]
+    edges = [_with_direction(edge, reference, learned.graph) for edge in found]
+    edges.sort(key=lambda edge: (-edge.effect, edge.pair))
     sizes = [edge.effect for edge in edges] + [change.effect for change in nodes]
     effect = max(sizes or association_effects(comparison, pairs), default=0.0)
-    return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect)
+    return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect, given_only)
 
 
 def holm(p_values: list[float], n_tests: int) -> list[float]:

@@ -127,7 +127,9 @@ class EdgeChange:
 
     @property
     def effect(self) -> float:
-        """By how much the association grew or fell, in nats."""
+        """By how much the association grew or fell, in nats; all of it if the edge is reversed."""
+        if self.change is ChangeType.REVERSED:
+            return self.after.nats
         return abs(self.after.nats - self.before.nats)
 
     @property
@@ -244,6 +246,8 @@ class DriftDecision:
         The largest design effect among the fields of the window.
     wander
         Fields that move by themselves, as far as the windows so far show: the farthest first.
+    given
+        Fields that are not blamed: declared as given, or recognised as clocks or counters.
     reference_windows
         How many windows the reference held.
     reason
@@ -271,6 +275,7 @@ class DriftDecision:
     design_effect: float = field(default=1.0, metadata=INFINITE)
     facts: tuple[Fact, ...] = ()
     wander: tuple[Wander, ...] = ()
+    given: tuple[str, ...] = ()
     reference_windows: int = 0
     reason: str | None = None
 

@@ -174,6 +174,8 @@ def _level_sentences(report: WindowReport) -> list[str]:
 
 
 def _why_no_alarm(decision: DriftDecision) -> str:
+    if decision.level is DriftLevel.NOTICE and set(touched_fields(decision)) <= set(decision.given):
+        return "Only how given fields come has changed, such as clock, calendar or keys."
     if decision.level is DriftLevel.NOTICE:
         return f"Changes of this kind ({decision.kind}) are set to raise no alarm."
     return (
@@ -318,10 +320,6 @@ def summary(decision: DriftDecision) -> str:
     changes = decision.node_changes
     if decision.facts:
         return summary_of(decision)
-    if len(decision.edges) > 1:
-        first = decision.edges[0]
-        pair = f"{quoted(first.source)} and {quoted(first.target)}"
-        return f"{summary_of(decision)}, most clearly between {pair}"
     if decision.kind is not DriftKind.MECHANISM or not changes:
         return summary_of(decision)
     if len(changes) == 1 and changes[0].parents:

@@ -178,7 +178,7 @@ def summary_of(decision: DriftDecision) -> str:
     if decision.facts:
         return _facts_summary(decision.facts)
     if decision.edges:
-        return _edges_summary(decision.edges)
+        return _edges_summary(decision)
     if decision.node_changes:
         return _nodes_summary(decision.node_changes)
     pair = _strongest_pair(decision)
@@ -243,10 +243,11 @@ def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
 
 
 def touched_fields(decision: DriftDecision) -> tuple[str, ...]:
-    """Return the fields that a named change is about, in the order of the changes."""
+    """Return the fields that a named change is about: facts first, given fields last."""
     found = [fact.field for fact in decision.facts]
-    found += [name for edge in decision.edges for name in (edge.source, edge.target)]
-    found += decision.nodes
+    named = [name for edge in decision.edges for name in _ends(edge, decision)]
+    named += [*decision.nodes]
+    found += sorted(named, key=lambda name: name in decision.given)
     if not found and decision.kind is DriftKind.ASSOCIATION:
         found += _strongest_pair(decision)
     return tuple(dict.fromkeys(found))
@@ -256,7 +257,7 @@ def change_sentences(decision: DriftDecision) -> list[str]:
     found = fact_sentences(decision)
     if decision.kind not in (None, DriftKind.DATA):
         found.append(_kind_sentence(decision))
-    found += [_edge_sentence(edge) for edge in decision.edges[:MAX_CHANGES]]
+    found += [_edge_sentence(edge, decision) for edge in decision.edges[:MAX_CHANGES]]
     if len(decision.edges) > MAX_CHANGES:
         more = counted(len(decision.edges) - MAX_CHANGES, "more change")
         found.append(f"There {_be(len(decision.edges) - MAX_CHANGES)} {more} of this kind.")
@@ -296,24 +297,32 @@ def _be(number: int, *, past: bool = False) -> str:
     return one if number == 1 else many
 
 
-def _edges_summary(edges: tuple[EdgeChange, ...]) -> str:
-    if len(edges) == 1:
-        return _edge_headline(edges[0])
-    parts: list[str] = []
-    for change in ChangeType:
-        number = sum(edge.change is change for edge in edges)
-        noun = f"{number:,}"
-        if not parts:
-            noun = f"{counted(number, 'dependency', 'dependencies')} {_be(number, past=True)}"
-        if number:
-            parts.append(f"{noun} {change}")
-    return joined(parts)
+def _edges_summary(decision: DriftDecision) -> str:
+    """Return the largest change of an edge, and the fields of the others."""
+    first, *more = decision.edges
+    headline = _edge_headline(first, decision)
+    if not more:
+        return headline
+    others = [name for edge in more for name in _ends(edge, decision) if name not in first.pair]
+    number = counted(len(more), "more dependency", "more dependencies")
+    return f"{headline}; {number} changed, with {listed(list(dict.fromkeys(others)), limit=3)}"
 
 
-def _edge_headline(edge: EdgeChange) -> str:
+def _edge_headline(edge: EdgeChange, decision: DriftDecision) -> str:
     article = "a" if edge.change is ChangeType.ADDED else "the"
-    pair = f"{quoted(edge.source)} and {quoted(edge.target)}"
-    return f"{article} dependency between {pair} was {edge.change}"
+    first, second = _ends(edge, decision)
+    return f"{article} dependency between {quoted(first)} and {quoted(second)} was {edge.change}"
+
+
+def _ends(edge: EdgeChange, decision: DriftDecision) -> list[str]:
+    """Return the ends of an edge, first the one that more of what changed is about.
+
+    A field that is given comes second: the clock does not follow demand.
+    """
+    about = dict.fromkeys((edge.source, edge.target), 0.0)
+    for name in about:
+        about[name] = sum(one.effect for one in decision.edges if name in one.pair)
+    return sorted(about, key=lambda name: (name in decision.given, -about[name]))
 
 
 def _nodes_summary(changes: tuple[NodeChange, ...]) -> str:
@@ -344,8 +353,8 @@ def _kind_sentence(decision: DriftDecision) -> str:
     )
 
 
-def _edge_sentence(edge: EdgeChange) -> str:
-    what, arrow = _edge_headline(edge), _arrow_of(edge)
+def _edge_sentence(edge: EdgeChange, decision: DriftDecision) -> str:
+    what, arrow = _edge_headline(edge, decision), _arrow_of(edge)
     if edge.change is ChangeType.REVERSED and edge.directed:
         arrow += f", before from {quoted(edge.target)} to {quoted(edge.source)}"
     how = f", comparing only records that agree in {listed(edge.given)}" if edge.given else ""

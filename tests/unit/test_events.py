@@ -274,7 +274,7 @@ def test_end_repeats_what_was_told_last() -> None:
     data = events[-1].document["data"]
     assert data["kind"] == "structural"
     assert [edge["change"] for edge in data["edges"]] == ["added", "removed"]
-    assert "1 dependency was added and 1 removed" in data["sentences"][0]
+    assert "was added; 1 more dependency changed, with 'day'" in data["sentences"][0]
     assert (data["since_window"], data["window"]) == (12, 14)
 
 
@@ -327,8 +327,8 @@ def test_long_lists_of_changes_are_cut() -> None:
 def test_headline_of_several_changes_names_the_clearest() -> None:
     (event,) = told(make_report(12, part(replace(DRIFT, edges=(ADDED, REMOVED)), STARTED)))
     assert event.document["data"]["headline"] == (
-        "Drift in orders: 1 dependency was added and 1 removed, most clearly between 'rain' and"
-        " 'delay'."
+        "Drift in orders: a dependency between 'delay' and 'rain' was added; 1 more dependency"
+        " changed, with 'day'."
     )
 
 

@@ -47,6 +47,21 @@ def test_a_declared_schema_is_used_from_the_first_record_on() -> None:
     assert [event.kind for event in report.events] == [NEW]
 
 
+def test_no_edge_points_at_a_field_that_is_given() -> None:
+    """Nothing in the data tells the direction between bronc and smoke."""
+    for name, other in (("bronc", "smoke"), ("smoke", "bronc")):
+        (report,) = DriftMonitor(window=1200, given=[name]).update(ASIA)
+        assert (name, other) in report.graph.directed_edges
+        assert not report.dag.parents(name)
+
+
+def test_a_given_field_that_the_stream_does_not_have_is_an_error() -> None:
+    with pytest.raises(KnowledgeError, match=r"given.*'smok'"):
+        DriftMonitor(window=500, given=["smok"]).update(ASIA)
+    timed = ASIA.assign(at=np.arange(len(ASIA)))
+    assert DriftMonitor(window=500, given=["at"], time_column="at").update(timed)
+
+
 def test_times_come_from_the_clock_that_is_given() -> None:
     monitor = DriftMonitor(window=400, clock=Clock())
     reports = monitor.update(ASIA)

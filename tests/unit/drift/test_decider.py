@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.config import DecisionConfig, DriftKind
-from driftbn.datasets import asia, change_table, remove_edge, sample_codes
+from driftbn.config import DecisionConfig, DriftKind, Knowledge
+from driftbn.datasets import asia, change_root_marginal, change_table, remove_edge, sample_codes
 from driftbn.drift.decider import MAX_CORRECTED, CountDecider, strongest
 from driftbn.drift.facts import Fact, FactKind
 from driftbn.drift.outcome import (
@@ -25,6 +25,7 @@ from driftbn.drift.outcome import (
 from driftbn.drift.reference import LearnedWindow
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
+from driftbn.learning.search import given_first
 
 LEARNER = StructureLearner()
 BEFORE = asia()
@@ -80,15 +81,22 @@ def test_no_tests_say_nothing() -> None:
     assert strongest(np.zeros(0), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
 
 
-def window(network: BayesianNetwork, seed: int, n_rows: int = 1500) -> LearnedWindow:
+def window(
+    network: BayesianNetwork, seed: int, n_rows: int = 1500, learner: StructureLearner = LEARNER
+) -> LearnedWindow:
     order = [network.index(name) for name in NAMES]
     codes = sample_codes(network, n_rows, np.random.default_rng(seed))[order]
-    return LEARNER.learn_window(codes, NAMES)
+    return learner.learn_window(codes, NAMES)
 
 
-def play(decider: CountDecider, networks: list[BayesianNetwork], seed: int) -> list[DriftDecision]:
+def play(
+    decider: CountDecider,
+    networks: list[BayesianNetwork],
+    seed: int,
+    learner: StructureLearner = LEARNER,
+) -> list[DriftDecision]:
     return [
-        decider.decide(index, window(network, 100 * seed + index))
+        decider.decide(index, window(network, 100 * seed + index, learner=learner))
         for index, network in enumerate(networks)
     ]
 
@@ -202,6 +210,36 @@ def test_a_change_of_a_kind_that_raises_no_alarm_is_a_notice_and_the_regime_stay
     assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
     assert told.episode is None
     assert {decision.regime for decision in decisions} == {0}
+
+
+def test_how_a_given_field_comes_is_no_drift() -> None:
+    moved = change_root_marginal(BEFORE, "smoke", 0.05, np.random.default_rng(1)).network
+    learner = StructureLearner(knowledge=given_first(Knowledge(), ["smoke"], NAMES))
+    for fields, level in (((), DriftLevel.DRIFT), (("smoke",), DriftLevel.STABLE)):
+        decider = CountDecider(DecisionConfig(), learner, fields)
+        told = play(decider, [BEFORE] * 5 + [moved], 4, learner)[5]
+        assert (told.level, told.given) == (level, fields)
+
+
+def test_what_goes_with_a_given_field_is() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER, ("smoke",))
+    told = play(decider, [BEFORE] * 5 + [AFTER], 4)[5]
+    assert told.drift
+    assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_clock_is_given_as_long_as_it_goes_on(broken: bool) -> None:
+    """In the last window it stands at other hours, or its hours are permuted."""
+    rng = np.random.default_rng(1)
+    decider, hours = CountDecider(DecisionConfig(), LEARNER), np.arange(1500) // 5 % 24
+    for index in range(6):
+        hour = hours if index < 5 else rng.permutation(hours) if broken else 5 + hours % 12
+        load = (hour // 6 + (rng.random(1500) < 0.2)) % 4
+        codes = np.stack([hour, load]).astype(np.uint8)
+        told = decider.decide(index, LEARNER.learn_window(codes, ("hour", "load")))
+    assert told.given == (() if broken else ("hour",))
+    assert not told.drift
 
 
 FACT = Fact("bronc", FactKind.MISSING, 0.4, 0.0)

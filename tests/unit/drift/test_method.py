@@ -16,6 +16,7 @@ from driftbn.drift import (
     naming,
     outcome,
     plan,
+    reference,
     scatter,
     trust,
 )
@@ -24,6 +25,7 @@ from driftbn.learning import independence
 
 MODULES = (
     plan,
+    reference,
     comparison,
     dispersion,
     scatter,

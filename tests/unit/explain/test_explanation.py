@@ -83,12 +83,22 @@ CASES = {
     "the headline names the window and both fields": Case(
         DRIFT, ("Drift in window 14: a dependency between 'rain' and 'delay' was added.",)
     ),
-    "several edges are counted by what happened to them": Case(
+    "of several edges the first leads and the others are told by their fields": Case(
         drift(edges=(ADDED, REMOVED, REVERSED)),
-        ("1 dependency was added, 1 removed and 1 reversed",),
+        ("between 'rain' and 'delay' was added; 2 more dependencies changed, with 'day'.",),
     ),
-    "two removed edges take the plural": Case(
-        drift(edges=(REMOVED, replace(REMOVED, source="speed"))), ("2 dependencies were removed",)
+    "the field that more of the change is about comes first": Case(
+        drift(edges=(REMOVED, replace(REMOVED, source="speed"))),
+        ("between 'delay' and 'day' was removed; 1 more dependency changed, with 'speed'.",),
+    ),
+    "a field that is given is not blamed": Case(
+        drift(given=("rain",)),
+        ("between 'delay' and 'rain' was added.", "at the source of 'delay' and 'rain'"),
+    ),
+    "a clock that moved on is no alarm": Case(
+        rules(NodeChange("day", (), 1e-9, 0.1), level=DriftLevel.NOTICE, given=("day",)),
+        ("Only how given fields come has changed",),
+        ("are set to raise no alarm",),
     ),
     "strength is told before and now, in words and numbers": Case(
         DRIFT,
