@@ -28,7 +28,9 @@ from driftbn.learning import (
 )
 from driftbn.learning.search import apply_knowledge, given_first, knowledge_about
 from driftbn.report import (
+    BAND_WINDOWS,
     Excluded,
+    HammingBand,
     MissingShare,
     ShadowLook,
     Timings,
@@ -116,6 +118,7 @@ class DriftMonitor:
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
         self._taken_until = -1
+        self._distances: tuple[int, ...] = ()  # Hamming distances of the newest calm windows
         self._history: FieldHistory | None = None  # what single fields were like so far
 
     @property
@@ -211,6 +214,7 @@ class DriftMonitor:
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
             "taken_until": self._taken_until,
+            "distances": self._distances,
             "history": None if self._history is None else self._history.state(),
         }
 
@@ -229,6 +233,7 @@ class DriftMonitor:
             self._dag = read_dag(values["dag"])
         self._events = tuple(read_event(event) for event in values["events"])
         self._taken_until = values["taken_until"]
+        self._distances = tuple(values["distances"])
         self._history = values["history"] and FieldHistory.from_state(values["history"])
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
@@ -298,12 +303,15 @@ class DriftMonitor:
             overrun=evidence.learned.overrun,
             audit=self._audit(window, evidence),
             shadow=_shadow_look(self._decider.shadow, decider.shadow),
+            usual=HammingBand.of(self._distances),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
             self._taken_until = window.last_record
         self._previous, self._dag, self._decider = known, dag, decider
         self._history = history
+        if decision.calm and usable:
+            self._distances = (*self._distances, report.diff.hamming)[-BAND_WINDOWS:]
         return report
 
     def _field_history(self, window: Window) -> tuple[FieldHistory, tuple[Fact, ...]]:

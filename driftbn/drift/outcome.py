@@ -290,11 +290,16 @@ class DriftDecision:
         return self.level is DriftLevel.DRIFT
 
     @property
+    def calm(self) -> bool:
+        """Whether the window was judged and raises no alarm."""
+        return self.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE)
+
+    @property
     def severity(self) -> Severity | None:
         """How much the change matters, by its kind and size; ``None`` if there is none."""
         if self.kind is None:
             return None
-        if self.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
+        if self.calm:
             return Severity.NOTICE
         if self.facts:
             return Severity.ALERT

@@ -114,7 +114,10 @@ def _headline(report: WindowReport) -> str:
         case DriftLevel.STABLE if decision.recurring:
             return f"{window}: the relations are back to an earlier state, which is no alarm."
         case DriftLevel.STABLE:
-            return f"{window}: no sign of a change in the relations between the fields."
+            though = (
+                ", though the graph differs more than usual" if differs_unusually(report) else ""
+            )
+            return f"{window}: no sign of a change in the relations between the fields{though}."
         case DriftLevel.LEARNING:
             return f"{window}: learning, there is nothing yet to compare with."
         case DriftLevel.UNDECIDED:
@@ -265,11 +268,41 @@ def _raw_sentences(report: WindowReport) -> list[str]:
     raw = report.diff.hamming
     differ = f"differ in {counted(raw, 'dependency', 'dependencies')}" if raw else "do not differ"
     return [
-        f"The graphs of this window and of the one before it {differ} (raw Hamming distance {raw});"
-        " neighbouring windows differ by chance, so only confirmed changes count, of which there"
-        f" {'is' if report.decision.confirmed_hamming == 1 else 'are'}"
-        f" {report.decision.confirmed_hamming or 'none'}."
+        f"The graphs of this window and of the one before it {differ} (raw Hamming distance {raw})"
+        f"{_usual(report)}. {_agreement(report)}"
     ]
+
+
+def differs_unusually(report: WindowReport) -> bool:
+    """Whether the graph differs from the one before more than it usually does."""
+    return report.usual is not None and report.diff.hamming > report.usual.high
+
+
+def _usual(report: WindowReport) -> str:
+    band = report.usual
+    if band is None:
+        return ""
+    past = f"{band.low} to {band.high} in the last {band.n_windows} calm windows"
+    if band.low <= report.diff.hamming <= band.high:
+        return f", which is usual for this stream: {past}"
+    more = "more" if differs_unusually(report) else "less"
+    return f", {more} than is usual for this stream: {past}"
+
+
+def _agreement(report: WindowReport) -> str:
+    """Say how what was learned and what was tested go together."""
+    number = report.decision.confirmed_hamming
+    if number:
+        changes = counted(number, "change of a dependency", "changes of dependencies")
+        return f"The tests, which compare with the whole reference, confirm {changes}."
+    if report.decision.kind is not None:
+        return "The tests confirm no change of a single dependency; what changed is told above."
+    if differs_unusually(report):
+        return (
+            "The tests, which compare counts and not graphs, confirm none of it: dependencies that"
+            " a window can hardly show come and go, now and then many at once."
+        )
+    return "Neighbouring windows differ by chance; the tests confirm no change."
 
 
 def _mentioned(decision: DriftDecision) -> tuple[str, ...]:

@@ -145,6 +145,11 @@ HAMMING: Final = _gauge(
     "part",
     "reference",
 )
+HAMMING_BAND: Final = _gauge(
+    "structural_hamming_band",
+    "What the distance of the DAG from the window before usually is: its range in calm windows.",
+    "limit",
+)
 CONFIRMED: Final = _gauge("confirmed_hamming_distance", "Changed edges that a test has confirmed.")
 P_VALUE: Final = _gauge(
     "drift_p_value", "Smallest p-value of a family of tests, corrected for all tests.", "family"
@@ -517,6 +522,10 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
         ("dag", "previous"): _at(stream, "diff", "hamming"),
         ("skeleton", "previous"): _at(stream, "diff", "skeleton"),
         ("class", "previous"): _at(stream, "class_diff", "hamming"),
+    },
+    HAMMING_BAND: lambda stream: {
+        ("lower",): _at(stream, "usual", "low"),
+        ("upper",): _at(stream, "usual", "high"),
     },
     CONFIRMED: lambda stream: {(): _at(stream, "decision", "confirmed_hamming")},
     P_VALUE: _p_values,

@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from driftbn import DriftLevel, DriftMonitor, Edge, WindowReport
+from driftbn import DriftMonitor, Edge, WindowReport
 from tests.benchmarks.drift_text import Table, in_order
 from tests.benchmarks.environment import THREAD_VARIABLES
 from tests.benchmarks.faults import KINDS, Fault, Source, candidates, drawn_fault, seed_of
@@ -49,7 +49,6 @@ ALPHA = 0.01
 BLOCKS = {"rows": 1, "blocks of 50": 50, "blocks of 500": 500}
 ORDERS = ("real", *BLOCKS)
 OWN = "driftbn"
-CALM = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE)
 SILENT_PEERS = ("DO_NOT_TRACK", "NML_DISABLE_USAGE_LOGGING")  # or they send usage elsewhere
 
 _log = logging.getLogger(__name__)
@@ -151,7 +150,7 @@ def verdict_on(report: WindowReport) -> Verdict:
     decision, times = report.decision, report.timings
     full = decision.reference_windows >= REFERENCE
     if not report.drift:
-        calm = decision.level in CALM
+        calm = decision.calm
         return Verdict(False, calm, full=full, learn=times.learn, decide=times.decide)
     told = headline_fields(report)
     facts = [fact.field for fact in decision.facts]

@@ -261,6 +261,14 @@ def test_a_restart_shows_what_was_known(metrics: Metrics, windows: tuple[Publica
     assert value(metrics, "graph_nodes") == 4.0
 
 
+def test_the_band_of_the_distance_is_beside_it(
+    metrics: Metrics, windows: tuple[Publication, ...]
+) -> None:
+    metrics.window(changed(windows[0], usual={"low": 1, "high": 7, "n_windows": 32}))
+    assert value(metrics, "structural_hamming_band", limit="lower") == 1.0
+    assert value(metrics, "structural_hamming_band", limit="upper") == 7.0
+
+
 def test_histogram_buckets_add_up(metrics: Metrics, windows: tuple[Publication, ...]) -> None:
     for seconds in (0.005, 0.006, 100.0):
         metrics.window(replace(windows[2], timings={"learn": seconds, "decide": 0.0}))

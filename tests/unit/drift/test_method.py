@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driftbn import drift
+from driftbn import drift, report
 from driftbn.drift import (
     comparison,
     decider,
@@ -34,6 +34,7 @@ MODULES = (
     naming,
     outcome,
     trust,
+    report,
     deviance,
     independence,
 )

@@ -23,7 +23,7 @@ from driftbn.explain import Explanation
 from driftbn.explain.sentences import decimal, listed, moment, span, strength
 from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun
-from driftbn.report import WindowReport
+from driftbn.report import HammingBand, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from tests.reports import NONE, STRONG, window_report
 
@@ -200,12 +200,42 @@ CASES = {
             "no sign of a change",
             "strongest sign of a change was between 'day' and 'rain', with a p-value of 0.31",
             "differ in 1 dependency (raw Hamming distance 1)",
-            "neighbouring windows differ by chance",
-            "of which there are none",
+            "Neighbouring windows differ by chance; the tests confirm no change.",
         ),
         ("false alarm",),
     ),
     "a raw distance of two": Case(make_report(STABLE, n_raw=2), ("differ in 2 dependencies",)),
+    "a distance inside its band is usual": Case(
+        make_report(STABLE, n_raw=2, usual=HammingBand(0, 3, 32)),
+        (
+            "(raw Hamming distance 2), which is usual for this stream: 0 to 3 in the last 32 calm",
+            "the tests confirm no change",
+        ),
+        ("more than usual",),
+    ),
+    "a distance above its band is said to be so, also where the tests see nothing": Case(
+        make_report(STABLE, n_raw=2, usual=HammingBand(0, 1, 12)),
+        (
+            "no sign of a change in the relations between the fields, though the graph differs",
+            "more than is usual for this stream: 0 to 1 in the last 12 calm windows",
+            "compare counts and not graphs, confirm none of it",
+        ),
+        ("by chance;",),
+    ),
+    "a distance below its band is told and no news": Case(
+        make_report(STABLE, n_raw=1, usual=HammingBand(2, 3, 12)),
+        ("less than is usual for this stream: 2 to 3", "the tests confirm no change"),
+        ("though the graph",),
+    ),
+    "graphs and tests may agree on a change": Case(
+        make_report(DRIFT, usual=HammingBand(0, 0, 8)),
+        ("more than is usual", "with the whole reference, confirm 1 change of a dependency."),
+    ),
+    "a rule that changed is no change of the graph": Case(
+        make_report(rules(RULE), usual=HammingBand(0, 3, 8)),
+        ("confirm no change of a single dependency; what changed is told above",),
+        ("by chance;",),
+    ),
     "a raw distance of none": Case(
         make_report(STABLE, n_raw=0), ("do not differ (raw Hamming distance 0)",)
     ),
