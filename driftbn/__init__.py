@@ -4,6 +4,7 @@ from driftbn.config import (
     Algorithm,
     ColliderRule,
     DecisionConfig,
+    DriftKind,
     ErrorPolicy,
     Knowledge,
     LearnerConfig,
@@ -17,10 +18,10 @@ from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     NodeChange,
+    Severity,
 )
 from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import (
@@ -73,6 +74,7 @@ __all__ = [
     "Schema",
     "SchemaConfig",
     "SearchCost",
+    "Severity",
     "Statistic",
     "StructureDiff",
     "UnknownVariableError",

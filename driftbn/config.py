@@ -164,9 +164,18 @@ def _checked(name: str, wanted: FieldType, value: Any) -> Any:
         return choice(kind, name, value)
     elif kind is bool and not isinstance(value, bool):
         raise ConfigError(name, value, "True or False")
+    elif kind is tuple:
+        return _items(name, wanted, value)
     elif kind is str and not (isinstance(value, str) and value):
         raise ConfigError(name, value, "text that is not empty")
     return value
+
+
+def _items(name: str, wanted: FieldType, value: Any) -> tuple[Any, ...]:
+    """Return the items of a list, each once and in order, whatever the order they came in."""
+    one = _field_type(get_args(wanted.hint)[0])
+    items = _listed(name, value, f"a list of {'names' if one.kind is str else 'kinds'}")
+    return tuple(sorted({_checked(name, one, item) for item in items}))
 
 
 def _part(name: str, wanted: FieldType, value: Any) -> Any:
@@ -482,6 +491,21 @@ def _listed(name: str, value: object, allowed: str) -> Iterable[Any]:
     return value
 
 
+class DriftKind(StrEnum):
+    """What has changed."""
+
+    STRUCTURAL = "structural"
+    """A dependency was added, removed or reversed."""
+    ASSOCIATION = "association"
+    """How two fields are associated changed, and no edge could be named."""
+    MECHANISM = "mechanism"
+    """A field follows the same parents as before, by another table."""
+    MARGINAL = "marginal"
+    """Only the distribution of fields without parents changed."""
+    DATA = "data"
+    """A field is constant, missing, or has values as never before; no relation is named."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecisionConfig(_Checked):
     """How a window is judged.
@@ -495,8 +519,12 @@ class DecisionConfig(_Checked):
     ``windows_between_false_alarms`` is given."""
     windows_between_false_alarms: Annotated[float, Range("more than 1", above=1)] | None = None
     """The same as a mean distance, 1 / ``alpha``; only one of the two is given."""
-    min_effect: Annotated[float, Range("0 or more nats, finite", least=0)] = 0.0
-    """A significant change smaller than this, in nats, is reported and raises no alarm."""
+    min_effect: Annotated[float, Range("0 or more nats, finite", least=0)] = 0.002
+    """A significant change smaller than this, in nats as a report gives them, is told and raises no
+    alarm; 0.01 is a medium change, 0.03 a strong one."""
+    alarm_on: tuple[DriftKind, ...] = tuple(sorted(DriftKind))
+    """Kinds of change that raise an alarm: ``structural``, ``association``, ``mechanism``,
+    ``marginal`` and ``data``. Others are told as a notice, and the reference stays."""
     quiet_returns: bool = False
     """Whether a window that a remembered regime explains is no alarm: for streams with day and
     night, with windows that begin and end where these do."""
@@ -551,6 +579,10 @@ class MonitorConfig(DecisionConfig):
     """Rows of a window, or how to cut windows in full."""
     target: str | None = None
     """The field that matters: reports say whether a change touches it."""
+    given: tuple[str, ...] = ()
+    """Fields that follow no other, such as clock, calendar, weather and keys: no edge points at
+    them, how they come is no drift, and what goes with them is told of the other field. Cycles
+    and counters are recognised."""
     time_column: str | None = None
     """The field with event times, in seconds since the epoch or as timestamps. It is no variable.
     Time windows need it."""

@@ -15,7 +15,7 @@ from driftbn.drift.decider import CountDecider
 from driftbn.drift.facts import Fact, FieldHistory, FieldKinds
 from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
-from driftbn.errors import ConfigError
+from driftbn.errors import ConfigError, KnowledgeError
 from driftbn.graphs.graph import Dag, Pdag, StructureDiff, compare
 from driftbn.learning import (
     ChiSquareTest,
@@ -26,9 +26,11 @@ from driftbn.learning import (
     StructureLearner,
     extend_to_dag,
 )
-from driftbn.learning.search import apply_knowledge, knowledge_about
+from driftbn.learning.search import apply_knowledge, given_first, knowledge_about
 from driftbn.report import (
+    BAND_WINDOWS,
     Excluded,
+    HammingBand,
     MissingShare,
     ShadowLook,
     Timings,
@@ -112,11 +114,12 @@ class DriftMonitor:
         self._learner = StructureLearner(
             config.learner, config.knowledge, self._clock, self._make_test
         )
-        self._decider = CountDecider(config, self._learner)
+        self._decider = CountDecider(config, self._learner, config.given)
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
         self._taken_until = -1
+        self._distances: tuple[int, ...] = ()  # Hamming distances of the newest calm windows
         self._history: FieldHistory | None = None  # what single fields were like so far
         self._kinds: FieldKinds | None = None  # what their codes mean, once that is known
 
@@ -213,6 +216,7 @@ class DriftMonitor:
             "dag": None if self._dag is None else dag_values(self._dag),
             "events": [event_values(event) for event in self._events],
             "taken_until": self._taken_until,
+            "distances": self._distances,
             "history": None if self._history is None else self._history.state(),
         }
 
@@ -222,13 +226,16 @@ class DriftMonitor:
         if values["buffer"] is not None:
             self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
-        self._decider = CountDecider.from_state(values["decider"], config, self._learner)
+        self._decider = CountDecider.from_state(
+            values["decider"], config, self._learner, config.given
+        )
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:
             self._dag = read_dag(values["dag"])
         self._events = tuple(read_event(event) for event in values["events"])
         self._taken_until = values["taken_until"]
+        self._distances = tuple(values["distances"])
         self._history = values["history"] and FieldHistory.from_state(values["history"])
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
@@ -252,8 +259,13 @@ class DriftMonitor:
 
     def _apply_knowledge(self) -> None:
         """Leave aside what is known of columns that are no variables, once that is known."""
-        schema, knowledge = self._schema, self.config.knowledge
-        apply_knowledge(knowledge, schema.names, [item.name for item in schema.excluded])
+        schema, config = self._schema, self.config
+        left_out = [item.name for item in schema.excluded]
+        known = {*schema.names, *left_out, config.time_column}
+        for name in (name for name in config.given if name not in known):
+            raise KnowledgeError("given", name, f"a field of the stream: {schema.names[:8]}…")
+        knowledge = given_first(config.knowledge, config.given, schema.names)
+        apply_knowledge(knowledge, schema.names, left_out)
         self._learner.knowledge = knowledge_about(knowledge, schema.names)
 
     def _report(self, window: Window) -> WindowReport:
@@ -293,12 +305,15 @@ class DriftMonitor:
             overrun=evidence.learned.overrun,
             audit=self._audit(window, evidence),
             shadow=_shadow_look(self._decider.shadow, decider.shadow),
+            usual=HammingBand.of(self._distances),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
             self._taken_until = window.last_record
         self._previous, self._dag, self._decider = known, dag, decider
         self._history = history
+        if decision.calm and usable:
+            self._distances = (*self._distances, report.diff.hamming)[-BAND_WINDOWS:]
         return report
 
     def _field_history(self, window: Window) -> tuple[FieldHistory, tuple[Fact, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,10 @@ from driftbn.tables.encode import SchemaEvent
 FORMAT: Final = "driftbn.report"
 VERSION: Final = 1
 """Of the document; a new field that has a default needs no new version."""
+
+BAND_WINDOWS: Final = 32
+"""Newest calm windows that say what a Hamming distance usually is."""
+BAND_MIN_WINDOWS: Final = 8
 
 
 class Excluded(NamedTuple):
@@ -40,6 +44,28 @@ class MissingShare(NamedTuple):
 
     name: str
     share: float
+
+
+class HammingBand(NamedTuple):
+    """What the Hamming distance from the window before usually is.
+
+    ``low``, ``high``: its smallest and largest value in the newest ``n_windows`` calm windows.
+    """
+
+    low: int
+    high: int
+    n_windows: int
+
+    @classmethod
+    def of(cls, distances: Sequence[int]) -> HammingBand | None:
+        """Return the band of some windows; ``None`` while they are too few.
+
+        >>> HammingBand.of([3, 1, 4, 1, 5, 9, 2, 6]), HammingBand.of([3, 1])
+        (HammingBand(low=1, high=9, n_windows=8), None)
+        """
+        if len(distances) < BAND_MIN_WINDOWS:
+            return None
+        return cls(min(distances), max(distances), len(distances))
 
 
 @dataclass(frozen=True)
@@ -82,6 +108,7 @@ class WindowReport:
     this window; the previous one if the search was stopped by a limit or the window could not be
     judged. ``dag``: a DAG of it that keeps the previous window's directions where the class allows.
     ``diff``, ``class_diff``: how ``dag`` and ``graph`` differ from those of the previous window.
+    ``usual``: what ``diff.hamming`` usually is on this stream, once that is known.
     ``decision``: whether the relations changed, and in what. ``conflicts``: pairs for which the
     data demand both directions. ``events``: differences from the schema met since the previous
     window. ``overrun``: the limit that stopped the search, if one has. ``audit``: the comparison
@@ -113,6 +140,7 @@ class WindowReport:
     missing: tuple[MissingShare, ...] = ()
     target: str | None = None
     blanket: tuple[str, ...] = ()
+    usual: HammingBand | None = None
 
     @property
     def format(self) -> str:
@@ -219,7 +247,7 @@ def _dag(graph: Graph) -> Dag:
 REPORTS: Final = Codec(
     derived={
         WindowReport: ("format", "version", "degraded"),
-        DriftDecision: ("drift", "confirmed_hamming"),
+        DriftDecision: ("drift", "severity", "confirmed_hamming"),
         StructureDiff: ("hamming", "skeleton", "contradictions"),
         SearchCost: ("weighted", "n_tests"),
     },

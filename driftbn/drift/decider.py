@@ -13,21 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from driftbn.config import DecisionConfig, Range
+from driftbn.config import DecisionConfig, DriftKind, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
 from driftbn.drift.facts import Fact
 from driftbn.drift.naming import Naming, name_changes
 from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EpisodeEvent,
     Family,
     FamilyResult,
     Wander,
 )
-from driftbn.drift.reference import Regime
+from driftbn.drift.reference import Clocks, Regime, clocks_in
 from driftbn.drift.scatter import Carried
 from driftbn.drift.trust import (
     CalibrationReport,
@@ -169,9 +168,12 @@ class Judgement:
 class CountDecider:
     """Judges windows by their counts, and names what changed."""
 
-    def __init__(self, config: DecisionConfig, learner: StructureLearner) -> None:
+    def __init__(
+        self, config: DecisionConfig, learner: StructureLearner, given: tuple[str, ...] = ()
+    ) -> None:
         self.config = config
         self._learner = learner
+        self._declared = given
         self._reset()
 
     def _reset(self) -> None:
@@ -206,10 +208,15 @@ class CountDecider:
         it is judged by itself, and its rows are not counted again. One with ``facts`` is an alarm
         whatever the tests say, and no part of a reference.
         """
-        decider = self.branch() if facts else self
+        alarming = bool(facts) and DriftKind.DATA in self.config.alarm_on
+        decider = self.branch() if alarming else self
         decision = decider._decide(index, window, fresh=fresh)
-        if facts:
+        if alarming:
             decision = self._with_facts(index, decider, decision, facts)
+        elif facts:
+            level = DriftLevel.NOTICE if decision.kind is None else decision.level
+            kind = decision.kind or DriftKind.DATA
+            decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
         return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
 
@@ -311,21 +318,34 @@ class CountDecider:
         n_mechanisms = self._n_mechanisms(regime)
         factor = n_mechanisms * n_scales / MECHANISM_SHARE
         exact_to = max(exact_to, self.config.level)
-        v, p, effect = strongest(
-            comparison.node_p_values, comparison.node_p_value, exact_to / factor
-        )
+        given = self._given(regime, comparison)
+        nodes = np.where(given, 1.0, comparison.node_p_values)
+        v, p, effect = strongest(nodes, comparison.node_p_value, exact_to / factor)
         fields: tuple[str, ...] = (plan.names[v],)
         p = min(1.0, p * factor)
         found = [FamilyResult(Family.MECHANISM, p, fields, scale, n_mechanisms, effect)]
         if n_pairs:
             factor = n_pairs * n_scales / (1.0 - MECHANISM_SHARE)
-            test, p, effect = strongest(
-                comparison.pair_p_values, comparison.pair_p_value, exact_to / factor
-            )
+            ends = plan.tables.source[plan.n_nodes :], plan.tables.child[plan.n_nodes :]
+            pairs = np.where(given[ends[0]] & given[ends[1]], 1.0, comparison.pair_p_values)
+            test, p, effect = strongest(pairs, comparison.pair_p_value, exact_to / factor)
             fields = tuple(plan.names[i] for i in plan.pair_of(test))
             p = min(1.0, p * factor)
             found.append(FamilyResult(Family.ASSOCIATION, p, fields, scale, n_pairs, effect))
         return tuple(found)
+
+    def _given(self, regime: Regime, comparison: Comparison) -> Clocks:
+        """Return which fields are given: how they come, and go together, is no drift.
+
+        A clock that does not go on as before in the newer windows is broken, and not given.
+        """
+        given = np.array([name in self._declared for name in regime.plan.names], np.bool_)
+        clocks = np.flatnonzero(regime.clocks)
+        if len(clocks):
+            windows = (*regime.windows, *comparison.newer.windows)
+            rows = np.concatenate([codes[clocks] for codes in windows], axis=1)
+            given[clocks] |= clocks_in(rows)
+        return given
 
     def _n_mechanisms(self, regime: Regime) -> int:
         n_nodes = regime.plan.n_nodes
@@ -352,30 +372,31 @@ class CountDecider:
     def _reject(
         self, index: int, judgement: Judgement, window: LearnedWindow, *, fresh: bool
     ) -> DriftDecision:
-        """Name what changed, unless the change is negligible or a known regime returns."""
+        """Name what changed, unless the change is no alarm or a known regime returns."""
         if self.config.quiet_returns and judgement.scale == 1:
             judgement = self._nearest(judgement, window)
         if judgement.p_value > self.config.level:
             decision = replace(self._decision(DriftLevel.STABLE, judgement), recurring=True)
             return self._stay(decision, judgement, fresh=fresh)
         naming = self._name(judgement, window)
-        if naming.effect < self.config.min_effect:
-            decision = _named(self._decision(DriftLevel.NEGLIGIBLE, judgement), naming)
+        decision = _named(self._decision(self._level_of(naming), judgement), naming)
+        if not decision.drift:
             return self._stay(decision, judgement, fresh=fresh)
-        decision = _named(self._decision(DriftLevel.DRIFT, judgement), naming)
         self.settling = True
         back = self.episodes.in_doubt and self._returned(window) is not None
         return self.episodes.alarm(index, replace(decision, scale=judgement.scale), back=back)
 
+    def _level_of(self, naming: Naming) -> DriftLevel:
+        """Say what a change comes to: by its size, and whether its kind raises an alarm."""
+        if naming.effect < self.config.min_effect:
+            return DriftLevel.NEGLIGIBLE
+        alarms = naming.kind in self.config.alarm_on and not naming.given_only
+        return DriftLevel.DRIFT if alarms else DriftLevel.NOTICE
+
     def _name(self, judgement: Judgement, window: LearnedWindow) -> Naming:
         regime = judgement.regime
-        return name_changes(
-            judgement.comparison,
-            regime.learned.graph,
-            regime.parents,
-            window.learned,
-            window.effects,
-        )
+        given = self._given(regime, judgement.comparison)
+        return name_changes(judgement.comparison, regime, window, given)
 
     def _stay(self, decision: DriftDecision, judgement: Judgement, *, fresh: bool) -> DriftDecision:
         if not fresh:
@@ -393,8 +414,10 @@ class CountDecider:
         judgement = self._judge_alone(left, window)
         decision = self._decision(DriftLevel.SETTLING, judgement)
         if judgement.p_value <= self.config.level:
-            decision = _named(decision, self._name(judgement, window))
-            if decision.effect >= self.config.min_effect and self.episodes.has_news(decision):
+            naming = self._name(judgement, window)
+            decision = _named(decision, naming)
+            alarms = self._level_of(naming) is DriftLevel.DRIFT
+            if alarms and self.episodes.has_news(decision):
                 return self.episodes.alarm(
                     index, replace(decision, level=DriftLevel.DRIFT, scale=1)
                 )
@@ -473,8 +496,13 @@ class CountDecider:
             n_undecided=n_pairs,
             regime=judgement.regime.number,
             wander=self._wander(judgement.regime),
+            given=self._given_names(judgement),
             reference_windows=len(judgement.regime.windows),
         )
+
+    def _given_names(self, judgement: Judgement) -> tuple[str, ...]:
+        given = self._given(judgement.regime, judgement.comparison)
+        return tuple(judgement.regime.plan.names[v] for v in np.flatnonzero(given).tolist())
 
     def _wander(self, regime: Regime) -> tuple[Wander, ...]:
         factors = regime.scatter(regime.pool).factors()
@@ -528,9 +556,13 @@ class CountDecider:
 
     @classmethod
     def from_state(
-        cls, values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
+        cls,
+        values: Mapping[str, Any],
+        config: DecisionConfig,
+        learner: StructureLearner,
+        given: tuple[str, ...] = (),
     ) -> CountDecider:
-        decider = cls(config, learner)
+        decider = cls(config, learner, given)
         if values["regime"] is not None:
             decider.regime = Regime.from_state(values["regime"], config, learner)
         decider.settling = values["settling"]

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from driftbn.config import DriftKind
 from driftbn.drift.comparison import Comparison
-from driftbn.drift.outcome import Association, ChangeType, DriftKind, EdgeChange, NodeChange
+from driftbn.drift.outcome import Association, ChangeType, EdgeChange, NodeChange
 from driftbn.drift.plan import ROWS_PER_CELL, joint_codes, n_configurations, trimmed
-from driftbn.drift.reference import Parents, parents_of
+from driftbn.drift.reference import Clocks, Parents, Regime, parents_of
 from driftbn.graphs.graph import Pdag
 from driftbn.kernels.evidence import Floats, Ints
-from driftbn.learning import LearnedStructure
+from driftbn.learning import LearnedStructure, LearnedWindow
 from driftbn.learning.independence import Codes
 
 MAX_EDITS = 16
@@ -278,15 +279,43 @@ class EditSearch:
                 pair = min(source, target), max(source, target)
                 if target in self._changed or pair in suspects:
                     before = self._information(self._earlier, source, target, parents - {source})
-                    found.append((-before.nats, source, target, before))
-        for _, source, target, before in sorted(found, key=lambda entry: entry[:3]):
-            given = self._after[target] - {source}
-            after = self._information(self._newer, source, target, given)
-            discount = self._discount(source, target)
-            was_present = before.p_value(discount) < PRESENT_LEVEL
-            is_present = after.p_value(discount) < PRESENT_LEVEL
-            if was_present and not is_present and self._is_absent(after, before):
+                    found.append((-before.nats, source, target))
+        for _, source, target in sorted(found):
+            if self._is_gone(source, target):
                 self._apply(Edit(ChangeType.REMOVED, source, target))
+
+    def _is_gone(self, source: int, target: int) -> bool:
+        """Return whether a set separates the ends of an edge now that did not before.
+
+        That is the target's other parents, or what separates the two in the window's own graph.
+        The latter counts only if an end changed, and the former may mislead: where directions are
+        open one of them may be a common child, and where next to nothing remains given them, that
+        may be chance in a sparse table.
+        """
+        before, after = self._around(source, target, self._after[target] - {source})
+        if self._is_cut(before, after, source, target):
+            return True
+        separator = self._separators.get((min(source, target), max(source, target)))
+        if separator is None or not self._changed & {source, target}:
+            return False
+        if not (self._unsure[source] or self._unsure[target] or self._is_absent(after, before)):
+            return False
+        return self._is_cut(*self._around(source, target, frozenset(separator)), source, target)
+
+    def _around(
+        self, source: int, target: int, given: frozenset[int]
+    ) -> tuple[MutualInformation, MutualInformation]:
+        """Return the association of a pair in the reference and now."""
+        before = self._information(self._earlier, source, target, given)
+        return before, self._information(self._newer, source, target, given)
+
+    def _is_cut(
+        self, before: MutualInformation, after: MutualInformation, source: int, target: int
+    ) -> bool:
+        discount = self._discount(source, target)
+        was_present = before.p_value(discount) < PRESENT_LEVEL
+        is_present = after.p_value(discount) < PRESENT_LEVEL
+        return was_present and not is_present and self._is_absent(after, before)
 
     @staticmethod
     def _is_absent(one: MutualInformation, other: MutualInformation) -> bool:
@@ -494,43 +523,52 @@ MAX_SUSPECTS = 64  # pairs between which an edge is tried, those with the strong
 
 @dataclass(frozen=True)
 class Naming:
-    """The named changes, their kind, and the size of the largest in nats."""
+    """The named changes, the largest first, their kind, and the size of the largest in nats.
+
+    ``given_only``: whether all that changed is how given fields come.
+    """
 
     kind: DriftKind
     edges: tuple[EdgeChange, ...]
     nodes: tuple[NodeChange, ...]
     effect: float
+    given_only: bool = False
 
 
 def name_changes(
-    comparison: Comparison,
-    reference: Pdag,
-    parents: Parents,
-    window: LearnedStructure,
-    effects: Floats,
+    comparison: Comparison, regime: Regime, window: LearnedWindow, given: Clocks
 ) -> Naming:
     """Name edges and nodes that changed between the reference and the compared windows.
 
-    ``reference``, ``parents``: the graph of the reference, and the parents in its extension.
-    ``window``: what was learned of the newer windows. ``effects``: design effect of each field in
-    the newer windows.
+    ``window``: the newest of these. ``given``: which fields are not blamed; they are named only if
+    nothing else is.
     """
+    reference, parents, learned = regime.learned.graph, regime.parents, window.learned
     nodes = _changed_nodes(comparison)
-    pairs = _suspect_pairs(comparison)
+    pairs = [pair for pair in _suspect_pairs(comparison) if not all(given[v] for v in pair)]
     older, newer = comparison.older.windows, comparison.newer.windows
     rows = EditRows(older, newer, comparison.plan.tables.cards)
-    search = EditSearch(parents, rows, effects, _ambiguity(pairs, reference, window))
+    search = EditSearch(parents, rows, window.effects, _ambiguity(pairs, reference, learned))
     place = {name: i for i, name in enumerate(comparison.plan.names)}
     changed = [place[change.name] for change in nodes]
-    edits = search.run(pairs, changed)
+    edits = [
+        edit
+        for edit in search.run(pairs, changed)
+        if not (given[edit.source] and given[edit.target])
+    ]
     root = None if edits else changed_root(comparison, reference, parents, changed)
     if root is not None:
         nodes = [root]
+    blamed = [node for node in nodes if not given[place[node.name]]]
+    given_only = bool(nodes) and not blamed and not edits
+    nodes = nodes if given_only else blamed
+    nodes.sort(key=lambda node: (-node.effect, node.name))
     found = [edge_change(comparison, edit) for edit in edits]
-    edges = [_with_direction(edge, reference, window.graph) for edge in found]
-    sizes = [abs(edge.after.nats - edge.before.nats) for edge in edges]
-    effect = max([*sizes, *(change.effect for change in nodes)], default=0.0)
-    return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect)
+    edges = [_with_direction(edge, reference, learned.graph) for edge in found]
+    edges.sort(key=lambda edge: (-edge.effect, edge.pair))
+    sizes = [edge.effect for edge in edges] + [change.effect for change in nodes]
+    effect = max(sizes or association_effects(comparison, pairs), default=0.0)
+    return Naming(_kind(edges, nodes), tuple(edges), tuple(nodes), effect, given_only)
 
 
 def holm(p_values: list[float], n_tests: int) -> list[float]:
@@ -588,7 +626,9 @@ def _ambiguity(
     place = {name: i for i, name in enumerate(names)}
     free = {name for edge in reference.undirected_edges for name in edge}
     separators = {}
-    for x, y in pairs:
+    edges = (*reference.directed_edges, *reference.undirected_edges)
+    joined = [(min(place[x], place[y]), max(place[x], place[y])) for x, y in edges]
+    for x, y in {*pairs, *joined}:
         found = window.separators.get((names[x], names[y]))
         if found is not None:
             separators[x, y] = tuple(place[name] for name in found)
@@ -605,7 +645,9 @@ def edge_change(comparison: Comparison, edit: Edit) -> EdgeChange:
     if edit.kind is not ChangeType.ADDED:
         # Given the child's other parents: without them, some association may remain through these.
         child = edit.target if edit.kind is ChangeType.REMOVED else edit.source
-        test = next((one for one in tests if plan.pair_of(one)[1] == child), test)
+        given_parents = (one for one in tests if plan.pair_of(one)[1] == child)
+        shown = (one for one in given_parents if associations(comparison, one)[0].nats >= MIN_NATS)
+        test = next(shown, test)
         ends = (comparison.node_p_value(v)[0] for v in (edit.source, edit.target))
         p = min(p, *(p_node * plan.n_nodes for p_node in ends))
     return EdgeChange(
@@ -625,6 +667,16 @@ def associations(comparison: Comparison, test: int) -> tuple[Association, Associ
         for group in (comparison.older, comparison.newer)
     )
     return before, after
+
+
+def association_effects(comparison: Comparison, pairs: Sequence[Pair]) -> list[float]:
+    """Return by how much the associations of pairs have changed, each by its clearest test."""
+    tests = [
+        min(comparison.plan.tests_of_pair(*pair), key=lambda t: (comparison.pair_p_value(t)[0], t))
+        for pair in pairs
+    ]
+    found = [associations(comparison, test) for test in tests]
+    return [abs(after.nats - before.nats) for before, after in found]
 
 
 def _with_direction(edge: EdgeChange, before: Pdag, after: Pdag) -> EdgeChange:

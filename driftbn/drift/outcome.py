@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driftbn.codec import INFINITE
+from driftbn.config import DriftKind
 from driftbn.drift.facts import Fact
 from driftbn.graphs.graph import Edge
 
@@ -21,6 +22,8 @@ class DriftLevel(StrEnum):
     """No test rejects."""
     NEGLIGIBLE = "negligible"
     """A change is significant and smaller than ``min_effect``."""
+    NOTICE = "notice"
+    """A change is of no kind in ``alarm_on``."""
     DRIFT = "drift"
     """The window differs from the reference."""
     SETTLING = "settling"
@@ -29,19 +32,26 @@ class DriftLevel(StrEnum):
     """The window cannot be judged, for the reason given."""
 
 
-class DriftKind(StrEnum):
-    """What has changed."""
+class Severity(StrEnum):
+    """How much an alarm matters, the most first."""
 
-    STRUCTURAL = "structural"
-    """A dependency was added, removed or reversed."""
-    ASSOCIATION = "association"
-    """How two fields are associated changed, and no edge could be named."""
-    MECHANISM = "mechanism"
-    """A field follows the same parents as before, by another table."""
-    MARGINAL = "marginal"
-    """Only the distribution of fields without parents changed."""
-    DATA = "data"
-    """A field is constant, missing, or has values as never before; no relation is named."""
+    ALERT = "alert"
+    """Something is broken or works in another way: look now."""
+    WARNING = "warning"
+    """Models built on earlier records may be wrong: look today."""
+    NOTICE = "notice"
+    """The stream has moved on: nobody need be woken."""
+
+
+SEVERITIES = {
+    DriftKind.DATA: Severity.ALERT,
+    DriftKind.STRUCTURAL: Severity.ALERT,
+    DriftKind.ASSOCIATION: Severity.ALERT,
+    DriftKind.MECHANISM: Severity.WARNING,
+    DriftKind.MARGINAL: Severity.NOTICE,
+}
+"""Of a change of usual size; a weak one is a step less severe, a very strong one a step more."""
+WEAK_EFFECT, VERY_STRONG_EFFECT = 0.01, 0.3  # nats: below, and from here on
 
 
 class ChangeType(StrEnum):
@@ -114,6 +124,13 @@ class EdgeChange:
     after: Association
     given: tuple[str, ...] = ()
     directed: bool = True
+
+    @property
+    def effect(self) -> float:
+        """By how much the association grew or fell, in nats; all of it if the edge is reversed."""
+        if self.change is ChangeType.REVERSED:
+            return self.after.nats
+        return abs(self.after.nats - self.before.nats)
 
     @property
     def pair(self) -> Edge:
@@ -207,7 +224,8 @@ class DriftDecision:
     edges, node_changes
         What could be named, strongest first.
     effect
-        Size of the largest confirmed change, in nats.
+        Size of the largest named change, in nats: by how much an association grew or fell, or how
+        far two tables are apart. Of a change that could not be named, that of the clearest pair.
     min_effect
         What it has to reach to be an alarm.
     undecided
@@ -228,6 +246,8 @@ class DriftDecision:
         The largest design effect among the fields of the window.
     wander
         Fields that move by themselves, as far as the windows so far show: the farthest first.
+    given
+        Fields that are not blamed: declared as given, or recognised as clocks or counters.
     reference_windows
         How many windows the reference held.
     reason
@@ -255,6 +275,7 @@ class DriftDecision:
     design_effect: float = field(default=1.0, metadata=INFINITE)
     facts: tuple[Fact, ...] = ()
     wander: tuple[Wander, ...] = ()
+    given: tuple[str, ...] = ()
     reference_windows: int = 0
     reason: str | None = None
 
@@ -267,6 +288,25 @@ class DriftDecision:
     def drift(self) -> bool:
         """Whether this window raises an alarm."""
         return self.level is DriftLevel.DRIFT
+
+    @property
+    def calm(self) -> bool:
+        """Whether the window was judged and raises no alarm."""
+        return self.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE)
+
+    @property
+    def severity(self) -> Severity | None:
+        """How much the change matters, by its kind and size; ``None`` if there is none."""
+        if self.kind is None:
+            return None
+        if self.calm:
+            return Severity.NOTICE
+        if self.facts:
+            return Severity.ALERT
+        steps = list(Severity)
+        size = (self.effect < WEAK_EFFECT) - (self.effect >= VERY_STRONG_EFFECT)
+        place = steps.index(SEVERITIES[self.kind]) + size
+        return steps[min(max(place, 0), len(steps) - 1)]
 
     @property
     def settling(self) -> bool:

@@ -10,7 +10,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftKind, DriftLevel, EpisodeEvent
+from driftbn.config import DriftKind
+from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
 from driftbn.explain.sentences import (
     advice_of,
     caveat_sentences,
@@ -104,14 +105,19 @@ def _headline(report: WindowReport) -> str:
         case DriftLevel.DRIFT:
             back = f"; back to regime {decision.regime}" if decision.recurring else ""
             return f"Drift in window {report.index:,}: {summary_of(decision)}{back}."
-        case DriftLevel.NEGLIGIBLE:
-            return f"{window}: a change too small for an alarm; {summary_of(decision)}."
+        case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
+            small = decision.level is DriftLevel.NEGLIGIBLE
+            why = "too small for an alarm" if small else "that raises no alarm"
+            return f"{window}: a change {why}; {summary_of(decision)}."
         case DriftLevel.SETTLING:
             return f"{window}, after a drift: {_settled(decision)}."
         case DriftLevel.STABLE if decision.recurring:
             return f"{window}: the relations are back to an earlier state, which is no alarm."
         case DriftLevel.STABLE:
-            return f"{window}: no sign of a change in the relations between the fields."
+            though = (
+                ", though the graph differs more than usual" if differs_unusually(report) else ""
+            )
+            return f"{window}: no sign of a change in the relations between the fields{though}."
         case DriftLevel.LEARNING:
             return f"{window}: learning, there is nothing yet to compare with."
         case DriftLevel.UNDECIDED:
@@ -129,7 +135,7 @@ def _settled(decision: DriftDecision) -> str:
 def _sentences(report: WindowReport) -> list[str]:
     decision = report.decision
     found = [_window_sentence(report)]
-    if decision.level in (DriftLevel.DRIFT, DriftLevel.NEGLIGIBLE, DriftLevel.SETTLING):
+    if decision.kind is not None:
         found += change_sentences(decision)
     found += _level_sentences(report)
     found += _episode_sentences(decision)
@@ -156,13 +162,9 @@ def _level_sentences(report: WindowReport) -> list[str]:
             return ["The tests of the relations between the fields show no change."]
         case DriftLevel.DRIFT:
             return _scale_sentences(decision) + _certainty(decision) + _regime(decision)
-        case DriftLevel.NEGLIGIBLE:
-            least = decimal(decision.min_effect)
-            small = (
-                f"The largest change is {decimal(decision.effect)} nats"
-                f" ({strength(decision.effect)}), below the {least} nats set as worth an alarm."
-            )
-            return [*_scale_sentences(decision), small, *_certainty(decision), *_regime(decision)]
+        case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
+            why = _why_no_alarm(decision)
+            return [*_scale_sentences(decision), why, *_certainty(decision), *_regime(decision)]
         case DriftLevel.SETTLING:
             return _settling(decision) + _regime(decision)
         case DriftLevel.STABLE:
@@ -172,6 +174,17 @@ def _level_sentences(report: WindowReport) -> list[str]:
             return [nothing, _AFTER_FAILURE] if decision.failed else [nothing]
         case DriftLevel.LEARNING:
             return []
+
+
+def _why_no_alarm(decision: DriftDecision) -> str:
+    if decision.level is DriftLevel.NOTICE and set(touched_fields(decision)) <= set(decision.given):
+        return "Only how given fields come has changed, such as clock, calendar or keys."
+    if decision.level is DriftLevel.NOTICE:
+        return f"Changes of this kind ({decision.kind}) are set to raise no alarm."
+    return (
+        f"The largest change is {decimal(decision.effect)} nats ({strength(decision.effect)}),"
+        f" below the {decimal(decision.min_effect)} nats set as worth an alarm."
+    )
 
 
 def _scale_sentences(decision: DriftDecision) -> list[str]:
@@ -193,12 +206,16 @@ def _certainty(decision: DriftDecision) -> list[str]:
     if decision.p_value > decision.alpha:
         return []
     between = max(1, round(1 / decision.alpha)) if decision.alpha > 0 else 0
+    rate = (
+        "This stream moves by itself, which the tests allow for; how often it moves this far is not"
+        " known beforehand."
+        if decision.wander
+        else f"At the chosen level of {decision.alpha:g}, a false alarm like this is expected once"
+        f" in {counted(between, 'window')}."
+    )
     return [
         f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after correction"
-        " for all tests made"
-        " (the smaller, the harder to explain by chance). At the chosen level of"
-        f" {decision.alpha:g}, a false alarm like this is expected once in"
-        f" {counted(between, 'window')}."
+        f" for all tests made (the smaller, the harder to explain by chance). {rate}"
     ]
 
 
@@ -251,11 +268,41 @@ def _raw_sentences(report: WindowReport) -> list[str]:
     raw = report.diff.hamming
     differ = f"differ in {counted(raw, 'dependency', 'dependencies')}" if raw else "do not differ"
     return [
-        f"The graphs of this window and of the one before it {differ} (raw Hamming distance {raw});"
-        " neighbouring windows differ by chance, so only confirmed changes count, of which there"
-        f" {'is' if report.decision.confirmed_hamming == 1 else 'are'}"
-        f" {report.decision.confirmed_hamming or 'none'}."
+        f"The graphs of this window and of the one before it {differ} (raw Hamming distance {raw})"
+        f"{_usual(report)}. {_agreement(report)}"
     ]
+
+
+def differs_unusually(report: WindowReport) -> bool:
+    """Whether the graph differs from the one before more than it usually does."""
+    return report.usual is not None and report.diff.hamming > report.usual.high
+
+
+def _usual(report: WindowReport) -> str:
+    band = report.usual
+    if band is None:
+        return ""
+    past = f"{band.low} to {band.high} in the last {band.n_windows} calm windows"
+    if band.low <= report.diff.hamming <= band.high:
+        return f", which is usual for this stream: {past}"
+    more = "more" if differs_unusually(report) else "less"
+    return f", {more} than is usual for this stream: {past}"
+
+
+def _agreement(report: WindowReport) -> str:
+    """Say how what was learned and what was tested go together."""
+    number = report.decision.confirmed_hamming
+    if number:
+        changes = counted(number, "change of a dependency", "changes of dependencies")
+        return f"The tests, which compare with the whole reference, confirm {changes}."
+    if report.decision.kind is not None:
+        return "The tests confirm no change of a single dependency; what changed is told above."
+    if differs_unusually(report):
+        return (
+            "The tests, which compare counts and not graphs, confirm none of it: dependencies that"
+            " a window can hardly show come and go, now and then many at once."
+        )
+    return "Neighbouring windows differ by chance; the tests confirm no change."
 
 
 def _mentioned(decision: DriftDecision) -> tuple[str, ...]:
@@ -306,10 +353,6 @@ def summary(decision: DriftDecision) -> str:
     changes = decision.node_changes
     if decision.facts:
         return summary_of(decision)
-    if len(decision.edges) > 1:
-        first = decision.edges[0]
-        pair = f"{quoted(first.source)} and {quoted(first.target)}"
-        return f"{summary_of(decision)}, most clearly between {pair}"
     if decision.kind is not DriftKind.MECHANISM or not changes:
         return summary_of(decision)
     if len(changes) == 1 and changes[0].parents:
@@ -367,6 +410,19 @@ def ended(name: str, report: WindowReport, known: str, episode: int, back: bool)
         why = "another change has begun"
         how = f"Window {report.index:,} begins episode {other}, which is told of its own."
     return Explanation(f"Drift in {name} has ended: {why}.", (known, how, after))
+
+
+def noticed(
+    name: str, report: WindowReport, explanation: Explanation, fields: tuple[str, ...]
+) -> Explanation:
+    """Return the words of what moves and raises no alarm: now, and since the last notice."""
+    if report.decision.level is DriftLevel.NOTICE and set(fields) == {
+        *touched_fields(report.decision)
+    }:
+        headline = f"Notice from {name}: {summary(report.decision)}."
+        return Explanation(headline, explanation.sentences, explanation.advice)
+    since = "This is what moved since the last such notice, in ways that raise no alarm."
+    return Explanation(f"{name} is still moving: {listed(fields)}.", (since,))
 
 
 def begun(episode: int, window: int, record: int | None, time: str | None) -> str:

@@ -44,7 +44,7 @@ p{margin:.5em 0}
 .level{display:inline-block;padding:1px 10px;border-radius:99px;border:2px solid var(--soft);
 font-size:.85rem;font-weight:600}
 .level.drift{border-color:var(--removed);color:var(--removed)}
-.level.settling,.level.negligible,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
+.level.settling,.level.negligible,.level.notice,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
 .text{max-width:46rem;padding-left:1.2em}
 .text li{margin:.35em 0}
 .soft{color:var(--soft)}
@@ -258,6 +258,10 @@ def node_table(report: WindowReport) -> str:
     return table(("Field", "Among records equal in", "Difference", "p-value"), rows)
 
 
+def _band(report: WindowReport) -> str:
+    return "" if report.usual is None else f" (usual: {report.usual.low} to {report.usual.high})"
+
+
 def numbers(report: WindowReport) -> str:
     decision, cost = report.decision, report.cost
     pairs = [
@@ -266,7 +270,7 @@ def numbers(report: WindowReport) -> str:
         ("Record numbers", f"{report.first_record:,} to {report.last_record:,}"),
         ("First event", _NO_NUMBER if report.start is None else moment(report.start)),
         ("Last event", _NO_NUMBER if report.end is None else moment(report.end)),
-        ("Hamming distance, raw", f"{report.diff.hamming:,}"),
+        ("Hamming distance, raw", f"{report.diff.hamming:,}{_band(report)}"),
         ("Hamming distance, confirmed", f"{decision.confirmed_hamming:,}"),
         ("p-value", decimal(decision.p_value)),
         ("Level of an alarm", f"{decision.alpha:g}"),

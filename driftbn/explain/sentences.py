@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from driftbn.config import DriftKind
 from driftbn.drift.facts import Fact, FactKind
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     Family,
@@ -151,6 +151,8 @@ MAX_CHANGES = 5
 """Changes of one kind that are told in full; the others are counted."""
 DEPENDENT_ROWS = 1.5
 """Design effect above which a reader should know of it."""
+SURE_P = 1e-6
+"""P-value below which no larger window would tell anything else."""
 TOO_DEPENDENT_ROWS = 20.0
 """Design effect above which windows should be larger."""
 
@@ -176,7 +178,7 @@ def summary_of(decision: DriftDecision) -> str:
     if decision.facts:
         return _facts_summary(decision.facts)
     if decision.edges:
-        return _edges_summary(decision.edges)
+        return _edges_summary(decision)
     if decision.node_changes:
         return _nodes_summary(decision.node_changes)
     pair = _strongest_pair(decision)
@@ -247,10 +249,11 @@ def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
 
 
 def touched_fields(decision: DriftDecision) -> tuple[str, ...]:
-    """Return the fields that a named change is about, in the order of the changes."""
+    """Return the fields that a named change is about: facts first, given fields last."""
     found = [fact.field for fact in decision.facts]
-    found += [name for edge in decision.edges for name in (edge.source, edge.target)]
-    found += decision.nodes
+    named = [name for edge in decision.edges for name in _ends(edge, decision)]
+    named += [*decision.nodes]
+    found += sorted(named, key=lambda name: name in decision.given)
     if not found and decision.kind is DriftKind.ASSOCIATION:
         found += _strongest_pair(decision)
     return tuple(dict.fromkeys(found))
@@ -260,7 +263,7 @@ def change_sentences(decision: DriftDecision) -> list[str]:
     found = fact_sentences(decision)
     if decision.kind not in (None, DriftKind.DATA):
         found.append(_kind_sentence(decision))
-    found += [_edge_sentence(edge) for edge in decision.edges[:MAX_CHANGES]]
+    found += [_edge_sentence(edge, decision) for edge in decision.edges[:MAX_CHANGES]]
     if len(decision.edges) > MAX_CHANGES:
         more = counted(len(decision.edges) - MAX_CHANGES, "more change")
         found.append(f"There {_be(len(decision.edges) - MAX_CHANGES)} {more} of this kind.")
@@ -300,24 +303,32 @@ def _be(number: int, *, past: bool = False) -> str:
     return one if number == 1 else many
 
 
-def _edges_summary(edges: tuple[EdgeChange, ...]) -> str:
-    if len(edges) == 1:
-        return _edge_headline(edges[0])
-    parts: list[str] = []
-    for change in ChangeType:
-        number = sum(edge.change is change for edge in edges)
-        noun = f"{number:,}"
-        if not parts:
-            noun = f"{counted(number, 'dependency', 'dependencies')} {_be(number, past=True)}"
-        if number:
-            parts.append(f"{noun} {change}")
-    return joined(parts)
+def _edges_summary(decision: DriftDecision) -> str:
+    """Return the largest change of an edge, and the fields of the others."""
+    first, *more = decision.edges
+    headline = _edge_headline(first, decision)
+    if not more:
+        return headline
+    others = [name for edge in more for name in _ends(edge, decision) if name not in first.pair]
+    number = counted(len(more), "more dependency", "more dependencies")
+    return f"{headline}; {number} changed, with {listed(list(dict.fromkeys(others)), limit=3)}"
 
 
-def _edge_headline(edge: EdgeChange) -> str:
+def _edge_headline(edge: EdgeChange, decision: DriftDecision) -> str:
     article = "a" if edge.change is ChangeType.ADDED else "the"
-    pair = f"{quoted(edge.source)} and {quoted(edge.target)}"
-    return f"{article} dependency between {pair} was {edge.change}"
+    first, second = _ends(edge, decision)
+    return f"{article} dependency between {quoted(first)} and {quoted(second)} was {edge.change}"
+
+
+def _ends(edge: EdgeChange, decision: DriftDecision) -> list[str]:
+    """Return the ends of an edge, first the one that more of what changed is about.
+
+    A field that is given comes second: the clock does not follow demand.
+    """
+    about = dict.fromkeys((edge.source, edge.target), 0.0)
+    for name in about:
+        about[name] = sum(one.effect for one in decision.edges if name in one.pair)
+    return sorted(about, key=lambda name: (name in decision.given, -about[name]))
 
 
 def _nodes_summary(changes: tuple[NodeChange, ...]) -> str:
@@ -348,8 +359,8 @@ def _kind_sentence(decision: DriftDecision) -> str:
     )
 
 
-def _edge_sentence(edge: EdgeChange) -> str:
-    what, arrow = _edge_headline(edge), _arrow_of(edge)
+def _edge_sentence(edge: EdgeChange, decision: DriftDecision) -> str:
+    what, arrow = _edge_headline(edge, decision), _arrow_of(edge)
     if edge.change is ChangeType.REVERSED and edge.directed:
         arrow += f", before from {quoted(edge.target)} to {quoted(edge.source)}"
     how = f", comparing only records that agree in {listed(edge.given)}" if edge.given else ""
@@ -514,12 +525,12 @@ def advice_of(report: WindowReport) -> list[str]:
     found = _advice_on_change(report)
     if report.decision.failed:
         found.append("Please report this error; if it comes again, keep the records of a window.")
-    elif report.decision.level is DriftLevel.UNDECIDED or report.decision.n_undecided:
+    elif report.decision.level is DriftLevel.UNDECIDED or _lacks_power(report.decision):
         found.append("Larger windows would show smaller changes.")
     if report.overrun is not None:
         setting = "deadline_seconds" if report.overrun is Overrun.DEADLINE else "max_tests"
         found.append(f"Raise {setting}, or watch fewer fields, so that the search can finish.")
-    if report.decision.design_effect > TOO_DEPENDENT_ROWS:
+    if report.decision.design_effect > TOO_DEPENDENT_ROWS and _is_in_doubt(report.decision):
         found.append(
             "Use larger windows: where records resemble each other this much, windows of this size"
             " can raise false alarms."
@@ -527,6 +538,16 @@ def advice_of(report: WindowReport) -> list[str]:
     if report.events and not report.decision.facts:
         found.append("Find out whether the new or absent columns and values are meant to be so.")
     return found
+
+
+def _lacks_power(decision: DriftDecision) -> bool:
+    """Whether silence may be due to the size of the window; a stream that moves has no better."""
+    return bool(decision.n_undecided) and decision.kind is None and not decision.wander
+
+
+def _is_in_doubt(decision: DriftDecision) -> bool:
+    """Whether larger windows could decide otherwise."""
+    return decision.kind is None or decision.p_value > SURE_P
 
 
 def _advice_on_change(report: WindowReport) -> list[str]:

@@ -71,6 +71,13 @@ def knowledge_about(knowledge: Knowledge, names: Collection[str]) -> Knowledge:
     return Knowledge(required, forbidden, tiers)
 
 
+def given_first(knowledge: Knowledge, given: Collection[str], names: Collection[str]) -> Knowledge:
+    """Add that no edge points from another field at one that is given."""
+    others = [name for name in names if name not in given]
+    closed = [(other, name) for name in given if name in names for other in others]
+    return Knowledge(knowledge.required, (*knowledge.forbidden, *closed), knowledge.tiers)
+
+
 def _places(place: dict[str, int], tier: Sequence[str]) -> list[int]:
     return [place[name] for name in tier if name in place]
 

@@ -28,7 +28,7 @@ from driftbn_service.http import (
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.lane import Committer
-from driftbn_service.metrics import Metrics
+from driftbn_service.metrics import Metrics, kind_and_severity
 from driftbn_service.outlets.delivery import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals, configure_logging
@@ -210,7 +210,8 @@ class Assembly:
         except StoreError as error:
             logger.error("metrics begin without the last window: %s", error)
             return
-        kinds = {row.key: row.open_episode.kind or "structural" for row in rows if row.open_episode}
+        open_ = [(row.key, row.open_episode) for row in rows if row.open_episode]
+        kinds = {key: kind_and_severity(one.kind, one.severity) for key, one in open_}
         self.metrics.recall(name, None if last is None else last.report, kinds)
 
     def _wake(self) -> None:

@@ -17,17 +17,18 @@ from urllib.parse import quote
 from uuid import UUID, uuid5
 
 from driftbn import explain
+from driftbn.config import DriftKind
 from driftbn.drift.outcome import (
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,
     NodeChange,
+    Severity,
 )
 from driftbn.explain import Explanation
-from driftbn.explain.sentences import target_touch
+from driftbn.explain.sentences import target_touch, touched_fields
 from driftbn.report import REPORTS, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
@@ -40,6 +41,10 @@ MAX_CHANGES: Final = 50
 """Edges and fields, each, that an event lists, strongest first; all are in the history."""
 MAX_DIFFERENCES: Final = 256
 """Differences from the schema that are remembered; of more, the oldest are forgotten."""
+NOTICE_SECONDS: Final = 7 * 86400.0
+"""Event time between two notices of one monitor."""
+NOTICE_WINDOWS: Final = 100
+"""Windows between them where records have no event times."""
 MAX_LEVELS: Final = 16
 """New values of one column that are told; more are no news, as with a column of names."""
 
@@ -60,6 +65,8 @@ class EventType(StrEnum):
     """More is known of an open episode, or something further changed in it."""
     DRIFT_ENDED = "io.driftbn.drift.ended.v1"
     """Nothing further changes; what changed is the new normal."""
+    NOTICE = "io.driftbn.notice.v1"
+    """The stream moves in a way that raises no alarm; told at most once a week."""
     SCHEMA_CHANGED = "io.driftbn.schema.changed.v1"
     """Columns or values are new or absent."""
     MONITOR_DEGRADED = "io.driftbn.monitor.degraded.v1"
@@ -154,6 +161,7 @@ class OpenEpisode:
     since_time: str | None  # event time of that window's end in RFC 3339, if there is one
     summary: str = ""  # what changed, as told last
     kind: DriftKind | None = None
+    severity: Severity | None = None
     edges: tuple[EdgeChange, ...] = field(default=(), repr=False)
     nodes: tuple[NodeChange, ...] = field(default=(), repr=False)
     target_touch: str | None = None  # see ``driftbn.explain.sentences.target_touch``
@@ -164,6 +172,21 @@ class OpenEpisode:
         """What subscribers know of it, as a sentence."""
         where = (self.episode, self.since_window, self.since_record, self.since_time)
         return explain.told_before(explain.begun(*where), self.summary)
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """The window of the last notice, the event time of its end, and what was noticed since."""
+
+    window: int
+    time: float | None
+    fields: tuple[str, ...] = ()
+
+    def is_past(self, report: WindowReport) -> bool:
+        """Whether the next notice may be told."""
+        if self.time is None or report.end is None:
+            return report.index - self.window >= NOTICE_WINDOWS
+        return report.end - self.time >= NOTICE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -182,6 +205,7 @@ class EventState:
     failed: bool = False
     episode: OpenEpisode | None = None
     differences: tuple[Difference, ...] = ()  # that subscribers know of, oldest first
+    noticed: Noticed | None = None
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = REPORTS.encode(self)
@@ -336,7 +360,21 @@ class _Teller:
         elif (state.degraded or state.failed) and not report.degraded:
             words = explain.recovered(self._name, report)
             self._add(EventType.MONITOR_RECOVERED, words, {"overrun": None})
-        return EventState(int(report.index), report.degraded, False, episode, differences)
+        noticed = self._notice(state.noticed)
+        return EventState(int(report.index), report.degraded, False, episode, differences, noticed)
+
+    def _notice(self, known: Noticed | None) -> Noticed | None:
+        """Tell what moves and raises no alarm, unless the last notice is less than a week old."""
+        report = self._report
+        is_notice = report.decision.level is DriftLevel.NOTICE
+        now = touched_fields(report.decision) if is_notice else ()
+        fields = tuple(dict.fromkeys((*(known.fields if known else ()), *now)))[:MAX_CHANGES]
+        if not fields or (known is not None and not known.is_past(report)):
+            return known and replace(known, fields=fields)
+        words = explain.noticed(self._name, report, self._words, fields)
+        kind = report.decision.kind if is_notice else None
+        self._add(EventType.NOTICE, words, {"fields": list(fields), "kind": kind})
+        return Noticed(int(report.index), report.end)
 
     def _schema(self, state: EventState) -> tuple[tuple[str, ...], ...]:
         news, known = news_of(state.differences, self._report.events)
@@ -406,6 +444,7 @@ class _Teller:
             episode,
             summary=explain.summary(decision),
             kind=decision.kind,
+            severity=decision.severity,
             edges=decision.edges[:MAX_CHANGES],
             nodes=decision.node_changes[:MAX_CHANGES],
             target_touch=target_touch(self._report),

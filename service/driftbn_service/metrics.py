@@ -22,7 +22,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar, Sample
 
 import driftbn
-from driftbn.drift.outcome import ChangeType, DriftKind, DriftLevel
+from driftbn.config import DriftKind
+from driftbn.drift.outcome import SEVERITIES, ChangeType, DriftLevel, Severity
 from driftbn.drift.outcome import Family as FamilyOfTests
 from driftbn.tables.schema import ExclusionReason
 from driftbn_service.events import Publication
@@ -52,7 +53,12 @@ MAX_NAMED_EPISODES: Final = 100
 MAX_NAME_LENGTH: Final = 80
 """Characters of a name from the data in a label; what is longer is cut."""
 _SMALLEST_P: Final = 1e-300
-_UNNAMED: Final = DriftKind.ASSOCIATION.value
+_UNNAMED: Final = DriftKind.ASSOCIATION
+_EPISODES: Final = tuple(
+    (kind.value, severity.value)
+    for kind, severity in product(DriftKind, Severity)
+    if severity is not Severity.NOTICE or SEVERITIES[kind] is not Severity.ALERT
+)
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -96,7 +102,7 @@ WINDOWS: Final = _counter("windows", "Windows by what they were called.", "outco
 CI_TESTS: Final = _counter(
     "ci_tests", "Independence tests of the search, by size of the set.", "order", "result"
 )
-ALERTS: Final = _counter("alerts", "Episodes that began, by kind.", "kind")
+ALERTS: Final = _counter("alerts", "Episodes that began, by kind.", "kind", "severity")
 SCHEMA_CHANGES: Final = _counter(
     "schema_changes", "Windows in which fields or values were new or absent."
 )
@@ -139,6 +145,11 @@ HAMMING: Final = _gauge(
     "part",
     "reference",
 )
+HAMMING_BAND: Final = _gauge(
+    "structural_hamming_band",
+    "What the distance of the DAG from the window before usually is: its range in calm windows.",
+    "limit",
+)
 CONFIRMED: Final = _gauge("confirmed_hamming_distance", "Changed edges that a test has confirmed.")
 P_VALUE: Final = _gauge(
     "drift_p_value", "Smallest p-value of a family of tests, corrected for all tests.", "family"
@@ -155,7 +166,7 @@ STATE: Final = _gauge(
     "state", "1 for what the last window was called, or if the stream has failed, else 0.", "state"
 )
 EPISODES_OPEN: Final = _gauge(
-    "episodes_open", "Episodes that have begun and not ended, by kind.", "kind"
+    "episodes_open", "Episodes that have begun and not ended, by kind.", "kind", "severity"
 )
 UNDECIDED: Final = _gauge(
     "undecided_pairs", "Pairs of fields with too few records to tell a change."
@@ -302,6 +313,15 @@ def label_of(name: str) -> str:
     return name if name.isprintable() else "".join(c if c.isprintable() else "?" for c in name)
 
 
+def kind_and_severity(kind: str | None, severity: str | None) -> Labels:
+    """Return the labels of an episode; one that could not be named has changed associations.
+
+    >>> kind_and_severity(None, None)
+    ('association', 'alert')
+    """
+    return kind or _UNNAMED.value, severity or SEVERITIES[DriftKind(kind or _UNNAMED)].value
+
+
 def _number(value: float) -> str:
     if math.isfinite(value):
         return repr(float(value))
@@ -329,7 +349,7 @@ class Stream:
     ) -> None:
         self.source = source
         self.report: Mapping[str, Any] | None = None  # the last window, of whatever key
-        self.kinds: dict[str, str] = {}  # of open episodes, by key
+        self.kinds: dict[str, Labels] = {}  # and severities of open episodes, by key
         self.edges: dict[str, tuple[Mapping[str, Any], ...]] = {}  # of open episodes, the surest
         self.n_edges: dict[str, int] = {}
         self.disagreement = math.nan
@@ -359,7 +379,7 @@ class Stream:
             values[self.source, OTHER] = float(sum(n for _, n in rest))
         self.series[LAG].replace(values)
 
-    def recall(self, report: Mapping[str, Any] | None, kinds: Mapping[str, str]) -> None:
+    def recall(self, report: Mapping[str, Any] | None, kinds: Mapping[str, Labels]) -> None:
         """Take in what was known before a restart: the last window, and what is open."""
         self.report = report
         self.kinds.update(kinds)
@@ -391,7 +411,8 @@ class Stream:
             return
         if decision["episode_event"] == "started":
             self._close(key)  # an episode may end without a word when another begins
-        self.kinds[key] = decision["kind"] or self.kinds.get(key, _UNNAMED)
+        if decision["kind"] or key not in self.kinds:
+            self.kinds[key] = kind_and_severity(decision["kind"], decision["severity"])
         self._keep_edges(key, decision["edges"])
 
     def _keep_edges(self, key: str, edges: list[Mapping[str, Any]]) -> None:
@@ -409,7 +430,8 @@ class Stream:
         series[WINDOWS].add((decision["level"],))
         if decision["episode_event"] == "started":
             exemplar = Exemplar({**about, "episode": str(decision["episode"])}, 1.0, now)
-            series[ALERTS].add((decision["kind"] or _UNNAMED,), 1.0, exemplar)
+            labels = kind_and_severity(decision["kind"], decision["severity"])
+            series[ALERTS].add(labels, 1.0, exemplar)
         series[SCHEMA_CHANGES].add((), float(bool(report["events"])))
         series[DEGRADED].add((), float(bool(report["degraded"])))
         if report["shadow"] is not None:
@@ -437,7 +459,7 @@ def _starts(source: str, outlets: Iterable[str]) -> dict[Family, dict[Labels, fl
         RECORDS: product((source,), ("taken", "rejected", "failed")),
         REJECTED: product(REASONS),
         WINDOWS: product(_words(DriftLevel)),
-        ALERTS: product(_words(DriftKind)),
+        ALERTS: _EPISODES,
         CI_TESTS: product(ORDERS, ("decided", "undecided")),
         NOTIFY: product(outlets, SENT),
         STREAM_STATE: product(STATES),
@@ -501,6 +523,10 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
         ("skeleton", "previous"): _at(stream, "diff", "skeleton"),
         ("class", "previous"): _at(stream, "class_diff", "hamming"),
     },
+    HAMMING_BAND: lambda stream: {
+        ("lower",): _at(stream, "usual", "low"),
+        ("upper",): _at(stream, "usual", "high"),
+    },
     CONFIRMED: lambda stream: {(): _at(stream, "decision", "confirmed_hamming")},
     P_VALUE: _p_values,
     # One for all: p-values are corrected for all tests of all families.
@@ -513,7 +539,9 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
     GRAPH_EDGES: _graph_edges,
     GRAPH_NODES: lambda stream: {(): len(_listed(stream, "graph", "nodes"))},
     STATE: _states,
-    EPISODES_OPEN: lambda stream: _tally(_words(DriftKind), list(stream.kinds.values())),
+    EPISODES_OPEN: lambda stream: {
+        labels: float(list(stream.kinds.values()).count(labels)) for labels in _EPISODES
+    },
     UNDECIDED: lambda stream: {(): _at(stream, "decision", "n_undecided")},
     EFFECT: lambda stream: {(): _at(stream, "decision", "effect")},
     DISAGREEMENT: lambda stream: {(): stream.disagreement},
@@ -621,9 +649,9 @@ class Metrics(Collector):
         self._use({name: found for name, found in self._streams.items() if name != stream})
 
     def recall(
-        self, stream: str, report: Mapping[str, Any] | None, kinds: Mapping[str, str]
+        self, stream: str, report: Mapping[str, Any] | None, kinds: Mapping[str, Labels]
     ) -> None:
-        """Show what was known before a restart: the last window, kinds of open episodes by key."""
+        """Show what was known before a restart: the last window, and open episodes by key."""
         if found := self._streams.get(stream):
             found.recall(report, kinds)
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from driftbn.config import DriftKind
 from driftbn.datasets import Change, ChangeKind
-from driftbn.drift.outcome import ChangeType, DriftDecision, DriftKind, DriftLevel
+from driftbn.drift.outcome import ChangeType, DriftDecision, DriftLevel
 from driftbn.drift.trust import wilson_interval
 from driftbn.graphs.graph import Edge
 from tests.benchmarks.drift_scenarios import Scenario
@@ -17,7 +18,7 @@ Decisions = Sequence[tuple[int, DriftDecision]]
 
 N_SOON = 3  # full windows after the change in which an alarm still counts as seen soon
 
-_TESTED = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.DRIFT)
+_TESTED = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE, DriftLevel.DRIFT)
 _EXPECTED_KIND = {
     ChangeKind.ADDED: DriftKind.STRUCTURAL,
     ChangeKind.REMOVED: DriftKind.STRUCTURAL,

@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from driftbn import DriftLevel, DriftMonitor, Edge, WindowReport
+from driftbn import DriftMonitor, Edge, WindowReport
 from tests.benchmarks.drift_text import Table, in_order
 from tests.benchmarks.environment import THREAD_VARIABLES
 from tests.benchmarks.faults import KINDS, Fault, Source, candidates, drawn_fault, seed_of
@@ -150,7 +150,7 @@ def verdict_on(report: WindowReport) -> Verdict:
     decision, times = report.decision, report.timings
     full = decision.reference_windows >= REFERENCE
     if not report.drift:
-        calm = decision.level in (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE)
+        calm = decision.calm
         return Verdict(False, calm, full=full, learn=times.learn, decide=times.decide)
     told = headline_fields(report)
     facts = [fact.field for fact in decision.facts]

@@ -22,6 +22,7 @@ from driftbn import (
 from driftbn.config import (
     Algorithm,
     ColliderRule,
+    DriftKind,
     ErrorPolicy,
     LatePolicy,
     MissingPolicy,
@@ -71,6 +72,7 @@ BAD: dict[type, dict[str, list[Any]]] = {
         "alpha": LEVEL,
         "windows_between_false_alarms": [1, 0.5, -3, math.nan, math.inf, "1000", True],
         "min_effect": [-0.01, math.nan, math.inf, "0", None, True],
+        "alarm_on": ["structural", 5, None],
         "quiet_returns": FLAG,
         "reference_windows": [0, 65, 8.0, "8", None, True],
         "archived_regimes": [-1, 65, 1.5, None, False],
@@ -79,6 +81,7 @@ BAD: dict[type, dict[str, list[Any]]] = {
         "window": ["5", 1.5, None],
         "target": ["", 5],
         "time_column": ["", 5],
+        "given": ["hour", 5, None],
         "audit_share": SHARE,
         "learner": [5, None, "pc"],
         "schema": [5],
@@ -111,6 +114,8 @@ GOOD: dict[type, dict[str, list[Any]]] = {
         "alpha": [1e-300, 0.999, None],
         "windows_between_false_alarms": [1.001, 2, 10**9, None],
         "min_effect": [0, 3.5],
+        "alarm_on": [(), ("data", "structural")],
+        "given": [(), ("day", "hour")],
         "reference_windows": [1, 64],
         "archived_regimes": [0, 64],
         "shadow_share": [0, 1],
@@ -293,3 +298,10 @@ def test_settings_come_back_from_plain_values_and_from_a_snapshot(config: Monito
     values = config_values(config)
     assert read_config(json.loads(json.dumps(values, allow_nan=False))) == config
     assert DriftMonitor.restore(DriftMonitor(config).snapshot()).config == config
+
+
+def test_kinds_that_raise_an_alarm_come_in_any_order_and_each_once() -> None:
+    config = MonitorConfig(alarm_on=["structural", "data", "data"])  # type: ignore[arg-type]
+    assert config.alarm_on == (DriftKind.DATA, DriftKind.STRUCTURAL)
+    with pytest.raises(ConfigError, match="alarm_on = 'graph' is not allowed: it must be one of"):
+        MonitorConfig(alarm_on=("graph",))  # type: ignore[arg-type]

@@ -22,10 +22,10 @@ from driftbn_service.events import (
     rfc3339,
 )
 
+from driftbn.config import DriftKind
 from driftbn.drift.outcome import (
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,
@@ -218,6 +218,7 @@ def test_start_tells_all_that_is_known() -> None:
         "since_record": 1200,
         "since_time": "1970-01-01T00:01:00Z",
         "kind": "structural",
+        "severity": "alert",
         "summary": "a dependency between 'rain' and 'delay' was added",
         "edges": None,
         "nodes": [{"name": "delay", "parents": ["day", "rain"], "p_value": 0.001, "effect": 0.1}],
@@ -273,7 +274,7 @@ def test_end_repeats_what_was_told_last() -> None:
     data = events[-1].document["data"]
     assert data["kind"] == "structural"
     assert [edge["change"] for edge in data["edges"]] == ["added", "removed"]
-    assert "1 dependency was added and 1 removed" in data["sentences"][0]
+    assert "was added; 1 more dependency changed, with 'day'" in data["sentences"][0]
     assert (data["since_window"], data["window"]) == (12, 14)
 
 
@@ -326,8 +327,8 @@ def test_long_lists_of_changes_are_cut() -> None:
 def test_headline_of_several_changes_names_the_clearest() -> None:
     (event,) = told(make_report(12, part(replace(DRIFT, edges=(ADDED, REMOVED)), STARTED)))
     assert event.document["data"]["headline"] == (
-        "Drift in orders: 1 dependency was added and 1 removed, most clearly between 'rain' and"
-        " 'delay'."
+        "Drift in orders: a dependency between 'delay' and 'rain' was added; 1 more dependency"
+        " changed, with 'day'."
     )
 
 
@@ -452,3 +453,34 @@ def test_monitor_that_goes_on_from_its_state_tells_the_same() -> None:
         state, publication = publication_of("orders", "", "", report, state)
         at_once.append(publication.events)
     assert [publication.events for publication in play(*reports)] == at_once
+
+
+# Notices
+
+
+def notices(*times: float | None) -> list[WindowReport]:
+    rule = replace(DRIFT, level=DriftLevel.NOTICE, kind=DriftKind.MECHANISM, edges=())
+    return [
+        make_report(i, replace(rule, node_changes=(replace(RULE, name=f"field{i}"),)), end=time)
+        for i, time in enumerate(times)
+    ]
+
+
+def test_what_raises_no_alarm_is_told_at_most_once_a_week_of_event_time() -> None:
+    day = 86400.0
+    events = told(*notices(0.0, day, 6.9 * day, 7 * day, 8 * day))
+    assert names(events) == ["notice", "notice"]
+    assert [event.window for event in events] == [0, 3]
+    first, later = (event.document["data"] for event in events)
+    assert first["headline"].startswith("Notice from orders: 'field0' now comes out differently")
+    assert first["fields"] == ["field0"]
+    assert later["headline"] == "orders is still moving: 'field1', 'field2' and 'field3'."
+
+
+def test_without_event_times_windows_count() -> None:
+    events = told(*notices(*[None] * 102))
+    assert [event.window for event in events] == [0, 100]
+
+
+def test_a_calm_stream_has_no_notices() -> None:
+    assert told(*(make_report(i) for i in range(3))) == []

@@ -36,7 +36,7 @@ WANTED = {
     "driftbn_records_rejected": ("counter", {"reason"}),
     "driftbn_windows": ("counter", {"outcome"}),
     "driftbn_ci_tests": ("counter", {"order", "result"}),
-    "driftbn_alerts": ("counter", {"kind"}),
+    "driftbn_alerts": ("counter", {"kind", "severity"}),
     "driftbn_shadow_windows": ("counter", set()),
     "driftbn_shadow_alarms": ("counter", set()),
     "driftbn_notify": ("counter", {"sink", "outcome"}),
@@ -228,7 +228,7 @@ def test_edges_stay_while_their_episode_is_open_and_vanish_with_it(
     for publication in windows:
         metrics.window(publication)
         shown.append(bool(scraped(metrics)["driftbn_edge_change_score"].samples))
-        is_open.append(value(metrics, "episodes_open", kind="structural") == 1.0)
+        is_open.append(value(metrics, "episodes_open", kind="structural", severity="alert") == 1.0)
     episode = [p.report["decision"]["episode"] is not None for p in windows]
     ended = [p.report["decision"]["episode_event"] == "ended" for p in windows]
     assert is_open == [part and not end for part, end in zip(episode, ended, strict=True)]
@@ -242,19 +242,31 @@ def test_an_episode_that_replaces_another_takes_its_edges_away(
 ) -> None:
     drift = windows[N_BEFORE]
     metrics.window(changed(drift, decision={"edges": [edge("a", "b")]}))
-    metrics.window(changed(drift, decision={"episode": 1, "kind": "mechanism", "edges": []}))
-    assert value(metrics, "episodes_open", kind="structural") == 0.0
-    assert value(metrics, "episodes_open", kind="mechanism") == 1.0
+    metrics.window(
+        changed(
+            drift, decision={"episode": 1, "kind": "mechanism", "severity": "warning", "edges": []}
+        )
+    )
+    assert value(metrics, "episodes_open", kind="structural", severity="alert") == 0.0
+    assert value(metrics, "episodes_open", kind="mechanism", severity="warning") == 1.0
     assert not scraped(metrics)["driftbn_edge_change_score"].samples
 
 
 def test_a_restart_shows_what_was_known(metrics: Metrics, windows: tuple[Publication, ...]) -> None:
     drift = windows[N_BEFORE]
-    metrics.recall("orders", drift.report, {"": "structural"})
-    assert value(metrics, "episodes_open", kind="structural") == 1.0
-    assert value(metrics, "alerts_total", kind="structural") == 0.0
+    metrics.recall("orders", drift.report, {"": ("structural", "alert")})
+    assert value(metrics, "episodes_open", kind="structural", severity="alert") == 1.0
+    assert value(metrics, "alerts_total", kind="structural", severity="alert") == 0.0
     assert scraped(metrics)["driftbn_edge_change_score"].samples
     assert value(metrics, "graph_nodes") == 4.0
+
+
+def test_the_band_of_the_distance_is_beside_it(
+    metrics: Metrics, windows: tuple[Publication, ...]
+) -> None:
+    metrics.window(changed(windows[0], usual={"low": 1, "high": 7, "n_windows": 32}))
+    assert value(metrics, "structural_hamming_band", limit="lower") == 1.0
+    assert value(metrics, "structural_hamming_band", limit="upper") == 7.0
 
 
 def test_histogram_buckets_add_up(metrics: Metrics, windows: tuple[Publication, ...]) -> None:
@@ -327,7 +339,7 @@ def test_names_from_the_data_stay_inside_their_label(
 
 
 def test_there_are_few_series_a_stream(metrics: Metrics) -> None:
-    assert len(series(own(scraped(metrics)))) < 160
+    assert len(series(own(scraped(metrics)))) < 180
 
 
 # Streams come and go

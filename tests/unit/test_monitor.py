@@ -11,6 +11,7 @@ import pytest
 from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError, KnowledgeError
+from driftbn.report import BAND_MIN_WINDOWS, BAND_WINDOWS
 from driftbn.tables.encode import SchemaEventKind
 from driftbn.tables.infer import infer_and_encode
 
@@ -45,6 +46,37 @@ def test_a_declared_schema_is_used_from_the_first_record_on() -> None:
     assert monitor.n_pending == 10
     (report,) = monitor.finish()
     assert [event.kind for event in report.events] == [NEW]
+
+
+def test_no_edge_points_at_a_field_that_is_given() -> None:
+    """Nothing in the data tells the direction between bronc and smoke."""
+    for name, other in (("bronc", "smoke"), ("smoke", "bronc")):
+        (report,) = DriftMonitor(window=1200, given=[name]).update(ASIA)
+        assert (name, other) in report.graph.directed_edges
+        assert not report.dag.parents(name)
+
+
+def test_a_given_field_that_the_stream_does_not_have_is_an_error() -> None:
+    with pytest.raises(KnowledgeError, match=r"given.*'smok'"):
+        DriftMonitor(window=500, given=["smok"]).update(ASIA)
+    timed = ASIA.assign(at=np.arange(len(ASIA)))
+    assert DriftMonitor(window=500, given=["at"], time_column="at").update(timed)
+
+
+def test_the_usual_distance_is_that_of_the_newest_calm_windows() -> None:
+    monitor, calm = DriftMonitor(window=200), []
+    rows = sample(asia(), 200 * 45, 2)
+    for start in range(0, len(rows), 200):
+        (report,) = monitor.update(rows.iloc[start : start + 200])
+        if len(calm) < BAND_MIN_WINDOWS:
+            assert report.usual is None
+        else:
+            newest = calm[-BAND_WINDOWS:]
+            assert report.usual == (min(newest), max(newest), len(newest))
+        if report.decision.calm:
+            calm.append(report.diff.hamming)
+        monitor = DriftMonitor.restore(monitor.snapshot())
+    assert len(calm) > BAND_WINDOWS
 
 
 def test_times_come_from_the_clock_that_is_given() -> None:

@@ -11,9 +11,9 @@ from driftbn_service.events import naming_window
 from driftbn_service.http.app import make_app
 from driftbn_service.settings import EndpointSettings
 
+from driftbn.config import DriftKind
 from driftbn.drift.outcome import (
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,

@@ -105,13 +105,21 @@ def _hamming() -> TimeSeries:
     panel = graph(
         "Changes of the graph",
         "Edges that differ from the window before as learned, most of them by chance, and those"
-        " that a test confirms. One confirmed change is drift: the dashed line.",
+        " that a test confirms. One confirmed change is drift: the dashed line. The band is where"
+        " the distance of the DAG was in the last calm windows of this stream.",
         Query(
             f'max by (part) (driftbn_structural_hamming_distance{{{MINE},reference="previous"}})',
             "raw, {{part}}",
         ),
         Query(f"max(driftbn_confirmed_hamming_distance{{{MINE}}})", "confirmed"),
+        Query(f'max(driftbn_structural_hamming_band{{{MINE},limit="lower"}})', "band, lower"),
+        Query(f'max(driftbn_structural_hamming_band{{{MINE},limit="upper"}})', "band, upper"),
     )
+    band = [fixed(BLUE), DynamicConfigValue("custom.lineWidth", 0)]
+    panel.override_by_name("band, lower", [*band, DynamicConfigValue("custom.fillOpacity", 0)])
+    filled = DynamicConfigValue("custom.fillOpacity", 15)
+    below = DynamicConfigValue("custom.fillBelowTo", "band, lower")
+    panel.override_by_name("band, upper", [*band, filled, below])
     panel.override_by_regexp("raw.*", [fixed(GREY)])
     panel.override_by_name("confirmed", [fixed(RED), DynamicConfigValue("custom.lineWidth", 2)])
     dashed = common_builders.GraphThresholdsStyleConfig()

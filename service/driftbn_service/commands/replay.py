@@ -153,6 +153,7 @@ _STYLES = {
     DriftLevel.DRIFT: Style.REMOVED,
     DriftLevel.SETTLING: Style.WARNING,
     DriftLevel.NEGLIGIBLE: Style.WARNING,
+    DriftLevel.NOTICE: Style.WARNING,
     DriftLevel.UNDECIDED: Style.WARNING,
 }
 

@@ -395,7 +395,7 @@ def _more_episodes(story: Story) -> tuple[str, ...]:
 def _episode_windows(row: EpisodeRow) -> str:
     """Return the windows of an episode.
 
-    >>> row = EpisodeRow("m", "", 0, 8, None, None, 13, 13, None, "", False, 6, "ended")
+    >>> row = EpisodeRow("m", "", 0, 8, None, None, 13, 13, None, None, "", False, 6, "ended")
     >>> _episode_windows(row)
     '8 to 13'
     """

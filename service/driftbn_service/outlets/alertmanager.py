@@ -32,7 +32,7 @@ _MONITOR: Final = frozenset(
 _ENDS: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
 _DRIFT_ALERTS: Final = {
     "mechanism": "DriftbnMechanismDrift",
-    "marginal": "DriftbnMechanismDrift",
+    "marginal": "DriftbnMarginalDrift",
     "data": "DriftbnDataFault",
 }
 
@@ -43,8 +43,8 @@ class AlertmanagerOutlet:
     """Has an alert fire while an episode is open, and resolves it when the episode has ended.
 
     Labels say only what an alert is about: ``alertname``, ``monitor``, ``key``, ``kind`` and
-    ``severity``, which is ``critical`` if the target itself is touched and ``warning`` otherwise.
-    All texts and numbers are annotations.
+    ``severity``: ``critical`` if the target itself is touched, else that of the change, ``alert``,
+    ``warning`` or ``notice``. All texts and numbers are annotations. A notice is no alert.
     """
 
     refresh_seconds = REFRESH_SECONDS
@@ -69,6 +69,8 @@ class AlertmanagerOutlet:
         """Fire or resolve the alert of each event."""
         self.refused = ()
         for n_done, event in enumerate(events):
+            if event.type == EventType.NOTICE:
+                continue
             try:
                 taken = self._post(self._alerts(event))
             except OutletError as error:
@@ -146,7 +148,8 @@ def _labels(event: Event) -> Labels:
         found["key"] = event.key
     if event.type in _DRIFT:
         found["kind"] = data.get("kind") or "unnamed"
-    found["severity"] = "critical" if data.get("target_touch") == "itself" else "warning"
+    is_target = data.get("target_touch") == "itself"
+    found["severity"] = "critical" if is_target else data.get("severity") or "warning"
     return found
 
 

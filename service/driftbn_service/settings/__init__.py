@@ -435,8 +435,14 @@ OutletSettings: TypeAlias = Annotated[
 
 
 NOT_SETTABLE: Final = {
-    "MonitorConfig": ("on_error", "variables", "dependent_rows"),
-    "LearnerConfig": ("warm",),
+    "MonitorConfig": (
+        "on_error",
+        "variables",
+        "dependent_rows",
+        "shadow_share",
+        "archived_regimes",
+    ),
+    "LearnerConfig": ("warm", "statistic", "collider_rule"),
     "SchemaConfig": ("keep_constant", "keep_duplicates"),
 }
 """Settings of the library that a stream does not have: the daemon knows the one right value."""

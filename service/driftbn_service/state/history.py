@@ -105,7 +105,8 @@ class EpisodeRow:
     started_time: float | None  # smallest event time of that window, if known
     last_window: int
     ended_window: int | None  # None while it is open
-    kind: str | None  # by the window that named it last, as is the headline
+    kind: str | None  # by the window that named it last, as are the next two
+    severity: str | None
     headline: str
     recurring: bool  # whether the relations are back to an earlier state
     n_windows: int
@@ -295,6 +296,7 @@ class PublicationWriter:
             last_window=publication.window,
             ended_window=None,
             kind=decision["kind"],
+            severity=decision["severity"],
             headline=publication.explanation["headline"],
             recurring=decision["recurring"],
             n_windows=0,
@@ -351,6 +353,7 @@ def _after(episode: EpisodeRow, publication: Publication) -> EpisodeRow:
     return replace(
         after,
         kind=decision["kind"] or episode.kind,
+        severity=decision["severity"] or episode.severity,
         headline=publication.explanation["headline"],
         recurring=decision["recurring"],
         edges=_edges_after(episode.edges, decision, index),

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables below."""
 
 
@@ -225,8 +225,9 @@ EPISODES: Final = Table(
     "episodes",
     f"{_MONITOR}, episode BIGINT NOT NULL, started_window BIGINT NOT NULL,"
     "started_record BIGINT, started_time DOUBLE PRECISION, last_window BIGINT NOT NULL,"
-    "ended_window BIGINT, kind TEXT, headline TEXT NOT NULL, recurring BIGINT NOT NULL,"
-    "n_windows BIGINT NOT NULL, state TEXT NOT NULL, edges TEXT NOT NULL",
+    "ended_window BIGINT, kind TEXT, severity TEXT, headline TEXT NOT NULL,"
+    "recurring BIGINT NOT NULL, n_windows BIGINT NOT NULL, state TEXT NOT NULL,"
+    "edges TEXT NOT NULL",
     "monitor, key, episode",
     "episode {episode} of {whose}",
 )

@@ -19,11 +19,10 @@ from driftbn_service.commands import report as report_command
 from driftbn_service.events import Publication
 from driftbn_service.state import Store, StoreError
 
-from driftbn.config import MonitorConfig
+from driftbn.config import DriftKind, MonitorConfig
 from driftbn.datasets import asia, labelled, random_dag, remove_edge
 from driftbn.drift.outcome import (
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,
@@ -176,7 +175,7 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
     told = json.loads(run(path, "--json").out)
     edges = [edge["source"] + edge["target"] for edge in told["window"]["decision"]["edges"]]
     assert edges == ["ab", "cd", "ef"]
-    assert "3 dependencies were added" in told["headline"]
+    assert "between 'a' and 'b' was added; 2 more dependencies changed" in told["headline"]
     sentences = " ".join(told["sentences"])
     for pair in ("'a' and 'b'", "'c' and 'd'", "'e' and 'f'"):
         assert f"A dependency between {pair} was added" in sentences

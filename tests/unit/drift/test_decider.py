@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.config import DecisionConfig
-from driftbn.datasets import asia, change_table, remove_edge, sample_codes
+from driftbn.config import DecisionConfig, DriftKind, Knowledge
+from driftbn.datasets import asia, change_root_marginal, change_table, remove_edge, sample_codes
 from driftbn.drift.decider import MAX_CORRECTED, CountDecider, strongest
+from driftbn.drift.facts import Fact, FactKind
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
@@ -19,10 +20,12 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     Family,
     NodeChange,
+    Severity,
 )
 from driftbn.drift.reference import LearnedWindow
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
+from driftbn.learning.search import given_first
 
 LEARNER = StructureLearner()
 BEFORE = asia()
@@ -78,15 +81,22 @@ def test_no_tests_say_nothing() -> None:
     assert strongest(np.zeros(0), lambda index, most: (0.0, 1.0)) == (0, 1.0, 1.0)
 
 
-def window(network: BayesianNetwork, seed: int, n_rows: int = 1500) -> LearnedWindow:
+def window(
+    network: BayesianNetwork, seed: int, n_rows: int = 1500, learner: StructureLearner = LEARNER
+) -> LearnedWindow:
     order = [network.index(name) for name in NAMES]
     codes = sample_codes(network, n_rows, np.random.default_rng(seed))[order]
-    return LEARNER.learn_window(codes, NAMES)
+    return learner.learn_window(codes, NAMES)
 
 
-def play(decider: CountDecider, networks: list[BayesianNetwork], seed: int) -> list[DriftDecision]:
+def play(
+    decider: CountDecider,
+    networks: list[BayesianNetwork],
+    seed: int,
+    learner: StructureLearner = LEARNER,
+) -> list[DriftDecision]:
     return [
-        decider.decide(index, window(network, 100 * seed + index))
+        decider.decide(index, window(network, 100 * seed + index, learner=learner))
         for index, network in enumerate(networks)
     ]
 
@@ -189,6 +199,95 @@ def test_a_change_below_the_smallest_effect_is_negligible() -> None:
     assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
     assert told.episode is None
     assert not told.drift
+
+
+def test_a_change_of_a_kind_that_raises_no_alarm_is_a_notice_and_the_regime_stays() -> None:
+    config = DecisionConfig(alarm_on=(DriftKind.MARGINAL, DriftKind.DATA))
+    decisions = play(CountDecider(config, LEARNER), [BEFORE] * 5 + [AFTER] * 3, 4)
+    told = decisions[5]
+    assert (told.level, told.kind) == (DriftLevel.NOTICE, DriftKind.STRUCTURAL)
+    assert told.severity is Severity.NOTICE
+    assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
+    assert told.episode is None
+    assert {decision.regime for decision in decisions} == {0}
+
+
+def test_how_a_given_field_comes_is_no_drift() -> None:
+    moved = change_root_marginal(BEFORE, "smoke", 0.05, np.random.default_rng(1)).network
+    learner = StructureLearner(knowledge=given_first(Knowledge(), ["smoke"], NAMES))
+    for fields, level in (((), DriftLevel.DRIFT), (("smoke",), DriftLevel.STABLE)):
+        decider = CountDecider(DecisionConfig(), learner, fields)
+        told = play(decider, [BEFORE] * 5 + [moved], 4, learner)[5]
+        assert (told.level, told.given) == (level, fields)
+
+
+def test_what_goes_with_a_given_field_is() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER, ("smoke",))
+    told = play(decider, [BEFORE] * 5 + [AFTER], 4)[5]
+    assert told.drift
+    assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_clock_is_given_as_long_as_it_goes_on(broken: bool) -> None:
+    """In the last window it stands at other hours, or its hours are permuted."""
+    rng = np.random.default_rng(1)
+    decider, hours = CountDecider(DecisionConfig(), LEARNER), np.arange(1500) // 5 % 24
+    for index in range(6):
+        hour = hours if index < 5 else rng.permutation(hours) if broken else 5 + hours % 12
+        load = (hour // 6 + (rng.random(1500) < 0.2)) % 4
+        codes = np.stack([hour, load]).astype(np.uint8)
+        told = decider.decide(index, LEARNER.learn_window(codes, ("hour", "load")))
+    assert told.given == (() if broken else ("hour",))
+    assert not told.drift
+
+
+FACT = Fact("bronc", FactKind.MISSING, 0.4, 0.0)
+
+
+@pytest.mark.parametrize("alarm_on", [tuple(DriftKind), (DriftKind.DATA,)])
+def test_a_fact_is_an_alarm_where_facts_are(alarm_on: tuple[DriftKind, ...]) -> None:
+    decider = CountDecider(DecisionConfig(alarm_on=alarm_on), LEARNER)
+    play(decider, [BEFORE] * 4, 4)
+    told = decider.decide(4, window(BEFORE, 5), facts=(FACT,))
+    assert (told.level, told.kind, told.severity) == (
+        DriftLevel.DRIFT,
+        DriftKind.DATA,
+        Severity.ALERT,
+    )
+
+
+def test_a_fact_is_a_notice_where_facts_raise_no_alarm() -> None:
+    decider = CountDecider(DecisionConfig(alarm_on=(DriftKind.STRUCTURAL,)), LEARNER)
+    play(decider, [BEFORE] * 4, 4)
+    told = decider.decide(4, window(BEFORE, 5), facts=(FACT,))
+    assert (told.level, told.kind, told.facts) == (DriftLevel.NOTICE, DriftKind.DATA, (FACT,))
+    assert decider.decide(5, window(BEFORE, 6)).reference_windows == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "effect", "severity"),
+    [
+        (DriftKind.STRUCTURAL, 0.02, Severity.ALERT),
+        (DriftKind.STRUCTURAL, 0.5, Severity.ALERT),
+        (DriftKind.ASSOCIATION, 0.009, Severity.WARNING),
+        (DriftKind.MECHANISM, 0.02, Severity.WARNING),
+        (DriftKind.MECHANISM, 0.009, Severity.NOTICE),
+        (DriftKind.MECHANISM, 0.3, Severity.ALERT),
+        (DriftKind.MARGINAL, 0.02, Severity.NOTICE),
+        (DriftKind.MARGINAL, 0.001, Severity.NOTICE),
+        (DriftKind.MARGINAL, 0.3, Severity.WARNING),
+    ],
+)
+def test_severity_follows_from_kind_and_size(
+    kind: DriftKind, effect: float, severity: Severity
+) -> None:
+    told = DriftDecision(DriftLevel.DRIFT, 0.01, kind=kind, effect=effect)
+    assert told.severity is severity
+
+
+def test_what_has_not_changed_has_no_severity() -> None:
+    assert DriftDecision(DriftLevel.STABLE, 0.01).severity is None
 
 
 def test_an_earlier_regime_that_comes_back_is_recognised() -> None:

@@ -95,6 +95,16 @@ def test_an_edge_of_which_a_third_remains_is_not_removed() -> None:
         assert found.run([(0, 1)], [1]) == edits
 
 
+def test_an_edge_is_removed_if_only_its_child_for_a_parent_still_joins_the_ends() -> None:
+    """1 and 2 lead to 0; the reference, where 1 leads to 2 as well, may take 0 for a parent."""
+    before = graph(3, _1={0}, _2={0, 1})
+    earlier = draw([1, 2, 0], {2: [1], 0: [1, 2]}, 1)
+    newer = draw([1, 2, 0], {0: [1, 2]}, 2, kept=0.9)
+    for sure, edits in ((True, []), (False, [Edit(REMOVED, 1, 2)])):
+        found = search(before, earlier, newer, separators={(1, 2): ()}, sure=sure)
+        assert found.run([(1, 2)], [2]) == edits
+
+
 def test_an_edge_that_nothing_points_at_is_left_alone() -> None:
     earlier, newer = draw([0, 1, 2], {1: [0], 2: [1]}, 1), draw([0, 1, 2], {1: [0]}, 2)
     assert search(graph(3, _1={0}, _2={1}), earlier, newer).run([], []) == []

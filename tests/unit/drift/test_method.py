@@ -7,20 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from driftbn import drift
-from driftbn.drift import comparison, decider, dispersion, facts, naming, plan, scatter, trust
+from driftbn import drift, report
+from driftbn.drift import (
+    comparison,
+    decider,
+    dispersion,
+    facts,
+    naming,
+    outcome,
+    plan,
+    reference,
+    scatter,
+    trust,
+)
 from driftbn.kernels import deviance
 from driftbn.learning import independence
 
 MODULES = (
     plan,
+    reference,
     comparison,
     dispersion,
     scatter,
     facts,
     decider,
     naming,
+    outcome,
     trust,
+    report,
     deviance,
     independence,
 )

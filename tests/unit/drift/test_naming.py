@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.config import DecisionConfig
+from driftbn.config import DecisionConfig, DriftKind
 from driftbn.datasets import (
     add_edge,
     asia,
@@ -21,6 +21,7 @@ from driftbn.drift.naming import (
     NAMING_LEVEL,
     Edit,
     Naming,
+    association_effects,
     associations,
     changed_root,
     edge_change,
@@ -28,7 +29,7 @@ from driftbn.drift.naming import (
     information_given,
     name_changes,
 )
-from driftbn.drift.outcome import ChangeType, DriftKind
+from driftbn.drift.outcome import ChangeType
 from driftbn.drift.reference import Regime
 from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import StructureLearner
@@ -64,7 +65,10 @@ def rows(network: BayesianNetwork, n_rows: int, seed: int) -> np.ndarray:
 
 
 def named(
-    after: BayesianNetwork, seed: int = 1, before: BayesianNetwork | None = None
+    after: BayesianNetwork,
+    seed: int = 1,
+    before: BayesianNetwork | None = None,
+    given: tuple[str, ...] = (),
 ) -> tuple[Naming, Comparison]:
     learner, known = StructureLearner(), before or asia()
     windows = [learner.learn_window(rows(known, 3000, seed + i), NAMES) for i in range(4)]
@@ -73,9 +77,7 @@ def named(
         regime.absorb(regime.counted(window))
     newest = learner.learn_window(rows(after, 3000, seed + 50), NAMES)
     compared = regime.compare(regime.counted(newest))
-    naming = name_changes(
-        compared, regime.learned.graph, regime.parents, newest.learned, newest.effects
-    )
+    naming = name_changes(compared, regime, newest, np.isin(NAMES, given))
     return naming, compared
 
 
@@ -152,6 +154,25 @@ def test_a_changed_node_without_parents_is_a_marginal_change() -> None:
     assert [(node.name, node.parents) for node in naming.nodes] == [("asia", ())]
 
 
+def test_a_given_field_is_named_only_if_nothing_else_is() -> None:
+    moved = change_root_marginal(asia(), "asia", 0.05, np.random.default_rng(3)).network
+    naming, _ = named(moved, given=("asia",))
+    assert [node.name for node in naming.nodes] == ["asia"]
+    assert naming.given_only
+    naming, _ = named(remove_edge(moved, "smoke", "bronc").network, given=("asia",))
+    assert [edge.pair for edge in naming.edges] == [("bronc", "smoke")]
+    assert "asia" not in [node.name for node in naming.nodes]
+    assert not naming.given_only
+
+
+def test_a_pair_that_is_not_named_has_a_size_all_the_same() -> None:
+    """Else ``min_effect`` would silence a change that no edge or field accounts for."""
+    _, compared = named(remove_edge(asia(), "smoke", "bronc").network)
+    pair = NAMES.index("bronc"), NAMES.index("smoke")
+    (size,) = association_effects(compared, [pair])
+    assert size == pytest.approx(0.046, abs=0.02)
+
+
 def test_associations_are_those_of_the_rows() -> None:
     _, compared = named(asia())
     plan = compared.plan
@@ -200,9 +221,7 @@ def compare(old: list[np.ndarray], new: np.ndarray) -> tuple[Naming, Comparison,
         regime.absorb(regime.counted(LEARNER.learn_window(codes, names)))
     newest = LEARNER.learn_window(new, names)
     compared = regime.compare(regime.counted(newest))
-    naming = name_changes(
-        compared, regime.learned.graph, regime.parents, newest.learned, newest.effects
-    )
+    naming = name_changes(compared, regime, newest, np.zeros(len(names), np.bool_))
     return naming, compared, regime
 
 

@@ -8,7 +8,7 @@ import pytest
 from driftbn.config import DecisionConfig, Knowledge, LearnerConfig
 from driftbn.datasets import asia, remove_edge, sample_codes
 from driftbn.drift.comparison import Comparison, PooledWindows
-from driftbn.drift.reference import LearnedWindow, Regime
+from driftbn.drift.reference import LearnedWindow, Regime, clocks_in
 from driftbn.graphs.graph import Pdag
 from driftbn.learning import StructureLearner, learn_structure
 from tests.drift_streams import DriftStream, Repeats
@@ -51,6 +51,27 @@ def counted(regime: Regime, codes: list[np.ndarray]) -> np.ndarray:
 
 def as_read(regime: Regime, *seeds: int) -> list[np.ndarray]:
     return [regime.levels.apply(window(seed).codes) for seed in seeds]
+
+
+ROWS = np.arange(N_ROWS)
+WALK = np.cumsum(np.random.default_rng(1).choice([-1, 1], N_ROWS)) % 97
+
+
+@pytest.mark.parametrize(
+    ("row", "is_clock"),
+    [
+        (ROWS // 2 % 24, True),  # an hour
+        (ROWS // 10 % 7, True),  # a day of the week
+        (np.where(ROWS == 100, 3, ROWS // 2 % 24), True),  # a clock that was wrong once
+        (ROWS // 100, True),  # a date
+        (ROWS % 2, False),  # of two levels nobody can tell
+        (np.random.default_rng(1).integers(0, 4, N_ROWS), False),
+        (np.minimum(WALK // 10, 9), False),  # a slow sensor goes back
+        (np.zeros(N_ROWS), False),
+    ],
+)
+def test_what_can_only_go_on_is_a_clock(row: np.ndarray, is_clock: bool) -> None:
+    assert clocks_in(row[np.newaxis].astype(np.uint8)).tolist() == [is_clock]
 
 
 @pytest.mark.parametrize("n_windows", [1, 2, 3, 5, 8, 11])

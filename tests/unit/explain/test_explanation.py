@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from driftbn.config import DriftKind
 from driftbn.drift.outcome import (
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,
@@ -17,12 +17,13 @@ from driftbn.drift.outcome import (
     FamilyResult,
     NodeChange,
     UndecidedPair,
+    Wander,
 )
 from driftbn.explain import Explanation
 from driftbn.explain.sentences import decimal, listed, moment, span, strength
 from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun
-from driftbn.report import WindowReport
+from driftbn.report import HammingBand, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from tests.reports import NONE, STRONG, window_report
 
@@ -59,8 +60,10 @@ def drift(**changes: Any) -> DriftDecision:
     return replace(DRIFT, **changes)
 
 
-def rules(*changes: NodeChange, kind: DriftKind = DriftKind.MECHANISM) -> DriftDecision:
-    return drift(kind=kind, edges=(), node_changes=changes)
+def rules(
+    *changes: NodeChange, kind: DriftKind = DriftKind.MECHANISM, **more: Any
+) -> DriftDecision:
+    return drift(kind=kind, edges=(), node_changes=changes, **more)
 
 
 def text_of(told: DriftDecision | WindowReport) -> str:
@@ -80,12 +83,22 @@ CASES = {
     "the headline names the window and both fields": Case(
         DRIFT, ("Drift in window 14: a dependency between 'rain' and 'delay' was added.",)
     ),
-    "several edges are counted by what happened to them": Case(
+    "of several edges the first leads and the others are told by their fields": Case(
         drift(edges=(ADDED, REMOVED, REVERSED)),
-        ("1 dependency was added, 1 removed and 1 reversed",),
+        ("between 'rain' and 'delay' was added; 2 more dependencies changed, with 'day'.",),
     ),
-    "two removed edges take the plural": Case(
-        drift(edges=(REMOVED, replace(REMOVED, source="speed"))), ("2 dependencies were removed",)
+    "the field that more of the change is about comes first": Case(
+        drift(edges=(REMOVED, replace(REMOVED, source="speed"))),
+        ("between 'delay' and 'day' was removed; 1 more dependency changed, with 'speed'.",),
+    ),
+    "a field that is given is not blamed": Case(
+        drift(given=("rain",)),
+        ("between 'delay' and 'rain' was added.", "at the source of 'delay' and 'rain'"),
+    ),
+    "a clock that moved on is no alarm": Case(
+        rules(NodeChange("day", (), 1e-9, 0.1), level=DriftLevel.NOTICE, given=("day",)),
+        ("Only how given fields come has changed",),
+        ("are set to raise no alarm",),
     ),
     "strength is told before and now, in words and numbers": Case(
         DRIFT,
@@ -187,12 +200,42 @@ CASES = {
             "no sign of a change",
             "strongest sign of a change was between 'day' and 'rain', with a p-value of 0.31",
             "differ in 1 dependency (raw Hamming distance 1)",
-            "neighbouring windows differ by chance",
-            "of which there are none",
+            "Neighbouring windows differ by chance; the tests confirm no change.",
         ),
         ("false alarm",),
     ),
     "a raw distance of two": Case(make_report(STABLE, n_raw=2), ("differ in 2 dependencies",)),
+    "a distance inside its band is usual": Case(
+        make_report(STABLE, n_raw=2, usual=HammingBand(0, 3, 32)),
+        (
+            "(raw Hamming distance 2), which is usual for this stream: 0 to 3 in the last 32 calm",
+            "the tests confirm no change",
+        ),
+        ("more than usual",),
+    ),
+    "a distance above its band is said to be so, also where the tests see nothing": Case(
+        make_report(STABLE, n_raw=2, usual=HammingBand(0, 1, 12)),
+        (
+            "no sign of a change in the relations between the fields, though the graph differs",
+            "more than is usual for this stream: 0 to 1 in the last 12 calm windows",
+            "compare counts and not graphs, confirm none of it",
+        ),
+        ("by chance;",),
+    ),
+    "a distance below its band is told and no news": Case(
+        make_report(STABLE, n_raw=1, usual=HammingBand(2, 3, 12)),
+        ("less than is usual for this stream: 2 to 3", "the tests confirm no change"),
+        ("though the graph",),
+    ),
+    "graphs and tests may agree on a change": Case(
+        make_report(DRIFT, usual=HammingBand(0, 0, 8)),
+        ("more than is usual", "with the whole reference, confirm 1 change of a dependency."),
+    ),
+    "a rule that changed is no change of the graph": Case(
+        make_report(rules(RULE), usual=HammingBand(0, 3, 8)),
+        ("confirm no change of a single dependency; what changed is told above",),
+        ("by chance;",),
+    ),
     "a raw distance of none": Case(
         make_report(STABLE, n_raw=0), ("do not differ (raw Hamming distance 0)",)
     ),
@@ -200,6 +243,25 @@ CASES = {
         drift(level=DriftLevel.NEGLIGIBLE, effect=0.004, min_effect=0.02),
         ("too small for an alarm", "is 0.004 nats (weak), below the 0.02 nats"),
         ("What to do",),
+    ),
+    "a notice says why it is no alarm": Case(
+        rules(RULE, level=DriftLevel.NOTICE),
+        ("a change that raises no alarm; 'delay' follows", "kind (mechanism) are set to raise no"),
+        ("What to do",),
+    ),
+    "a stream that moves by itself is promised no rate of false alarms": Case(
+        drift(wander=(Wander("rain", 3.0),)),
+        ("This stream moves by itself", "how often it moves this far is not known"),
+        ("once in",),
+    ),
+    "an alarm is not told to use larger windows": Case(
+        drift(n_undecided=7, design_effect=30.0, p_value=1e-9), (), ("arger windows",)
+    ),
+    "nor is a stream that moves": Case(
+        replace(STABLE, n_undecided=7, wander=(Wander("rain", 3.0),)), (), ("arger windows",)
+    ),
+    "calm with too few records is": Case(
+        replace(STABLE, n_undecided=7), ("Larger windows would show smaller changes",)
     ),
     "learning claims nothing": Case(
         DriftDecision(DriftLevel.LEARNING, 0.01), ("nothing yet to compare with",)

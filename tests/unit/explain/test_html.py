@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from driftbn.config import DriftKind
 from driftbn.datasets import random_dag
 from driftbn.drift.outcome import (
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     EpisodeEvent,

@@ -16,11 +16,11 @@ from driftbn_service.http.graph import (
     node_row,
 )
 
+from driftbn.config import DriftKind
 from driftbn.drift.outcome import (
     Association,
     ChangeType,
     DriftDecision,
-    DriftKind,
     DriftLevel,
     EdgeChange,
     NodeChange,

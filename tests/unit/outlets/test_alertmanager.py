@@ -87,7 +87,7 @@ def test_texts_and_numbers_are_annotations() -> None:
         ("structural", "DriftbnStructuralDrift"),
         ("association", "DriftbnStructuralDrift"),
         ("mechanism", "DriftbnMechanismDrift"),
-        ("marginal", "DriftbnMechanismDrift"),
+        ("marginal", "DriftbnMarginalDrift"),
         ("data", "DriftbnDataFault"),
         (None, "DriftbnStructuralDrift"),
     ],
@@ -96,6 +96,16 @@ def test_name_follows_from_the_kind(kind: str | None, name: str) -> None:
     (alert,) = send(make_event(3, kind=kind))[0]
     assert alert["labels"]["alertname"] == name
     assert alert["labels"]["kind"] == (kind or "unnamed")
+
+
+def test_severity_is_that_of_the_change() -> None:
+    for severity in ("alert", "warning", "notice"):
+        (alert,) = send(make_event(3, severity=severity))[0]
+        assert alert["labels"]["severity"] == severity
+
+
+def test_a_notice_is_no_alert() -> None:
+    assert send(make_event(3, EventType.NOTICE)) == []
 
 
 def test_change_of_the_target_itself_is_critical() -> None:

@@ -28,7 +28,8 @@ from driftbn_service.state import (
     database,
 )
 
-from driftbn.drift.outcome import DriftDecision, DriftKind, DriftLevel, EpisodeEvent
+from driftbn.config import DriftKind
+from driftbn.drift.outcome import DriftDecision, DriftLevel, EpisodeEvent
 from driftbn.graphs.graph import Dag, StructureDiff
 from tests.reports import published as publications_of
 from tests.reports import window_report
@@ -376,7 +377,7 @@ def test_a_file_of_a_later_version_is_refused_and_stays(written: Path) -> None:
     with sqlite3.connect(written) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="has version 99 and this driftbn knows version 1"):
+    with pytest.raises(StoreError, match="has version 99 and this driftbn knows version 2"):
         Store(written)
 
 

@@ -13,6 +13,7 @@ export const LEVELS = {
   learning: "Learning",
   stable: "Stable",
   negligible: "Small change",
+  notice: "Notice",
   drift: "Drift",
   settling: "After a drift",
   undecided: "Undecided",
