@@ -185,6 +185,7 @@ class CountDecider:
         self.episodes = Episodes()
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
+        self.told: set[tuple[str, str]] = set()  # fields of the last window, and their facts
 
     def branch(self) -> CountDecider:
         branch = copy(self)
@@ -218,6 +219,7 @@ class CountDecider:
             kind = decision.kind or DriftKind.DATA
             decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
+        self.told = {(fact.field, fact.kind.value) for fact in facts}
         return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
 
     def _with_facts(
@@ -225,10 +227,11 @@ class CountDecider:
     ) -> DriftDecision:
         """Take over what was decided if it is an alarm; otherwise make it one, and nothing more.
 
-        The window after an alarm is not another one if the alarm has named all that is in it.
+        The window after an alarm is not another one if the alarm had the same facts.
         """
         decision = replace(decision, facts=facts)
-        settles = decision.level is DriftLevel.SETTLING and not self.episodes.has_news(decision)
+        known = {(fact.field, fact.kind.value) for fact in facts} <= self.told
+        settles = decision.level is DriftLevel.SETTLING and known
         if decision.drift or settles:
             vars(self).update(vars(judged))
             return decision
@@ -551,6 +554,7 @@ class CountDecider:
             "n_regimes": self.n_regimes,
             "episodes": asdict(self.episodes),
             "effects": self.effects,
+            "told": sorted(self.told),
             "shadow": [self.shadow.n_windows, self.shadow.n_alarms],
         }
 
@@ -571,6 +575,7 @@ class CountDecider:
         decider.n_regimes = values["n_regimes"]
         decider.episodes = Episodes(**values["episodes"])
         decider.effects = values["effects"]
+        decider.told = {(name, kind) for name, kind in values["told"]}
         decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
         return decider
 

@@ -281,7 +281,7 @@ class Regime:
         if len(self.windows) <= n_windows:
             return
         self.recent, self.waiting = [], False
-        self._set_reference([self._counted(rows) for rows in self.windows[-n_windows:]])
+        self._set_reference([self._counted(part.cells) for part in self.pool.parts[-n_windows:]])
 
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
