@@ -292,14 +292,15 @@ class DriftMonitor:
         dag = extend_to_dag(known.graph, self._dag)
         before = known if self._previous is None else self._previous
         decider, fresh = self._decider.branch(), self._is_fresh(window)
-        history, facts = self._field_history(window) if fresh else (self._history, ())
+        history, facts = self._field_history(window, evidence) if fresh else (self._history, ())
         decision = decider.decide(window.index, evidence, fresh=fresh, facts=facts)
+        decided = self._clock()
         report = replace(
             self._bare_report(window, known.graph, dag, decision),
             diff=compare(self._dag or dag, dag),
             class_diff=compare(before.graph, known.graph),
             cost=evidence.learned.cost,
-            timings=Timings(learned - started, self._clock() - learned),
+            timings=Timings(learned - started, decided - learned),
             conflicts=evidence.learned.conflicts,
             twins=_twin_names(evidence),
             overrun=evidence.learned.overrun,
@@ -316,7 +317,9 @@ class DriftMonitor:
             self._distances = (*self._distances, report.diff.hamming)[-BAND_WINDOWS:]
         return report
 
-    def _field_history(self, window: Window) -> tuple[FieldHistory, tuple[Fact, ...]]:
+    def _field_history(
+        self, window: Window, evidence: LearnedWindow
+    ) -> tuple[FieldHistory, tuple[Fact, ...]]:
         """Return what is known of single fields with this window, and its facts."""
         if self._kinds is None:
             self._kinds = FieldKinds.of(self._schema)
@@ -326,7 +329,7 @@ class DriftMonitor:
             if event.kind is SchemaEventKind.NEW_LEVEL
         }
         history = self._history or FieldHistory.empty(self._kinds)
-        return history.with_window(window.codes, self._kinds, n_new, window.times)
+        return history.with_window(evidence, self._kinds, n_new, window.times)
 
     def _undecided(self, window: Window, reason: str) -> WindowReport:
         """Report that a window could not be judged; its graph is the one from before."""

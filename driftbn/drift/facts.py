@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from driftbn.kernels.counting import N_PARTS
 from driftbn.kernels.evidence import Floats, Ints
-from driftbn.learning.independence import Codes
+from driftbn.learning import LearnedWindow
 from driftbn.tables.schema import Schema
 
 FIRST_TOLD, FIRST_SOFT = 4, 8  # windows before nothing is told, or what needs a longer past
@@ -179,7 +179,7 @@ class FieldHistory:
 
     def with_window(
         self,
-        codes: Codes,
+        rows: LearnedWindow,
         kinds: FieldKinds,
         n_new: Mapping[str, int],
         times: Floats | None = None,
@@ -188,9 +188,9 @@ class FieldHistory:
 
         ``times``: of the rows, in seconds since the epoch, if they are known.
         """
-        if not kinds.names or codes.shape[1] < LEAST_ROWS:
+        if not kinds.names or rows.table.n_rows < LEAST_ROWS:
             return self, ()
-        window = _Window(codes, kinds, times)
+        window = _Window(rows, kinds, times)
         now = window.measures(n_new, self.range, self.hours)
         found = sorted(self._facts(now, window), key=lambda one: (one[0], one[1].field))
         first = {fact.field: fact for _, fact in found}  # the one that says most of each field
@@ -247,12 +247,16 @@ class FieldHistory:
 class _Window:
     """The rows of a window, and how they are spread over codes and cells."""
 
-    def __init__(self, codes: Codes, kinds: FieldKinds, times: Floats | None) -> None:
-        self.codes, self.kinds, self.times = codes, kinds, times
-        self.n_rows = codes.shape[1]
-        counts = [np.bincount(row, minlength=kinds.n_codes) for row in codes]
-        self.shares = np.array(counts) / self.n_rows
-        self.cells = codes[kinds.scales].astype(np.int16) // N_PARTS
+    def __init__(self, rows: LearnedWindow, kinds: FieldKinds, times: Floats | None) -> None:
+        self.codes, self.kinds, self.times = rows.cells, kinds, times
+        self.n_rows = rows.table.n_rows
+        counts = np.zeros((len(kinds.names), kinds.n_codes))
+        table = rows.table  # whose levels are bins where there is a scale
+        counts[table.level_variables, table.level_codes] = table.evidence.totals
+        for v in kinds.scales.tolist():
+            counts[v] = np.bincount(self.codes[v], minlength=kinds.n_codes)
+        self.shares = counts / self.n_rows
+        self.cells = self.codes[kinds.scales].astype(np.int16) // N_PARTS
         n_cells = kinds.low.shape[1]
         levels = np.arange(N_PARTS * n_cells)
         shares = np.pad(self.shares[kinds.scales], ((0, 0), (0, len(levels))))[:, : len(levels)]
