@@ -262,6 +262,16 @@ class Regime:
         self.recent, self.waiting = [], False
         self._set_reference(self.pool.parts[-n_windows:])
 
+    def baseline(self, n_windows: int) -> Regime:
+        """Return the newest windows with the tests of nodes alone, which say how far others are."""
+        kept = self.branch()
+        kept.trim(n_windows)
+        kept.recent, kept.carried, kept.later = [], None, None
+        nodes = range(self.plan.n_nodes)
+        sets = [self.plan.conditioning_set(v) for v in nodes]
+        kept._recount(plan_of(self.plan.names, [(-1, v) for v in nodes], sets, self.levels.cards))
+        return kept
+
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
         pooled = np.concatenate(self.windows, axis=1)

@@ -228,6 +228,24 @@ def test_what_goes_with_a_given_field_is() -> None:
     assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
 
 
+def test_the_distance_from_the_baseline_outlasts_the_regime_until_it_is_accepted() -> None:
+    moved = change_root_marginal(BEFORE, "asia", 0.05, np.random.default_rng(1)).network
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    told = play(decider, [BEFORE] * 5 + [moved] * 12, 4)
+    assert max(decision.distance for decision in told[2:5]) < 0.02
+    assert [decision.regime for decision in told[-3:]] == [1] * 3
+    for decision in told[6:]:
+        first = decision.travelled[0]
+        assert first.name == "asia"
+        assert first.nats == pytest.approx(told[5].travelled[0].nats, rel=0.3)
+        assert decision.distance == pytest.approx(sum(one.nats for one in decision.travelled))
+    again = CountDecider.from_state(decider.state(), DecisionConfig(), LEARNER)
+    assert again.decide(17, window(BEFORE, 1)) == decider.branch().decide(17, window(BEFORE, 1))
+    decider.accept()
+    decider.decide(17, window(moved, 1))
+    assert decider.decide(18, window(moved, 2)).distance < 0.02
+
+
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_clock_is_given_as_long_as_it_goes_on(broken: bool) -> None:
     """In the last window it stands at other hours, or its hours are permuted."""
