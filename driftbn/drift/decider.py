@@ -227,7 +227,8 @@ class CountDecider:
             now = self.baseline.counted(window)
             comparison = Comparison(self.baseline.pool, now, dependent_rows=False)
             decision = replace(decision, **_distance(comparison, decision.given))
-        return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
+        effect = float(window.effects.max(initial=1.0))
+        return replace(decision, design_effect=effect, max_distance=self.config.max_distance)
 
     def _with_facts(
         self, index: int, judged: CountDecider, decision: DriftDecision, facts: tuple[Fact, ...]

@@ -259,6 +259,8 @@ class DriftDecision:
     distance
         How far the stream is from its baseline, its first regime or what was accepted last: nats
         per record, summed over all fields.
+    max_distance
+        How far it may be; ``None`` if there is no limit.
     travelled
         The fields that carry it, the farthest first; at most ``MAX_TRAVELLED``.
     reference_windows
@@ -290,6 +292,7 @@ class DriftDecision:
     wander: tuple[Wander, ...] = ()
     given: tuple[str, ...] = ()
     distance: float = 0.0
+    max_distance: float | None = None
     travelled: tuple[Travelled, ...] = ()
     reference_windows: int = 0
     reason: str | None = None

@@ -175,6 +175,9 @@ EFFECT: Final = _gauge("drift_effect_nats", "Size of the change found, in nats p
 DISTANCE: Final = _gauge(
     "baseline_distance_nats", "How far the stream is from its baseline, in nats per record."
 )
+DISTANCE_LIMIT: Final = _gauge(
+    "baseline_distance_limit_nats", "How far the stream may be from its baseline; NaN if no limit."
+)
 FIELD_DISTANCE: Final = _gauge(
     "baseline_distance_field_nats",
     "How far a field is from its baseline, the ten farthest only.",
@@ -553,6 +556,7 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
     UNDECIDED: lambda stream: {(): _at(stream, "decision", "n_undecided")},
     EFFECT: lambda stream: {(): _at(stream, "decision", "effect")},
     DISTANCE: lambda stream: {(): _at(stream, "decision", "distance")},
+    DISTANCE_LIMIT: lambda stream: {(): _at(stream, "decision", "max_distance")},
     FIELD_DISTANCE: lambda stream: _first(
         ((label_of(item["name"]),), _value(item["nats"]))
         for item in _listed(stream, "decision", "travelled")

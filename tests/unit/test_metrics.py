@@ -276,9 +276,10 @@ def test_the_band_of_the_distance_is_beside_it(
 def test_the_distance_from_the_baseline_is_told_by_field(
     metrics: Metrics, windows: tuple[Publication, ...]
 ) -> None:
-    far = {"distance": 0.5, "travelled": [{"name": "a", "nats": 0.4}]}
+    far = {"distance": 0.5, "max_distance": 3.0, "travelled": [{"name": "a", "nats": 0.4}]}
     metrics.window(changed(windows[0], decision=far))
     assert value(metrics, "baseline_distance_nats") == 0.5
+    assert value(metrics, "baseline_distance_limit_nats") == 3.0
     assert value(metrics, "baseline_distance_field_nats", variable="a") == 0.4
 
 

@@ -212,6 +212,11 @@ def test_a_change_of_a_kind_that_raises_no_alarm_is_a_notice_and_the_regime_stay
     assert {decision.regime for decision in decisions} == {0}
 
 
+def test_a_limit_of_the_distance_is_told_with_each_window() -> None:
+    told = play(CountDecider(DecisionConfig(max_distance=3.0), LEARNER), [BEFORE] * 2, 4)
+    assert [decision.max_distance for decision in told] == [3.0, 3.0]
+
+
 def test_how_a_given_field_comes_is_no_drift() -> None:
     moved = change_root_marginal(BEFORE, "smoke", 0.05, np.random.default_rng(1)).network
     learner = StructureLearner(knowledge=given_first(Knowledge(), ["smoke"], NAMES))
