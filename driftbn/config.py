@@ -525,6 +525,9 @@ class DecisionConfig(_Checked):
     alarm_on: tuple[DriftKind, ...] = tuple(sorted(DriftKind))
     """Kinds of change that raise an alarm: ``structural``, ``association``, ``mechanism``,
     ``marginal`` and ``data``. Others are told as a notice, and the reference stays."""
+    max_distance: Annotated[float, Range("more than 0 nats, finite", above=0)] | None = None
+    """How far the stream may be from its baseline, in nats, until that is an alert of its own; no
+    limit unless given."""
     quiet_returns: bool = False
     """Whether a window that a remembered regime explains is no alarm: for streams with day and
     night, with windows that begin and end where these do."""

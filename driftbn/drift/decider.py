@@ -24,6 +24,7 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     Family,
     FamilyResult,
+    Travelled,
     Wander,
 )
 from driftbn.drift.reference import Clocks, Regime, clocks_in
@@ -141,6 +142,8 @@ RETURN_LEVEL = 0.05
 # mechanism is seen with a margin that no share takes away.
 MECHANISM_SHARE = 0.25
 WANDERS = 2.0  # times as far as by chance: from here on a field is said to move by itself
+LEAST_TRAVELLED = 0.002  # nats: what a field must be from its baseline to be counted
+MAX_TRAVELLED = 10
 CORRECTED_P = 0.1  # above, a p-value corrected for all tests is far from rejecting
 MAX_CORRECTED = 32  # tests of one family and scale that are corrected for dispersion
 
@@ -180,6 +183,7 @@ class CountDecider:
         self.regime: Regime | None = None
         self.settling = False  # the last window was an alarm: the next one leaves the regime
         self.archive: list[Regime] = []
+        self.baseline: Regime | None = None  # the first regime, once it has been left
         self.carried: Carried | None = None  # from the regime that was left last
         self.n_regimes = 0
         self.episodes = Episodes()
@@ -191,6 +195,7 @@ class CountDecider:
         branch = copy(self)
         branch.regime = self.regime and self.regime.branch()
         branch.archive = [regime.branch() for regime in self.archive]
+        branch.baseline = self.baseline and self.baseline.branch()
         branch.episodes = replace(self.episodes)
         branch.shadow = replace(self.shadow)
         return branch
@@ -220,7 +225,12 @@ class CountDecider:
             decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
         self.told = {(fact.field, fact.kind.value) for fact in facts}
-        return replace(decision, design_effect=float(window.effects.max(initial=1.0)))
+        if self.baseline is not None:
+            now = self.baseline.counted(window)
+            comparison = Comparison(self.baseline.pool, now, dependent_rows=False)
+            decision = replace(decision, **_distance(comparison, decision.given))
+        effect = float(window.effects.max(initial=1.0))
+        return replace(decision, design_effect=effect, max_distance=self.config.max_distance)
 
     def _with_facts(
         self, index: int, judged: CountDecider, decision: DriftDecision, facts: tuple[Fact, ...]
@@ -258,7 +268,7 @@ class CountDecider:
         if self.regime is not None:
             self.carried = self.regime.hand_on()
             self._archive(self.regime)
-        self.regime, self.settling = None, False
+        self.regime, self.baseline, self.settling = None, None, False
         self.episodes.close()
 
     def _decide(self, index: int, window: LearnedWindow, *, fresh: bool) -> DriftDecision:
@@ -448,6 +458,8 @@ class CountDecider:
         return regime
 
     def _archive(self, regime: Regime) -> None:
+        if self.baseline is None:
+            self.baseline = regime.baseline(ARCHIVED_WINDOWS)
         regime.trim(ARCHIVED_WINDOWS)
         self.archive.append(regime)
         del self.archive[: -self.config.archived_regimes or None]
@@ -489,6 +501,7 @@ class CountDecider:
             return DriftDecision(level, self.config.level, min_effect=self.config.min_effect)
         comparison = judgement.comparison
         pairs, n_pairs = undecided_pairs(comparison, self._single_level(comparison))
+        given = self._given_names(judgement)
         return DriftDecision(
             level=level,
             alpha=self.config.level,
@@ -499,7 +512,8 @@ class CountDecider:
             n_undecided=n_pairs,
             regime=judgement.regime.number,
             wander=self._wander(judgement.regime),
-            given=self._given_names(judgement),
+            given=given,
+            **_distance(comparison, given),
             reference_windows=len(judgement.regime.windows),
         )
 
@@ -551,6 +565,7 @@ class CountDecider:
             "settling": self.settling,
             "carried": None if self.carried is None else self.carried.state(),
             "archive": [regime.state() for regime in self.archive],
+            "baseline": None if self.baseline is None else self.baseline.state(),
             "n_regimes": self.n_regimes,
             "episodes": asdict(self.episodes),
             "effects": self.effects,
@@ -572,6 +587,8 @@ class CountDecider:
         decider.settling = values["settling"]
         decider.carried = values["carried"] and Carried.from_state(values["carried"])
         decider.archive = [Regime.from_state(item, config, learner) for item in values["archive"]]
+        if values["baseline"] is not None:
+            decider.baseline = Regime.from_state(values["baseline"], config, learner)
         decider.n_regimes = values["n_regimes"]
         decider.episodes = Episodes(**values["episodes"])
         decider.effects = values["effects"]
@@ -601,6 +618,20 @@ def strongest(
         if p < best_p:
             best, best_p, best_effect = index, p, effect
     return best, best_p, best_effect
+
+
+def _distance(comparison: Comparison, given: Sequence[str]) -> dict[str, Any]:
+    """Return how far newer windows are from the baseline, and the fields that carry it.
+
+    The Kullback-Leibler divergence of two networks with the same graph is the sum of those of
+    their tables.
+    """
+    sizes = zip(comparison.plan.names, comparison.node_statistics, strict=True)
+    found = [Travelled(v, comparison.effect_of(row)) for v, row in sizes if v not in given]
+    far = [one for one in found if one.nats >= LEAST_TRAVELLED]
+    far.sort(key=lambda one: (-one.nats, one.name))
+    distance = sum(one.nats for one in far)
+    return {"distance": distance, "travelled": tuple(far[:MAX_TRAVELLED])}
 
 
 def _named(decision: DriftDecision, naming: Naming) -> DriftDecision:

@@ -187,6 +187,14 @@ class Wander:
 
 
 @dataclass(frozen=True)
+class Travelled:
+    """A field that no longer comes as in the baseline: how far its tables are apart, in nats."""
+
+    name: str
+    nats: float
+
+
+@dataclass(frozen=True)
 class UndecidedPair:
     """A pair of fields on which the window is too small to tell.
 
@@ -248,6 +256,13 @@ class DriftDecision:
         Fields that move by themselves, as far as the windows so far show: the farthest first.
     given
         Fields that are not blamed: declared as given, or recognised as clocks or counters.
+    distance
+        How far the stream is from its baseline, its first regime or what was accepted last: nats
+        per record, summed over all fields.
+    max_distance
+        How far it may be; ``None`` if there is no limit.
+    travelled
+        The fields that carry it, the farthest first; at most ``MAX_TRAVELLED``.
     reference_windows
         How many windows the reference held.
     reason
@@ -276,6 +291,9 @@ class DriftDecision:
     facts: tuple[Fact, ...] = ()
     wander: tuple[Wander, ...] = ()
     given: tuple[str, ...] = ()
+    distance: float = 0.0
+    max_distance: float | None = None
+    travelled: tuple[Travelled, ...] = ()
     reference_windows: int = 0
     reason: str | None = None
 

@@ -283,6 +283,17 @@ class Regime:
         self.recent, self.waiting = [], False
         self._set_reference([self._counted(part.cells) for part in self.pool.parts[-n_windows:]])
 
+    def baseline(self, n_windows: int) -> Regime:
+        """Return the newest windows with the tests of nodes alone, which say how far others are."""
+        kept = self.branch()
+        kept.trim(n_windows)
+        kept.recent, kept.carried, kept.later = [], None, None
+        nodes = np.arange(self.plan.n_nodes)
+        sets = [self.plan.conditioning_set(v) for v in nodes.tolist()]
+        none = np.full(len(nodes), -1)
+        kept._recount(plan_of(self.plan.names, none, nodes, sets, self.levels.cards))
+        return kept
+
     def _relearn(self) -> None:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
         cells = np.concatenate([part.cells for part in self.pool.parts], axis=1)

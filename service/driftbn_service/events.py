@@ -26,6 +26,7 @@ from driftbn.drift.outcome import (
     EpisodeEvent,
     NodeChange,
     Severity,
+    Travelled,
 )
 from driftbn.explain import Explanation
 from driftbn.explain.sentences import target_touch, touched_fields
@@ -45,6 +46,10 @@ NOTICE_SECONDS: Final = 7 * 86400.0
 """Event time between two notices of one monitor."""
 NOTICE_WINDOWS: Final = 100
 """Windows between them where records have no event times."""
+MOVED_NATS: Final = 0.1
+"""By how much a field goes on from its baseline until that is worth a notice."""
+MOVED_WINDOWS: Final = 4
+"""Windows of the reference before which nobody knows how far a stream goes by itself."""
 MAX_LEVELS: Final = 16
 """New values of one column that are told; more are no news, as with a column of names."""
 
@@ -176,17 +181,41 @@ class OpenEpisode:
 
 @dataclass(frozen=True)
 class Noticed:
-    """The window of the last notice, the event time of its end, and what was noticed since."""
+    """What was said of a stream that moves without alarm, and what there is to say next."""
 
-    window: int
-    time: float | None
-    fields: tuple[str, ...] = ()
+    window: int | None = None  # of the last notice; None before the first
+    time: float | None = None  # event time of its end
+    fields: tuple[str, ...] = ()  # that were noticed since
+    farthest: tuple[Travelled, ...] = ()  # from the baseline that fields are known to have been
 
     def is_past(self, report: WindowReport) -> bool:
         """Whether the next notice may be told."""
+        if self.window is None:
+            return True
         if self.time is None or report.end is None:
             return report.index - self.window >= NOTICE_WINDOWS
         return report.end - self.time >= NOTICE_SECONDS
+
+    def with_window(self, decision: DriftDecision) -> Noticed:
+        """Add what a window has to say; what an alarm tells is no matter of a notice."""
+        found: tuple[str, ...] = ()
+        if decision.level is DriftLevel.NOTICE:
+            found = touched_fields(decision)
+        if decision.calm and decision.reference_windows >= MOVED_WINDOWS:
+            found += self._moved(decision)
+        fields = tuple(dict.fromkeys((*self.fields, *found)))[:MAX_CHANGES]
+        return replace(self, fields=fields, farthest=self._farther(decision))
+
+    def _moved(self, decision: DriftDecision) -> tuple[str, ...]:
+        before = {one.name: one.nats for one in self.farthest}
+        gone = ((one.name, one.nats - before.get(one.name, 0.0)) for one in decision.travelled)
+        return tuple(name for name, farther in gone if farther >= MOVED_NATS)
+
+    def _farther(self, decision: DriftDecision) -> tuple[Travelled, ...]:
+        nats: dict[str, float] = {}
+        for one in (*self.farthest, *decision.travelled):
+            nats[one.name] = max(one.nats, nats.get(one.name, 0.0))
+        return tuple(Travelled(*one) for one in nats.items())[:MAX_CHANGES]
 
 
 @dataclass(frozen=True)
@@ -205,7 +234,7 @@ class EventState:
     failed: bool = False
     episode: OpenEpisode | None = None
     differences: tuple[Difference, ...] = ()  # that subscribers know of, oldest first
-    noticed: Noticed | None = None
+    noticed: Noticed = Noticed()
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = REPORTS.encode(self)
@@ -363,18 +392,16 @@ class _Teller:
         noticed = self._notice(state.noticed)
         return EventState(int(report.index), report.degraded, False, episode, differences, noticed)
 
-    def _notice(self, known: Noticed | None) -> Noticed | None:
+    def _notice(self, known: Noticed) -> Noticed:
         """Tell what moves and raises no alarm, unless the last notice is less than a week old."""
-        report = self._report
-        is_notice = report.decision.level is DriftLevel.NOTICE
-        now = touched_fields(report.decision) if is_notice else ()
-        fields = tuple(dict.fromkeys((*(known.fields if known else ()), *now)))[:MAX_CHANGES]
-        if not fields or (known is not None and not known.is_past(report)):
-            return known and replace(known, fields=fields)
-        words = explain.noticed(self._name, report, self._words, fields)
-        kind = report.decision.kind if is_notice else None
-        self._add(EventType.NOTICE, words, {"fields": list(fields), "kind": kind})
-        return Noticed(int(report.index), report.end)
+        report, decision = self._report, self._report.decision
+        known = known.with_window(decision)
+        if not (known.fields and decision.calm and known.is_past(report)):
+            return known
+        words = explain.noticed(self._name, report, self._words, known.fields)
+        data = {"fields": list(known.fields), "kind": decision.kind, "distance": decision.distance}
+        self._add(EventType.NOTICE, words, data)
+        return Noticed(int(report.index), report.end, (), known.farthest)
 
     def _schema(self, state: EventState) -> tuple[tuple[str, ...], ...]:
         news, known = news_of(state.differences, self._report.events)

@@ -172,6 +172,17 @@ UNDECIDED: Final = _gauge(
     "undecided_pairs", "Pairs of fields with too few records to tell a change."
 )
 EFFECT: Final = _gauge("drift_effect_nats", "Size of the change found, in nats per record.")
+DISTANCE: Final = _gauge(
+    "baseline_distance_nats", "How far the stream is from its baseline, in nats per record."
+)
+DISTANCE_LIMIT: Final = _gauge(
+    "baseline_distance_limit_nats", "How far the stream may be from its baseline; NaN if no limit."
+)
+FIELD_DISTANCE: Final = _gauge(
+    "baseline_distance_field_nats",
+    "How far a field is from its baseline, the ten farthest only.",
+    "variable",
+)
 DISAGREEMENT: Final = _gauge(
     "warm_cold_disagreement_edges",
     "Edges by which the last cold search differed from the warm-started one.",
@@ -544,6 +555,12 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
     },
     UNDECIDED: lambda stream: {(): _at(stream, "decision", "n_undecided")},
     EFFECT: lambda stream: {(): _at(stream, "decision", "effect")},
+    DISTANCE: lambda stream: {(): _at(stream, "decision", "distance")},
+    DISTANCE_LIMIT: lambda stream: {(): _at(stream, "decision", "max_distance")},
+    FIELD_DISTANCE: lambda stream: _first(
+        ((label_of(item["name"]),), _value(item["nats"]))
+        for item in _listed(stream, "decision", "travelled")
+    ),
     DISAGREEMENT: lambda stream: {(): stream.disagreement},
     EXCLUDED: lambda stream: _tally(
         _words(ExclusionReason), [item["reason"] for item in _listed(stream, "excluded")]
@@ -608,7 +625,7 @@ class Metrics(Collector):
 
     Every series of a stream is there from ``add_stream`` on, and gone after ``drop_stream``; what
     is told of a stream that is not there is dropped. Labels are names from the settings and fixed
-    words; only the two families that name fields of a stream take words from the data, and both
+    words; only the three families that name fields of a stream take words from the data, and all
     are bounded.
 
     >>> metrics = Metrics()

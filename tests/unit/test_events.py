@@ -30,6 +30,7 @@ from driftbn.drift.outcome import (
     EdgeChange,
     EpisodeEvent,
     NodeChange,
+    Travelled,
 )
 from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag
@@ -484,3 +485,19 @@ def test_without_event_times_windows_count() -> None:
 
 def test_a_calm_stream_has_no_notices() -> None:
     assert told(*(make_report(i) for i in range(3))) == []
+
+
+def far(index: int, nats: float, decision: DriftDecision = STABLE) -> WindowReport:
+    moved = replace(decision, travelled=(Travelled("rain", nats),), reference_windows=8)
+    return make_report(index, moved, end=index * 604800.0)
+
+
+def test_a_field_that_goes_on_from_its_baseline_is_noticed_at_each_new_farthest() -> None:
+    events = told(*(far(i, nats) for i, nats in enumerate((0.05, 0.3, 0.2, 0.35, 0.45, 0.45))))
+    assert [event.window for event in events] == [1, 4]
+    assert events[0].document["data"]["headline"] == "orders is still moving: 'rain'."
+
+
+def test_what_an_alarm_has_told_is_not_noticed_again() -> None:
+    events = told(far(0, 0.5, part(DRIFT, STARTED)), far(1, 0.5))
+    assert names(events) == ["drift.started", "drift.ended"]

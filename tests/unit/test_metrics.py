@@ -62,7 +62,11 @@ WANTED = {
     "driftbn_relearn_duration_seconds": ("histogram", {"phase", "start"}),
 }
 """Metrics that dashboards and rules of users rely on, with their labels besides the monitor."""
-FROM_DATA = {"driftbn_variable_missing_ratio", "driftbn_edge_change_score"}
+FROM_DATA = {
+    "driftbn_variable_missing_ratio",
+    "driftbn_edge_change_score",
+    "driftbn_baseline_distance_field_nats",
+}
 """Families whose series come and go with the data."""
 
 
@@ -267,6 +271,16 @@ def test_the_band_of_the_distance_is_beside_it(
     metrics.window(changed(windows[0], usual={"low": 1, "high": 7, "n_windows": 32}))
     assert value(metrics, "structural_hamming_band", limit="lower") == 1.0
     assert value(metrics, "structural_hamming_band", limit="upper") == 7.0
+
+
+def test_the_distance_from_the_baseline_is_told_by_field(
+    metrics: Metrics, windows: tuple[Publication, ...]
+) -> None:
+    far = {"distance": 0.5, "max_distance": 3.0, "travelled": [{"name": "a", "nats": 0.4}]}
+    metrics.window(changed(windows[0], decision=far))
+    assert value(metrics, "baseline_distance_nats") == 0.5
+    assert value(metrics, "baseline_distance_limit_nats") == 3.0
+    assert value(metrics, "baseline_distance_field_nats", variable="a") == 0.4
 
 
 def test_histogram_buckets_add_up(metrics: Metrics, windows: tuple[Publication, ...]) -> None:

@@ -307,3 +307,18 @@ def _add_trust(found: Dashboard) -> None:
         .span(WIDTH)
         .override_by_name("effect", [fixed(BLUE)])
     )
+    found.with_panel(
+        graph(
+            "Distance from the baseline",
+            "How far the stream has travelled from its first regime, or from what was accepted"
+            " last, in nats a record, and the fields that carry most of it. It wakes nobody.",
+            Query(f"max(driftbn_baseline_distance_nats{{{MINE}}})", "all fields"),
+            Query(
+                f"max by (variable) (driftbn_baseline_distance_field_nats{{{MINE}}})",
+                "{{variable}}",
+            ),
+        )
+        .min(0)
+        .span(WIDTH)
+        .override_by_name("all fields", [fixed(RED)])
+    )

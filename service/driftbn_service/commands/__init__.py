@@ -86,10 +86,17 @@ def add_setting_options(group: argparse._ArgumentGroup, config: type, names: Seq
         option = f"--{name.replace('_', '-')}"
         if kind is bool:
             group.add_argument(option, action="store_true", default=None, help=text)
+        elif kind is tuple:
+            group.add_argument(option, type=_listed, metavar="A,B,…", help=text)
         elif issubclass(kind, Enum):
             group.add_argument(option, choices=[member.value for member in kind], help=text)
         else:
             group.add_argument(option, type=kind, metavar=_METAVARS[kind], help=text)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return names with commas between them; quoted as in CSV where they hold one."""
+    return tuple(next(csv.reader([text]), ()))
 
 
 def given_settings(arguments: argparse.Namespace, config: type) -> dict[str, Any]:

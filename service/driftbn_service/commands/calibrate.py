@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from statistics import median
+from typing import Any, NamedTuple
 
 from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError
 from driftbn.explain.sentences import printable
 from driftbn.monitor import DriftMonitor
+from driftbn.report import WindowReport
 from driftbn_service.commands import (
     Line,
     Progress,
@@ -26,6 +32,16 @@ SHADOW_SHARE = 1.0
 """Share of windows judged once more to measure false alarms: a file has few of them."""
 MAX_LISTED = 10
 """Fields and pairs that are listed in a text."""
+LEAST_GAIN = 0.2
+"""By how much more of the windows a period must foretell the regime than the commonest one does."""
+
+_DAY = 86400.0
+PERIODS: Mapping[str, tuple[float, Callable[[datetime], int]]] = {
+    "hour of the day": (_DAY / 2, lambda moment: moment.hour),
+    "day of the week": (3.5 * _DAY, datetime.weekday),
+    "month": (182 * _DAY, lambda moment: moment.month),
+}
+"""What may bring regimes back: the longest window that shows it, and its part of a time (UTC)."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "calibrate",
         description=(
             "Run a monitor over files and tell how often it raises false alarms there, how small a"
-            " change it can see, and how large its windows should be."
+            " change it can see, how large its windows should be, and which settings fit it."
         ),
     )
     add_replay_options(parser)
@@ -55,23 +71,106 @@ def run(arguments: argparse.Namespace) -> int:
     replay = Replay.from_arguments(arguments, shadow_share=SHADOW_SHARE)
     monitor = DriftMonitor(replay.config)
     monitor.calibration(arguments.wanted)  # refuses what is not allowed before the work
-    n_windows = n_drifts = 0
+    seen: list[Seen] = []
     with Progress(len(replay.paths), quiet=replay.quiet) as progress:
-        for report in replay.reports(monitor, progress):
-            n_windows += 1
-            n_drifts += report.decision.drift
-    if not n_windows:
+        seen += (Seen.of(report) for report in replay.reports(monitor, progress))
+    n_windows, n_drifts = len(seen), sum(window.drift for window in seen)
+    if not seen:
         limit = replay.config.windows.row_limit
         raise DataError(f"no window is complete: {monitor.n_pending} records, {limit} make one")
     found = monitor.calibration(arguments.wanted)
+    proposed = proposed_settings(found, seen)
     if arguments.json:
         document = _document(found, n_windows, n_drifts)
+        document |= {"proposed": proposed, "period": period_of(seen)}
         write_text(json.dumps(document, indent=1) + "\n", arguments.output)
     else:
         name = ", ".join(map(printable, replay.paths))
         head = Line(f"{name}: {counted(n_windows, 'window')}", Style.HEAD)
-        write_lines([head, *_lines(found, n_drifts)], arguments.output)
+        lines = [head, *_lines(found, n_drifts), *_proposed_lines(proposed, period_of(seen))]
+        lines += [Line(text, Style.WARNING) for text in found.advice]
+        write_lines(lines, arguments.output)
     return 0
+
+
+class Seen(NamedTuple):
+    """What a proposal takes from a window."""
+
+    regime: int
+    drift: bool
+    recurring: bool
+    given: tuple[str, ...]
+    start: float | None
+    end: float | None
+
+    @classmethod
+    def of(cls, report: WindowReport) -> Seen:
+        told = report.decision
+        return cls(told.regime, told.drift, told.recurring, told.given, report.start, report.end)
+
+
+def proposed_settings(found: CalibrationReport, seen: Sequence[Seen]) -> dict[str, Any]:
+    """Return the settings that fit a stream better than those it was run with."""
+    proposed: dict[str, Any] = {}
+    rows = found.recommended_rows()
+    if rows is not None and rows > found.window_rows:
+        proposed["window"] = rows
+    times = Counter(name for window in seen for name in window.given)
+    given = sorted(name for name, number in times.items() if 2 * number > len(seen))
+    if given:
+        proposed["given"] = given
+    if sum(window.recurring for window in seen) > 1:
+        proposed["quiet_returns"] = True
+    return proposed
+
+
+def period_of(seen: Sequence[Seen]) -> str | None:
+    """Return the period that foretells best which regime a window belongs to, if one does.
+
+    A window is foretold by the commonest regime in the other stretches with the same part of the
+    period, so that a month that was met only once foretells nothing.
+    """
+    timed = [
+        (window.regime, window.start, window.end)
+        for window in seen
+        if window.start is not None and window.end is not None
+    ]
+    regimes = [regime for regime, _, _ in timed]
+    if len(set(regimes)) < 2:
+        return None
+    length = median(end - start for _, start, end in timed)
+    middles = [datetime.fromtimestamp((start + end) / 2, UTC) for _, start, end in timed]
+    shares = {
+        name: _foretold([part(moment) for moment in middles], regimes)
+        for name, (longest, part) in PERIODS.items()
+        if length <= longest
+    }
+    least = max(Counter(regimes).values()) / len(regimes) + LEAST_GAIN
+    good = [name for name, share in shares.items() if share >= least]
+    return max(good, key=shares.__getitem__, default=None)
+
+
+def _foretold(parts: Sequence[int], regimes: Sequence[int]) -> float:
+    """Return the share of windows whose regime is that of most others with the same part."""
+    turns = [before != now for before, now in pairwise(parts)]
+    stretch = list(accumulate(turns, initial=0))
+    rows = list(zip(parts, stretch, regimes, strict=True))
+    hits = 0
+    for part, number, regime in rows:
+        others = Counter(r for p, s, r in rows if p == part and s != number)
+        hits += bool(others) and others.most_common(1)[0][0] == regime
+    return hits / len(rows)
+
+
+def _proposed_lines(proposed: Mapping[str, Any], period: str | None) -> list[Line]:
+    if not proposed:
+        return []
+    why = {"quiet_returns": f"  # regimes return by the {period}"} if period else {}
+    lines = [
+        Line(f"  {name} = {json.dumps(value)}{why.get(name, '')}", Style.NOTE)
+        for name, value in proposed.items()
+    ]
+    return [Line("proposed settings", Style.HEAD), *lines]
 
 
 def _lines(found: CalibrationReport, n_drifts: int) -> list[Line]:
@@ -90,7 +189,7 @@ def _lines(found: CalibrationReport, n_drifts: int) -> list[Line]:
     lines = [Line(f"{name:<{width}}  {value}", Style.NOTE) for name, value in facts]
     lines += _table("pairs of fields that show least", _pairs(found))
     lines += _table("design effects, largest first", _effects(found))
-    return lines + [Line(text, Style.WARNING) for text in found.advice]
+    return lines
 
 
 def _measured(found: CalibrationReport) -> str:

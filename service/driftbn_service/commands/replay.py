@@ -103,7 +103,7 @@ def add_replay_options(parser: argparse.ArgumentParser, *more: str) -> None:
     add_setting_options(windows, WindowConfig, ["seconds"])
     add_setting_options(windows, MonitorConfig, ["time_column"])
     decision = parser.add_argument_group("decision")
-    names = ("alpha", "windows_between_false_alarms", *more)
+    names = ("alpha", "windows_between_false_alarms", "given", "quiet_returns", *more)
     add_setting_options(decision, MonitorConfig, names)
     add_reading_options(parser)
     reading = parser.add_argument_group("reading in pieces")
@@ -167,7 +167,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             " distance from the window before and the changes confirmed; then each drift in words."
         ),
     )
-    add_replay_options(parser, "min_effect", "quiet_returns", "target", "audit_share")
+    add_replay_options(parser, "min_effect", "alarm_on", "target", "audit_share")
     output = parser.add_argument_group("output")
     output.add_argument(
         "--json", action="store_true", help="write a JSON object a window instead of text"

@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from driftbn_service.records.rows import unmixed
 
 from driftbn.datasets import asia, remove_edge
 from tests.commands import Run, failed, feed, written
-from tests.drift_streams import Abrupt, DriftStream
+from tests.drift_streams import Abrupt, DriftStream, Recurring
 
 WINDOW = 1000
 N_BEFORE, N_AFTER, N_LEFT = 6, 3, 123
@@ -240,6 +240,53 @@ def test_calibrate_as_json_has_the_same_numbers(run: Run, calm: Path, tmp_path: 
     assert data["visible"]["half_of_pairs"] <= data["visible"]["nine_of_ten_pairs"] <= nats[0]
     assert 0 < data["recommended_rows"] < WINDOW
     assert data["advice"] == []
+
+
+def seen(regimes: Sequence[int], hours: float) -> list[calibrate.Seen]:
+    ends = np.arange(len(regimes) + 1) * hours * 3600
+    return [
+        calibrate.Seen(regime, False, False, (), *map(float, ends[i : i + 2]))
+        for i, regime in enumerate(regimes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("regimes", "hours", "period"),
+    [
+        (([0] * 8 + [1] * 16) * 6, 1, "hour of the day"),
+        ([0, 0, 1, 1, 1, 0, 0] * 4, 24, "day of the week"),
+        (([0] * 6 + [1] * 6) * 3, 24 * 30.44, "month"),
+        ([0] * 6 + [1] * 6, 24 * 30.44, None),  # each month once
+        ([0] * 30 + [1] * 30, 24, None),
+        ([0] * 30, 24, None),
+        ([0, 1] * 20, 24 * 400, None),
+    ],
+)
+def test_the_period_that_brings_regimes_back_is_found(
+    regimes: list[int], hours: float, period: str | None
+) -> None:
+    assert calibrate.period_of(seen(regimes, hours)) == period
+
+
+def test_no_period_is_found_without_event_times() -> None:
+    windows = [one._replace(start=None, end=None) for one in seen([0, 0, 1] * 20, 8)]
+    assert calibrate.period_of(windows) is None
+
+
+def test_calibrate_proposes_settings(run: Run, tmp_path: Path) -> None:
+    """A clock, and records in which an edge goes and comes."""
+    network = asia()
+    changed = remove_edge(network, "smoke", "bronc").network
+    stream = DriftStream(network, changed, Recurring(4 * WINDOW, 4 * WINDOW), seed=3)
+    rows = rows_of(stream, 24 * WINDOW)
+    rows["hour"] = [f"h{i // 7 % 24}" for i in range(len(rows))]
+    path = written(tmp_path / "t.parquet", rows)
+    lines = run("calibrate", path, *SIZE, "--wanted", "0.5").out.splitlines()
+    proposed = lines[lines.index("proposed settings") + 1 :]
+    assert proposed == ['  given = ["hour"]', "  quiet_returns = true"]
+    ran = run("replay", path, *SIZE, "--given", "hour", "--quiet-returns", "--alarm-on", "data")
+    assert ran.levels.count("notice") >= 1
+    assert "drift" not in ran.levels
 
 
 def test_calibrate_says_what_it_could_not_measure(run: Run, calm: Path) -> None:

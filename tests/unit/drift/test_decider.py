@@ -212,6 +212,11 @@ def test_a_change_of_a_kind_that_raises_no_alarm_is_a_notice_and_the_regime_stay
     assert {decision.regime for decision in decisions} == {0}
 
 
+def test_a_limit_of_the_distance_is_told_with_each_window() -> None:
+    told = play(CountDecider(DecisionConfig(max_distance=3.0), LEARNER), [BEFORE] * 2, 4)
+    assert [decision.max_distance for decision in told] == [3.0, 3.0]
+
+
 def test_how_a_given_field_comes_is_no_drift() -> None:
     moved = change_root_marginal(BEFORE, "smoke", 0.05, np.random.default_rng(1)).network
     learner = StructureLearner(knowledge=given_first(Knowledge(), ["smoke"], NAMES))
@@ -226,6 +231,24 @@ def test_what_goes_with_a_given_field_is() -> None:
     told = play(decider, [BEFORE] * 5 + [AFTER], 4)[5]
     assert told.drift
     assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]
+
+
+def test_the_distance_from_the_baseline_outlasts_the_regime_until_it_is_accepted() -> None:
+    moved = change_root_marginal(BEFORE, "asia", 0.05, np.random.default_rng(1)).network
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    told = play(decider, [BEFORE] * 5 + [moved] * 12, 4)
+    assert max(decision.distance for decision in told[2:5]) < 0.02
+    assert [decision.regime for decision in told[-3:]] == [1] * 3
+    for decision in told[6:]:
+        first = decision.travelled[0]
+        assert first.name == "asia"
+        assert first.nats == pytest.approx(told[5].travelled[0].nats, rel=0.3)
+        assert decision.distance == pytest.approx(sum(one.nats for one in decision.travelled))
+    again = CountDecider.from_state(decider.state(), DecisionConfig(), LEARNER)
+    assert again.decide(17, window(BEFORE, 1)) == decider.branch().decide(17, window(BEFORE, 1))
+    decider.accept()
+    decider.decide(17, window(moved, 1))
+    assert decider.decide(18, window(moved, 2)).distance < 0.02
 
 
 @pytest.mark.parametrize("broken", [False, True])
