@@ -400,12 +400,13 @@ def extend(arrows: Arrows, preferred: Mask) -> None:
     close_directions(arrows)
     for anchored in (True, False):
         for x in range(arrows.edge.shape[0]):
+            directed = False  # arrows out of one node imply nothing of each other
             for i in range(arrows.first[x], arrows.first[x + 1]):
                 y = arrows.neighbour[i]
-                if not is_free(arrows, x, y) or (anchored and not preferred[x, y]):
-                    continue
-                if point(arrows, x, y) or point(arrows, y, x):
-                    close_directions(arrows)
+                if is_free(arrows, x, y) and (preferred[x, y] or not anchored):
+                    directed = point(arrows, x, y) or point(arrows, y, x) or directed
+            if directed:
+                close_directions(arrows)
 
 
 @kernel

@@ -281,7 +281,7 @@ def repair(
     edge = dag | dag.T
     compelled = _make_arrows(edge, known.required | (edge & known.closed.T), known.closed.copy())
     keep_compelled(dag, compelled)
-    lost = _separators_of_lost(skeleton.adjacent & ~edge, arrows, test.strength)
+    lost = _separators_of_lost(skeleton.adjacent & ~edge, arrows)
     separators = skeleton.separators.with_edges(edge & ~skeleton.adjacent, lost)
     return (
         Orientation(skeleton.names, compelled),
@@ -296,13 +296,12 @@ def _opposite_places(arrows: Arrows) -> Ints:
     return np.lexsort((node, arrows.neighbour)).astype(np.int64)
 
 
-def _separators_of_lost(lost: Mask, arrows: Arrows, strength: Ints) -> dict[tuple[int, int], Ints]:
+def _separators_of_lost(lost: Mask, arrows: Arrows) -> dict[tuple[int, int], Ints]:
     """Return for pairs without an edge in a DAG the parents of that end which is no ancestor."""
     found = {}
     for x, y in _pairs(np.triu(lost)):
         later = x if reaches(arrows, y, x) else y
-        parents = np.flatnonzero(arrows.arrow[:, later])
-        found[x, y] = parents[np.argsort(-strength[later, parents], kind="stable")]
+        found[x, y] = np.flatnonzero(arrows.arrow[:, later])
     return found
 
 

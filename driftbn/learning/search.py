@@ -319,14 +319,17 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
         return members, sizes
 
     def with_edges(self, added: Mask, lost: Mapping[tuple[int, int], Ints]) -> SeparatorMap:
-        """Return the map with other edges: what separates pairs that lost theirs is given."""
+        """Return the map with other edges: what separates pairs that lost theirs is given.
+
+        Of too many members the last are kept, which in the order by data are the strongest.
+        """
         members, sizes = self._members.copy(), self._sizes.copy()
         pairs = pair_index(*places(np.triu(added)))
         sizes[pairs] = remember(sizes[pairs])
         for (x, y), separator in lost.items():
-            pair, kept = _pair_index(x, y), separator[: members.shape[1]]
-            sizes[pair] = len(kept)
-            members[pair, : len(kept)] = np.sort(kept)
+            pair, size = _pair_index(x, y), min(len(separator), members.shape[1])
+            sizes[pair] = size
+            members[pair, :size] = separator[len(separator) - size :]
         return SeparatorMap.from_arrays(self.names, members, sizes)
 
 
