@@ -35,7 +35,7 @@ from tests.benchmarks.truth import (
 )
 
 PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
-EXTRA_PEER_NAMES = ("pyagrum-miic",)
+EXTRA_PEER_NAMES = ("pyagrum-miic", "pyagrum-tabu")
 EARLIER_SEED = 1000  # added to a seed: the independent sample that a warm start has seen
 START_SECONDS = 60.0  # for imports, beside the limit of the learning itself
 
@@ -203,7 +203,7 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tu
             entries = run_own_learners(case, options) if with_own else []
             if runner is not None:
                 entries += [runner.run(peer, case) for peer in options.peers]
-            found[name, n_rows] = rows_of(name, n_rows, entries)
+            found[name, n_rows] = rows_of(case.network.name, n_rows, entries)
     ordered = [(name, n_rows) for name in options.networks for n_rows in sorted(options.rows)]
     return [row for key in ordered for row in found[key]]
 
@@ -211,7 +211,9 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tu
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.learners")
     add = parser.add_argument
-    add("--networks", nargs="+", default=NETWORKS, help="names, or random_<nodes>_<arcs>")
+    add(
+        "--networks", nargs="+", default=NETWORKS, help="names, BIF files, or random_<nodes>_<arcs>"
+    )
     add("--rows", nargs="+", type=int, default=(1000, 5000))
     add("--seeds", nargs="+", type=int, default=(0, 1, 2), help="the table shows their mean")
     choices = PEER_NAMES + EXTRA_PEER_NAMES
