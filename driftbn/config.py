@@ -434,6 +434,8 @@ class LearnerConfig(_Checked):
     """Largest conditioning set, at most 10."""
     collider_rule: ColliderRule = ColliderRule.CONTRAST
     """How colliders are found: ``contrast``, ``majority`` or ``standard``."""
+    repair: bool = True
+    """Whether edges are then added, removed and reversed while that improves the extended BIC."""
     warm: WarmStart = WarmStart.TALLIES_AND_SEPARATORS
     """What is taken over from an earlier structure: ``tallies+separators``, ``tallies`` or
     ``none``."""

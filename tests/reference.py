@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -181,7 +182,14 @@ def is_determined(codes: np.ndarray, x: int, members: Sequence[int]) -> bool:
 def judge(
     codes: np.ndarray, x: int, y: int, members: Sequence[int], **options: float | bool
 ) -> Verdict:
-    """Tell apart a set that separates from one that only determines an end of the pair."""
+    """Tell apart a set that separates from one that only determines an end of the pair.
+
+    Two members and more are not asked at all if the rows do not suffice for all cells.
+    """
+    levels = [len(np.unique(codes[v])) for v in (x, y, *members)]
+    dof = (levels[0] - 1) * (levels[1] - 1) * math.prod(levels[2:])
+    if len(members) > 1 and codes.shape[1] < 5 * dof:
+        return Verdict(False, True, False, ())
     test = conditional_test(codes, x, y, members, **options)
     sizes = [len(members)]
     if test.dof > 0 or not members:
@@ -231,6 +239,7 @@ class SearchTwin:
     impossible: Iterable[tuple[int, int]] = ()
     fixed: Iterable[tuple[int, int]] = ()
     tallies: list[list[int]] | None = None
+    strength: Sequence[Sequence[int]] | None = None
     recalled: Mapping[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
     skips: bool = True
 
@@ -242,6 +251,7 @@ class SearchTwin:
         ]
         self.fixed_pairs = {frozenset(pair) for pair in self.fixed}
         self.gained = [list(row) for row in self.tallies or [[0] * self.n_nodes] * self.n_nodes]
+        self.strengths = self.strength or [[0] * self.n_nodes] * self.n_nodes
         self.separators: dict[tuple[int, int], tuple[int, ...]] = {}
         self.asked: list[Question] = []
         self.completed: set[tuple[int, int, int]] = set()
@@ -277,20 +287,37 @@ class SearchTwin:
         return self
 
     def examine_all(self, x: int, size: int, pool: list[set[int]]) -> None:
-        for y in range(self.n_nodes):
+        self.offered = self.max_sets
+        for y in sorted(self.neighbours[x], key=lambda y: (self.strengths[x][y], y)):
             if y in self.neighbours[x] and frozenset((x, y)) not in self.fixed_pairs:
                 self.examine(x, y, size, pool)
 
     def examine(self, x: int, y: int, size: int, pool: list[set[int]]) -> None:
-        listed = subsets_in_order(pool[x] - {y}, size, self.gained[x])
+        around = pool[x] - {y}
+        if len(around) < size:
+            return
+        weaker = {z: min(self.strengths[x][z], self.strengths[y][z]) for z in around}
+        worth = {z: (self.gained[x][z] << 24) + weaker[z] for z in around}
+        listed = subsets_in_order(around, size, worth)
         known = self.skips and (y, x, size) in self.completed
-        for members in listed[: self.max_sets]:
+        for members in listed[: self.offered]:
             if known and pool[y].issuperset(members):
                 continue
             if self.ask(x, y, members):
+                self.offer(2)
                 return
-        if self.max_sets is None or len(listed) < self.max_sets:
+        if self.offered is None or len(listed) < self.offered:
             self.completed.add((x, y, size))
+        self.offer(1 / 2)
+
+    def offer(self, factor: float) -> None:
+        """Offer the target's next neighbour more sets after a find, and fewer without one."""
+        if self.max_sets is None or self.offered is None:
+            return
+        if factor > 1:
+            self.offered = min(self.max_sets, int(factor * self.offered))
+        elif self.by_node:
+            self.offered = max(3, int(factor * self.offered))
 
     def ask(self, x: int, y: int, members: tuple[int, ...]) -> bool:
         if y not in self.neighbours[x] or frozenset((x, y)) in self.fixed_pairs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from driftbn.kernels.compiled import inlined, kernel, open_kernel
 from driftbn.kernels.counting import (
@@ -346,21 +345,20 @@ def _test_sorted(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def remove_independent(
-    evidence: Evidence, work: Workspace, adjacent: npt.NDArray[np.bool_]
-) -> None:
-    """Test every adjacent pair without condition; remove the independent ones from ``adjacent``."""
-    for x in range(adjacent.shape[0]):
-        for y in range(x + 1, adjacent.shape[0]):
-            if not adjacent[x, y]:
-                continue
+def measure_pairs(evidence: Evidence, work: Workspace, order: Ints, strength: Floats) -> None:
+    """Write for every pair its statistic without condition over the critical value.
+
+    Above 1 the pair is dependent; -1 says that the table cannot tell. ``order``: the variables in
+    the order in which their tables are laid out, which decides the last digit of a sum.
+    """
+    for i in range(order.shape[0]):
+        for j in range(i + 1, order.shape[0]):
+            x, y = order[i], order[j]
             scale = 1.0 + evidence.excess[x] * evidence.excess[y]
-            outcome, _, _ = test_marginal(evidence, work, x, y, scale)
-            work.tests[0, 0] += 1
-            work.tests[0, 1] += outcome == UNDECIDED
-            if outcome != DEPENDENT:
-                adjacent[x, y] = False
-                adjacent[y, x] = False
+            _, statistic, dof = test_marginal(evidence, work, x, y, scale)
+            ratio = -1.0 if dof == 0 else statistic / (evidence.critical[dof] * scale)
+            strength[x, y] = ratio
+            strength[y, x] = ratio
 
 
 # The verdict of a set about a pair, which looks behind a test that cannot tell.
@@ -368,16 +366,28 @@ def remove_independent(
 CONNECTED, SEPARATED, MUTE = range(3)
 
 
+@inlined
+def rows_suffice(evidence: Evidence, x: int, y: int, members: Ints) -> bool:
+    """Whether there are enough rows for all degrees of freedom that the table may have."""
+    first = evidence.first
+    dof = (first[x + 1] - first[x] - 1) * (first[y + 1] - first[y] - 1)
+    return evidence.codes.shape[1] >= ROWS_PER_DOF * dof * count_strata(evidence, members)
+
+
 @open_kernel
 def judge(evidence: Evidence, work: Workspace, pair: Ints, members: Ints) -> int:
     """Say whether the set leaves the pair CONNECTED, has it SEPARATED, or is MUTE about it.
 
+    Two members and more are mute without a test if the table would have too few rows for its cells:
+    taken for independent as one member is, they would remove every edge of fields with many levels.
     A set within whose strata the pair never varies together separates it, unless it determines one
     end: then it may act on the other end directly or only through the end that it
     determines. The first is taken to hold if every member still depends on the other end
     once the determined end is known; otherwise the set says nothing.
     """
     size = len(members)
+    if size > 1 and not rows_suffice(evidence, pair[0], pair[1], members):
+        return MUTE
     given = work.given
     for i in range(size):
         given[i] = members[i]

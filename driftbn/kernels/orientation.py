@@ -1,4 +1,4 @@
-"""Directions: the census of separators that finds colliders, Meek's rules, and the DAG."""
+"""Directions: the census of separators that finds colliders, Meek's rules, the DAG, its repair."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.kernels.chi_square import MUTE, SEPARATED, judge
+from driftbn.kernels.chi_square import MUTE, SEPARATED, judge, rows_suffice, test_conditional
 from driftbn.kernels.compiled import inlined, kernel, open_kernel
 from driftbn.kernels.evidence import Evidence, Floats, Ints, Workspace
 from driftbn.kernels.search import (
@@ -200,7 +200,7 @@ def pursue_census(census: Census, evidence: Evidence, work: Workspace, n_tests: 
 
 
 class Arrows(NamedTuple):
-    """Edges and what is known of their directions; node indices follow the order of names."""
+    """Edges and what is known of their directions; nodes are in the order of the test."""
 
     edge: Mask  # [nodes, nodes]; symmetric
     arrow: Mask  # [nodes, nodes]; arrow[x, y]: the edge points from x to y
@@ -396,13 +396,128 @@ def _is_implied(arrows: Arrows, x: int, y: int) -> bool:
 
 @kernel
 def extend(arrows: Arrows, preferred: Mask) -> None:
-    """Direct every edge: preferred directions first, then by order of names; never a cycle."""
+    """Direct every edge: preferred directions first, then by order of nodes; never a cycle."""
     close_directions(arrows)
     for anchored in (True, False):
         for x in range(arrows.edge.shape[0]):
+            directed = False  # arrows out of one node imply nothing of each other
             for i in range(arrows.first[x], arrows.first[x + 1]):
                 y = arrows.neighbour[i]
-                if not is_free(arrows, x, y) or (anchored and not preferred[x, y]):
+                if is_free(arrows, x, y) and (preferred[x, y] or not anchored):
+                    directed = point(arrows, x, y) or point(arrows, y, x) or directed
+            if directed:
+                close_directions(arrows)
+
+
+@kernel
+def keep_compelled(dag: Mask, arrows: Arrows) -> None:
+    """Direct what every DAG of the same class, and the arrows set before, have in common."""
+    for y in range(dag.shape[0]):
+        for i in range(arrows.first[y], arrows.first[y + 1]):
+            for j in range(arrows.first[y], i):
+                a, b = arrows.neighbour[i], arrows.neighbour[j]
+                if dag[a, y] and dag[b, y] and not arrows.edge[a, b]:
+                    arrows.arrow[a, y] = arrows.arrow[b, y] = True
+    close_directions(arrows)
+
+
+# The repair of a DAG by its score: edges added, removed and reversed while that gains.
+
+ADD, REMOVE, REVERSE = range(3)
+MAX_PARENTS = 8
+LEAST_GAIN = 1e-9  # in nats; less is rounding
+
+
+class Repair(NamedTuple):
+    """A DAG and what each of its possible arrows is worth.
+
+    ``arrows.edge`` has the pairs that may have an edge, ``arrows.closed`` the directions that must
+    not be taken. An arrow's gain is that of the child's score by this parent, beside the others.
+    """
+
+    arrows: Arrows
+    fixed: Mask  # [nodes, nodes]; arrows that stay
+    gain: Floats  # [2 * pairs]; of the arrow from ``arrows.neighbour`` to the node
+    opposite: Ints  # [2 * pairs]; place of the same pair among the other node's neighbours
+    stale: Mask  # [nodes]; whose gains are to be worked out
+    parents: Ints  # [nodes]; scratch
+    tests: Ints  # [1]; tables counted
+
+
+@kernel
+def climb(repair: Repair, evidence: Evidence, work: Workspace, price: float, max_moves: int) -> int:
+    """Make the move that gains most until none gains; return how many were made.
+
+    ``evidence.entropy`` has the score's penalty in it, ``price`` is that of an edge beside it.
+    """
+    arrow = repair.arrows.arrow
+    for n_moves in range(max_moves):
+        for y in range(arrow.shape[0]):
+            if repair.stale[y]:
+                _weigh_parents(repair, evidence, work, y, price)
+                repair.stale[y] = False
+        x, y, move = _best_move(repair)
+        if move < 0:
+            return n_moves
+        arrow[x, y] = move == ADD
+        arrow[y, x] = move == REVERSE
+        repair.stale[y] = True
+        repair.stale[x] = move == REVERSE
+    return max_moves
+
+
+@kernel
+def _best_move(repair: Repair):  # type: ignore[no-untyped-def]
+    """Return the arrow to move and the move that gains most, -1 if none does."""
+    arrows, gain = repair.arrows, repair.gain
+    best, source, target, move = LEAST_GAIN, -1, -1, -1
+    for y in range(arrows.arrow.shape[0]):
+        for i in range(arrows.first[y], arrows.first[y + 1]):
+            x = arrows.neighbour[i]
+            if arrows.arrow[x, y]:
+                if repair.fixed[x, y]:
                     continue
-                if point(arrows, x, y) or point(arrows, y, x):
-                    close_directions(arrows)
+                if -gain[i] > best:
+                    best, source, target, move = -gain[i], x, y, REMOVE
+                reversed_gain = gain[repair.opposite[i]] - gain[i]
+                if reversed_gain > best and _can_reverse(arrows, x, y):
+                    best, source, target, move = reversed_gain, x, y, REVERSE
+            elif gain[i] > best and not arrows.arrow[y, x] and can_point(arrows, x, y):
+                best, source, target, move = gain[i], x, y, ADD
+    return source, target, move
+
+
+@kernel
+def _can_reverse(arrows: Arrows, x: int, y: int) -> bool:
+    arrows.arrow[x, y] = False
+    possible = can_point(arrows, y, x)
+    arrows.arrow[x, y] = True
+    return possible
+
+
+@inlined
+def _weigh_parents(
+    repair: Repair, evidence: Evidence, work: Workspace, y: int, price: float
+) -> None:
+    """Work out the gain of every possible parent of y.
+
+    A table with too few rows for its cells says nothing: parents stay and none is added.
+    """
+    arrows, parents = repair.arrows, repair.parents
+    log_rows = np.log(evidence.codes.shape[1])
+    for i in range(arrows.first[y], arrows.first[y + 1]):
+        x = arrows.neighbour[i]
+        count = 0
+        for j in range(arrows.first[y], arrows.first[y + 1]):
+            z = arrows.neighbour[j]
+            if z != x and arrows.arrow[z, y]:
+                parents[count] = z
+                count += 1
+        others = parents[:count]
+        if count > MAX_PARENTS or not rows_suffice(evidence, x, y, others):
+            repair.gain[i] = np.inf if arrows.arrow[x, y] else -np.inf
+            continue
+        _, value, dof = test_conditional(evidence, work, y, x, others, np.inf)
+        repair.tests[0] += 1
+        scale = 1.0 + evidence.excess[x] * evidence.excess[y]
+        repair.gain[i] = 0.5 * (value - (scale - 1.0) * dof * log_rows) / scale - price

@@ -220,9 +220,16 @@ READY = 1
 NO_ROOM = 2  # the heap of subsets must grow before the search can go on
 
 NO_SEPARATOR = -1
+UNLIMITED = 2**40  # sets: more than any search gets through
+
+# Sets that a pair is offered however often sets of their size were in vain.
+FEWEST_SETS = 3
+# A tally counts before any strength: more than the strengths of ten members come to.
+TALLY_SHIFT = 24
+STRENGTH_MAX = 2**20
 
 # Places in the cursor, in the plan, and in the question's span.
-PHASE, LISTED, OPEN, OPENED_AT_SIZE, SIZE = range(5)
+PHASE, LISTED, OPEN, OPENED_AT_SIZE, SIZE, QUEUED, NEXT, OFFERED = range(8)
 BY_NODE, STABLE, MAX_SIZE, MAX_SETS = range(4)
 BEGIN, END, WIDTH = range(3)
 RECALL, LEVELS, OVER = range(3)  # phases: what separated before, then sets by size
@@ -237,21 +244,23 @@ class Question(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Everything the search knows; node indices follow the order of names."""
+    """Everything the search knows; nodes are in the order of the test."""
 
     adjacent: Mask  # [nodes, nodes]; symmetric
     pool: Mask  # [nodes, nodes]; ``adjacent`` as it was when the present size began
     fixed: Mask  # [nodes, nodes]; edges that are never tested
     tallies: Ints  # [nodes, nodes]; RDSA of a node (column) for a target (row), in units
+    strength: Ints  # [nodes, nodes]; association without condition, at most STRENGTH_MAX
     gain: Ints  # [members + 1]; what each member of a separator of that size gains, in units
     recalled: npt.NDArray[np.int16]  # [pairs, members]; separators of an earlier run
     recalled_size: npt.NDArray[np.int8]  # [pairs]; NO_SEPARATOR where there was none
     separator: npt.NDArray[np.int16]  # [pairs, members]
     separator_size: npt.NDArray[np.int8]  # [pairs]; NO_SEPARATOR while adjacent
     covered: npt.NDArray[np.int16]  # [nodes, nodes]; bit by size: (target, other) listed to the end
+    queue: Ints  # [nodes]; the target's neighbours in the order of asking
     subsets: Subsets
     question: Question
-    cursor: Ints  # [5]
+    cursor: Ints  # [8]
     plan: Ints  # [4]
 
 
@@ -273,15 +282,15 @@ def ask(search: Search) -> int:
             cursor[PHASE] = LEVELS if search.plan[MAX_SIZE] > 0 else OVER
             cursor[SIZE] = 1
             search.question.pair[0] = 0
-            search.question.pair[1] = -1
             _refill_pool(search)
+            _fill_queue(search)
         elif cursor[OPEN]:
             if not has_room(search.subsets):
                 return NO_ROOM
             if _fill_block(search):
                 return READY
             if has_room(search.subsets):
-                cursor[OPEN] = 0
+                _close_in_vain(search)
         elif not _open_next_pair(search):
             cursor[PHASE] = OVER
     return FINISHED
@@ -303,6 +312,38 @@ def tell(search: Search, found: int) -> None:
         search.separator[pair, i] = z
         search.tallies[x, z] += search.gain[size]  # LSPC, line 16
     search.cursor[OPEN] = 0
+    search.cursor[OFFERED] = min(2 * search.cursor[OFFERED], search.plan[MAX_SETS])
+
+
+@inlined
+def _close_in_vain(search: Search) -> None:
+    """Leave a pair that no set has separated, and offer the target's next one half as many.
+
+    Neighbours come with the weakest association first, so what is cut short are the strong ones
+    around a node of which no other could be separated either.
+    """
+    cursor = search.cursor
+    cursor[OPEN] = 0
+    if search.plan[BY_NODE] and search.plan[MAX_SETS] < UNLIMITED:
+        cursor[OFFERED] = max(FEWEST_SETS, cursor[OFFERED] // 2)
+
+
+@inlined
+def _fill_queue(search: Search) -> None:
+    """Line up the target's neighbours by rising strength, then by index."""
+    target, queue = search.question.pair[0], search.queue
+    count = 0
+    for y in range(search.adjacent.shape[0]):
+        if search.adjacent[target, y] and not search.fixed[target, y]:
+            k = count
+            while k > 0 and search.strength[target, queue[k - 1]] > search.strength[target, y]:
+                queue[k] = queue[k - 1]
+                k -= 1
+            queue[k] = y
+            count += 1
+    search.cursor[QUEUED] = count
+    search.cursor[NEXT] = 0
+    search.cursor[OFFERED] = search.plan[MAX_SETS]
 
 
 @inlined
@@ -348,17 +389,17 @@ def _set_span(question: Question, count: int, size: int) -> None:
 def _open_next_pair(search: Search) -> bool:
     """Move on to the next pair that has sets to offer; false when the search is over."""
     cursor, pair = search.cursor, search.question.pair
-    n_nodes = search.adjacent.shape[0]
     while True:
-        x, y = pair[0], pair[1] + 1
-        while y < n_nodes and (search.fixed[x, y] or not search.adjacent[x, y]):
-            y += 1
-        pair[1] = y
-        if y == n_nodes:
-            pair[1] = -1
+        if cursor[NEXT] == cursor[QUEUED]:
             if not _next_target(search):
                 return False
+            _fill_queue(search)
             continue
+        x, y = pair[0], search.queue[cursor[NEXT]]
+        cursor[NEXT] += 1
+        if not search.adjacent[x, y]:
+            continue
+        pair[1] = y
         count = _offer(search, x, y)
         if count >= cursor[SIZE]:
             begin_subsets(search.subsets, count, cursor[SIZE])
@@ -396,13 +437,17 @@ def _next_target(search: Search) -> bool:
 
 @inlined
 def _offer(search: Search, x: int, y: int) -> int:
-    """List x's neighbours other than y as candidates; return their number."""
+    """List x's neighbours other than y as candidates; return their number.
+
+    Equal tallies go by the weaker of a candidate's associations with the two ends.
+    """
     pool = search.pool if search.plan[STABLE] else search.adjacent
     count = 0
     for z in range(pool.shape[0]):
         if pool[x, z] and z != y:
             search.subsets.candidates[count] = z
-            search.subsets.tallies[count] = search.tallies[x, z]
+            weaker = min(search.strength[x, z], search.strength[y, z])
+            search.subsets.tallies[count] = (search.tallies[x, z] << TALLY_SHIFT) + weaker
             count += 1
     return count
 
@@ -417,7 +462,7 @@ def _fill_block(search: Search) -> bool:
     # The first set often separates; blocks grow so that few are listed in vain.
     room = min(question.sets.shape[0], max(1, cursor[LISTED]))
     count = 0
-    while count < room and cursor[LISTED] < plan[MAX_SETS]:
+    while count < room and cursor[LISTED] < cursor[OFFERED]:
         if not has_room(search.subsets):
             break
         if not next_subset(search.subsets, question.sets[count]):

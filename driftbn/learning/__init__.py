@@ -21,11 +21,12 @@ from driftbn.learning.independence import (
     design_effects,
 )
 from driftbn.learning.orientation import (
-    Orientation,
     OrientationPlan,
     extend_to_dag,
     orient,
-    undirected,
+    orient_like,
+    repair,
+    unoriented,
 )
 from driftbn.learning.search import (
     KnownEdges,
@@ -37,6 +38,7 @@ from driftbn.learning.search import (
     apply_knowledge,
     find_skeleton,
     plan_of,
+    recall,
 )
 from driftbn.tables.encode import EncodedTable
 from driftbn.tables.infer import Bins, find_duplicates, infer_and_encode
@@ -58,8 +60,8 @@ __all__ = [
     "learn_structure",
 ]
 
-MAX_SETS = 200  # tried for a pair and size, in the order of the tallies
-CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders
+MAX_SETS = 50  # tried for a pair and size at most, in the order of the tallies
+CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders; 1 before a repair
 TALLY_DECAY = 0.5  # what the tallies of an earlier structure are worth
 
 
@@ -218,10 +220,13 @@ class StructureLearner:
         excluded: Sequence[str] = (),
     ) -> LearnedStructure:
         config = self.config
+        test = test.ordered_by_data()
         known = apply_knowledge(self.knowledge, test.names, excluded)
         limits = self._limits(started)
         warm = previous is not None and config.warm is not WarmStart.NONE
-        test.begin(max(config.max_conditioning, self.census_size))
+        repaired = config.repair and test.has_score
+        census_size = 1 if repaired else self.census_size
+        test.begin(max(config.max_conditioning, census_size))
         skeleton = find_skeleton(
             test,
             plan_of(config.algorithm, config.max_conditioning),
@@ -230,12 +235,17 @@ class StructureLearner:
             limits,
         )
         asked = test.tests.copy()
-        plan = OrientationPlan(config.collider_rule, self.census_size, self.max_sets)
-        oriented = (
-            orient(skeleton, test, plan, known, limits)
-            if skeleton.finished
-            else Orientation(undirected(skeleton), (), finished=False)
-        )
+        plan = OrientationPlan(config.collider_rule, census_size, self.max_sets, repaired)
+        if not skeleton.finished:
+            oriented = unoriented(skeleton)
+        elif previous is not None and warm and repaired and previous.overrun is None:
+            oriented = orient_like(skeleton, previous.graph, known)
+        else:
+            oriented = orient(skeleton, test, plan, known, limits)
+        directed = test.tests.copy()
+        n_tables = 0
+        if repaired and oriented.finished:
+            oriented, skeleton, n_tables = repair(oriented, skeleton, test, known)
         return LearnedStructure(
             graph=oriented.graph,
             separators=skeleton.separators,
@@ -244,7 +254,8 @@ class StructureLearner:
             cost=SearchCost(
                 tests=tuple(asked[:, 0].tolist()),
                 undecided=tuple(asked[:, 1].tolist()),
-                orientation_tests=tuple((test.tests - asked)[:, 0].tolist()),
+                orientation_tests=tuple((directed - asked)[:, 0].tolist()),
+                repair_tables=n_tables,
                 seconds=self._clock() - started,
                 warm=warm,
             ),
@@ -269,7 +280,7 @@ class StructureLearner:
         if config.warm is WarmStart.TALLIES:
             return start
         recalled, sizes = previous.separators.started_from(names, config.max_conditioning)
-        return replace(start, recalled=recalled, recalled_size=sizes)
+        return replace(start, recalled=recalled, recalled_size=recall(sizes))
 
 
 def _with_twins(graph: Pdag, names: Sequence[str], twins: Mapping[int, int]) -> Pdag:
@@ -311,7 +322,7 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
     >>> learned.graph.undirected_edges
     (('asia', 'tub'), ('bronc', 'smoke'), ('lung', 'smoke'))
     >>> learned.cost.weighted
-    334
+    369
     """
     settings = config or LearnerConfig()
     if algorithm is not None:

@@ -1,8 +1,9 @@
-"""Directions: colliders, Meek's rules, and the extension to a DAG."""
+"""Directions: colliders, Meek's rules, the extension to a DAG, and its repair by score."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,13 +15,16 @@ from driftbn.kernels.orientation import (
     Arrows,
     Census,
     Colliders,
+    Repair,
     close_directions,
     extend,
+    keep_compelled,
     list_apart,
+    reaches,
     set_colliders,
     undirect_cycles,
 )
-from driftbn.kernels.search import PAUSED
+from driftbn.kernels.search import PAUSED, UNLIMITED
 from driftbn.learning.independence import IndependenceTest, Ints, Mask, places
 from driftbn.learning.search import KnownEdges, Limits, Skeleton, make_question, make_subsets
 
@@ -28,7 +32,7 @@ CONTRAST = 0.5  # sets with a collider separate less than this share as often as
 CLEAR = 0.5  # least p-value of a separator if no set of the census separates
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Orientation:
     """A directed skeleton.
 
@@ -37,18 +41,33 @@ class Orientation:
     for were made.
     """
 
-    graph: Pdag
-    conflicts: tuple[Edge, ...]
-    finished: bool
+    names: tuple[str, ...]
+    arrows: Arrows
+    conflicts: tuple[Edge, ...] = ()
+    finished: bool = True
+
+    @property
+    def graph(self) -> Pdag:
+        names, arrows = self.names, self.arrows
+        free = np.triu(arrows.edge & ~arrows.arrow & ~arrows.arrow.T)
+        return Pdag(
+            names,
+            ((names[x], names[y]) for x, y in _pairs(arrows.arrow)),
+            ((names[x], names[y]) for x, y in _pairs(free)),
+        )
 
 
 @dataclass(frozen=True)
 class OrientationPlan:
-    """How colliders are told: the rule, the largest set and the number of sets it may try."""
+    """How colliders are told: the rule, the largest set and the number of sets it may try.
+
+    ``provisional``: a repair follows, so what no set of the census tells is not looked into.
+    """
 
     rule: ColliderRule
     max_size: int
     max_sets: int | None
+    provisional: bool = False
 
 
 def orient(
@@ -62,7 +81,7 @@ def orient(
     triples = _Triples.of(skeleton, known)
     colliders = _find_colliders(skeleton, triples, test, plan, limits)
     if colliders is None:
-        return Orientation(undirected(skeleton), (), finished=False)
+        return unoriented(skeleton)
     return _direct(skeleton, colliders, known)
 
 
@@ -103,7 +122,7 @@ def _find_colliders(
     else:
         told = _outside_most(census, triples)
     unseen = census.found == 0
-    if np.any(unseen):
+    if np.any(unseen) and not plan.provisional:
         outside = _outside_clear_separator(skeleton, triples, unseen, test)
         told = np.where(unseen[triples.pair], outside, told)
     return _strongest_first(triples, told, rate_without - rate_with)
@@ -140,7 +159,6 @@ def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -
         )
     )
     sides = sides[np.lexsort((sides[:, 1], sides[:, 0]))]
-    unlimited = np.iinfo(np.int64).max
     return Census(
         adjacent=skeleton.adjacent,
         sides=np.ascontiguousarray(sides),
@@ -152,7 +170,7 @@ def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -
         question=make_question(plan.max_size),
         cursor=np.zeros(4, np.int64),
         plan=np.array(
-            [plan.max_size, unlimited if plan.max_sets is None else plan.max_sets], np.int64
+            [plan.max_size, UNLIMITED if plan.max_sets is None else plan.max_sets], np.int64
         ),
     )
 
@@ -213,11 +231,82 @@ def _direct(skeleton: Skeleton, colliders: Colliders, known: KnownEdges) -> Orie
     conflict |= cyclic | cyclic.T
     close_directions(arrows)
     names = skeleton.names
-    return Orientation(
-        graph=_to_pdag(names, arrows),
-        conflicts=tuple((names[x], names[y]) for x, y in _pairs(np.triu(conflict))),
-        finished=True,
+    conflicts = sorted(_named(names, x, y) for x, y in _pairs(np.triu(conflict)))
+    return Orientation(names, arrows, tuple(conflicts))
+
+
+def orient_like(skeleton: Skeleton, earlier: Pdag, known: KnownEdges) -> Orientation:
+    """Direct as an earlier graph did the edges that are still there; a repair adds the others.
+
+    No test is asked. The earlier graph is directed as a whole before edges are dropped: without
+    them, Meek's rules would make other colliders of it.
+    """
+    place = {name: i for i, name in enumerate(skeleton.names)}
+    arrow = _matrix(place, _within(place, earlier.directed_edges))
+    free = _matrix(place, _within(place, earlier.undirected_edges))
+    arrow = (arrow & ~known.closed) | known.required
+    edge = (arrow | arrow.T | free | free.T) & known.possible
+    arrows = _make_arrows(edge, arrow, known.closed.copy())
+    undirect_cycles(arrows, known.required, np.zeros_like(edge))
+    extend(arrows, np.zeros_like(edge))
+    dag = arrows.arrow & skeleton.adjacent
+    return Orientation(skeleton.names, _make_arrows(dag | dag.T, dag, known.closed.copy()))
+
+
+def _within(place: dict[str, int], edges: Sequence[Edge]) -> list[Edge]:
+    return [(u, v) for u, v in edges if u in place and v in place]
+
+
+def repair(
+    oriented: Orientation, skeleton: Skeleton, test: IndependenceTest, known: KnownEdges
+) -> tuple[Orientation, Skeleton, int]:
+    """Improve what was learned by a score; return also how many tables that took.
+
+    Possible edges are all pairs that depend on each other without condition.
+    """
+    dag = oriented.arrows.arrow
+    oriented.arrows.closed[:] = known.closed  # edges in conflict are free again
+    extend(oriented.arrows, np.zeros_like(dag))
+    arrows = _make_arrows(skeleton.dependent, dag, known.closed)
+    state = Repair(
+        arrows=arrows,
+        fixed=known.required,
+        gain=np.zeros(len(arrows.neighbour)),
+        opposite=_opposite_places(arrows),
+        stale=np.ones(len(dag), np.bool_),
+        parents=np.zeros(len(dag), np.int64),
+        tests=np.zeros(1, np.int64),
     )
+    test.repair(state)
+    edge = dag | dag.T
+    compelled = _make_arrows(edge, known.required | (edge & known.closed.T), known.closed.copy())
+    keep_compelled(dag, compelled)
+    lost = _separators_of_lost(skeleton.adjacent & ~edge, arrows)
+    separators = skeleton.separators.with_edges(edge & ~skeleton.adjacent, lost)
+    return (
+        Orientation(skeleton.names, compelled),
+        replace(skeleton, adjacent=edge, separators=separators),
+        int(state.tests[0]),
+    )
+
+
+def _opposite_places(arrows: Arrows) -> Ints:
+    """Return for each entry of the lists of neighbours where the other node has the same pair."""
+    node = np.repeat(np.arange(len(arrows.edge)), np.diff(arrows.first))
+    return np.lexsort((node, arrows.neighbour)).astype(np.int64)
+
+
+def _separators_of_lost(lost: Mask, arrows: Arrows) -> dict[tuple[int, int], Ints]:
+    """Return for pairs without an edge in a DAG the parents of that end which is no ancestor."""
+    found = {}
+    for x, y in _pairs(np.triu(lost)):
+        later = x if reaches(arrows, y, x) else y
+        found[x, y] = np.flatnonzero(arrows.arrow[:, later])
+    return found
+
+
+def _named(names: tuple[str, ...], x: int, y: int) -> Edge:
+    return min(names[x], names[y]), max(names[x], names[y])
 
 
 def _list_neighbours(edge: Mask) -> tuple[Ints, Ints]:
@@ -233,24 +322,16 @@ def _make_arrows(edge: Mask, arrow: Mask, closed: Mask) -> Arrows:
     return Arrows(edge, arrow, closed, first, neighbour, stack, seen)
 
 
-def undirected(skeleton: Skeleton) -> Pdag:
-    names = skeleton.names
-    edges = _pairs(np.triu(skeleton.adjacent))
-    return Pdag(names, (), ((names[x], names[y]) for x, y in edges))
+def unoriented(skeleton: Skeleton) -> Orientation:
+    """Return the edges so far without directions: a limit has stopped the search."""
+    nothing = np.zeros_like(skeleton.adjacent)
+    arrows = _make_arrows(skeleton.adjacent, nothing, nothing.copy())
+    return Orientation(skeleton.names, arrows, finished=False)
 
 
 def _pairs(mask: Mask) -> list[tuple[int, int]]:
     rows, columns = places(mask)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
-
-
-def _to_pdag(names: tuple[str, ...], arrows: Arrows) -> Pdag:
-    free = np.triu(arrows.edge & ~arrows.arrow & ~arrows.arrow.T)
-    return Pdag(
-        names,
-        ((names[x], names[y]) for x, y in _pairs(arrows.arrow)),
-        ((names[x], names[y]) for x, y in _pairs(free)),
-    )
 
 
 def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
@@ -274,14 +355,13 @@ def extend_to_dag(graph: Pdag, anchor: Dag | Pdag | None = None) -> Dag:
     if anchor is not None:
         if names and not place.keys() & set(anchor.nodes):
             raise VariableMismatchError(names, anchor.nodes)
-        known = [e for e in anchor.directed_edges if e[0] in place and e[1] in place]
-        preferred = _matrix(place, known)
+        preferred = _matrix(place, _within(place, anchor.directed_edges))
     arrows = _make_arrows(arrow | arrow.T | free | free.T, arrow, np.zeros_like(arrow))
     extend(arrows, preferred)
     return Dag(names, ((names[x], names[y]) for x, y in _pairs(arrows.arrow)))
 
 
-def _matrix(place: dict[str, int], edges: list[Edge] | tuple[Edge, ...]) -> Mask:
+def _matrix(place: dict[str, int], edges: Sequence[Edge]) -> Mask:
     mask = np.zeros((len(place), len(place)), np.bool_)
     for u, v in edges:
         mask[place[u], place[v]] = True

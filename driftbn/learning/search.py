@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,16 @@ import numpy.typing as npt
 from driftbn.config import Algorithm, Knowledge
 from driftbn.errors import KnowledgeError
 from driftbn.graphs.graph import find_cycle
-from driftbn.kernels.search import NO_ROOM, NO_SEPARATOR, PAUSED, Question, Search, Subsets
-from driftbn.learning.independence import IndependenceTest, Ints, Mask
+from driftbn.kernels.search import (
+    NO_ROOM,
+    NO_SEPARATOR,
+    PAUSED,
+    UNLIMITED,
+    Question,
+    Search,
+    Subsets,
+)
+from driftbn.learning.independence import IndependenceTest, Ints, Mask, places
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +219,9 @@ BLOCK = 16  # sets of one question: few enough to list in vain, many enough to s
 class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
     """For each pair found independent, the set that separates it; pairs in any order.
 
+    Pairs that have an edge may still have a set that separated them once (``recall``): it is the
+    first that the next search tries.
+
     >>> separators = SeparatorMap(("a", "b", "c"), {("c", "a"): ("b",)})
     >>> separators["a", "c"]
     ('b',)
@@ -252,26 +264,27 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
 
     def __getitem__(self, pair: tuple[str, str]) -> tuple[str, ...]:
         x, y = self._place[pair[0]], self._place[pair[1]]
-        if x == y or self._sizes[_pair_index(x, y)] == NO_SEPARATOR:
+        if x == y or self._sizes[_pair_index(x, y)] < 0:
             raise KeyError(pair)
         index = _pair_index(x, y)
-        return tuple(self.names[z] for z in self._members[index, : self._sizes[index]])
+        return tuple(sorted(self.names[z] for z in self._members[index, : self._sizes[index]]))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for y in range(len(self.names)):
             for x in range(y):
-                if self._sizes[_pair_index(x, y)] != NO_SEPARATOR:
-                    yield self.names[x], self.names[y]
+                if self._sizes[_pair_index(x, y)] >= 0:
+                    first, second = sorted((self.names[x], self.names[y]))
+                    yield first, second
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._sizes != NO_SEPARATOR))
+        return int(np.count_nonzero(self._sizes >= 0))
 
     @property
     def arrays(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
         return self._members, self._sizes
 
     def sizes(self, low: Ints, high: Ints) -> npt.NDArray[np.int8]:
-        """Return the sizes of the separators of pairs of places; -1 where there is none."""
+        """Return the sizes of the separators of pairs of places; negative where there is none."""
         return self._sizes[pair_index(low, high)]
 
     def membership(self, low: Ints, high: Ints) -> Mask:
@@ -286,29 +299,66 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
     def started_from(
         self, names: tuple[str, ...], max_size: int
     ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
-        """Return members and sizes for a search over ``names``, without sets that do not fit.
-
-        Both lists of names are sorted, so a pair and the members of a set keep their order.
-        """
+        """Return members and sizes for a search over ``names``, without sets that do not fit."""
         if names == self.names and self._members.shape[1] == max_size:
             return self._members, self._sizes
+        if len(self._sizes) == 0:
+            empty = SeparatorMap(names)
+            return np.zeros((len(empty._sizes), max_size), np.int16), empty._sizes
         now = {name: i for i, name in enumerate(names)}
         place = np.array([now.get(name, -1) for name in self.names], np.int64)
-        high, low = np.tril_indices(len(self.names), -1)  # in the order of the list of all pairs
-        kept = (self._sizes >= 0) & (self._sizes <= max_size) & (place[low] >= 0)
-        kept &= place[high] >= 0
-        n_columns = self._members.shape[1]
-        inside = np.arange(n_columns) < self._sizes[:, None]
-        members = place[self._members]
-        kept &= np.all((members >= 0) | ~inside, axis=1)
-        target = pair_index(place[low[kept]], place[high[kept]])
-        n_pairs = len(names) * (len(names) - 1) // 2
-        sizes = np.full(n_pairs, NO_SEPARATOR, np.int8)
-        sizes[target] = self._sizes[kept]
-        members_of = np.zeros((n_pairs, max_size), np.int16)
-        width = min(n_columns, max_size)
-        members_of[target, :width] = np.where(inside, members, 0)[kept, :width]
-        return members_of, sizes
+        before = np.array([self._place.get(name, -1) for name in names], np.int64)
+        high, low = _all_pairs(len(names))
+        one, other = before[high], before[low]
+        pair = pair_index(np.minimum(one, other), np.maximum(one, other))
+        sizes = np.where((one >= 0) & (other >= 0), self._sizes[pair], NO_SEPARATOR)
+        n_members = recall(sizes)
+        sizes[n_members > max_size] = NO_SEPARATOR
+        members = np.zeros((len(sizes), max_size), np.int16)
+        rows = np.flatnonzero((n_members > 0) & (n_members <= max_size))
+        n_columns = min(self._members.shape[1], max_size)
+        beyond = np.arange(n_columns) >= n_members[rows, None]
+        found = place[self._members[pair[rows], :n_columns]]
+        sizes[rows[np.any((found < 0) & ~beyond, axis=1)]] = NO_SEPARATOR
+        found[beyond] = len(names)  # sorted to the end
+        found.sort(axis=1)
+        members[rows, :n_columns] = np.where(beyond, 0, found)
+        return members, sizes
+
+    def with_edges(self, added: Mask, lost: Mapping[tuple[int, int], Ints]) -> SeparatorMap:
+        """Return the map with other edges: what separates pairs that lost theirs is given.
+
+        Of too many members the last are kept, which in the order by data are the strongest.
+        """
+        members, sizes = self._members.copy(), self._sizes.copy()
+        pairs = pair_index(*places(np.triu(added)))
+        sizes[pairs] = remember(sizes[pairs])
+        for (x, y), separator in lost.items():
+            pair, size = _pair_index(x, y), min(len(separator), members.shape[1])
+            sizes[pair] = size
+            members[pair, :size] = separator[len(separator) - size :]
+        return SeparatorMap.from_arrays(self.names, members, sizes)
+
+
+def recall(sizes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Return the sizes with those of sets that separated a pair once in the place of none.
+
+    >>> recall(np.array([2, 0, -1, -3, -4], np.int8)).tolist()
+    [2, 0, -1, 1, 2]
+    """
+    return np.where(sizes < NO_SEPARATOR, 2 * NO_SEPARATOR - sizes, sizes)
+
+
+def remember(sizes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Return how sizes are written down for pairs that have an edge; ``recall`` undoes it."""
+    return np.where(sizes > NO_SEPARATOR, 2 * NO_SEPARATOR - sizes, sizes)
+
+
+@lru_cache(maxsize=8)
+def _all_pairs(n_nodes: int) -> tuple[Ints, Ints]:
+    """Return the larger and the smaller places of the list of all pairs."""
+    high, low = np.tril_indices(n_nodes, -1)
+    return high.astype(np.int64), low.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -329,13 +379,15 @@ class SearchPlan:
 class Skeleton:
     """What a search has found.
 
-    ``adjacent``: edges, a symmetric matrix. ``separators``, ``tallies``: what separates the other
-    pairs, and the RDSA tallies at the end. ``finished``: whether the search came to its end; if
+    ``adjacent``: edges, a symmetric matrix. ``dependent``: pairs that no empty set separates.
+    ``separators``, ``tallies``: what separates the other pairs, and the RDSA tallies at the end.
+    ``finished``: whether the search came to its end; if
     not, ``adjacent`` has edges not yet ruled out.
     """
 
     names: tuple[str, ...]
     adjacent: Mask
+    dependent: Mask
     separators: SeparatorMap
     tallies: RdsaTally
     finished: bool
@@ -375,16 +427,18 @@ def find_skeleton(
     Order 0 is one call for all pairs: for PC it is the first level, and in LSPC it comes out
     the same because no later step looks at another target's order 0.
     """
-    search = _make_search(plan, start, max_sets)
+    search = _make_search(plan, start, max_sets, test.strength)
     free = search.adjacent & ~start.fixed
     dependent = free.copy()
     test.remove_independent(dependent)
     _separate_by_nothing(search, free & ~dependent)
     finished = _run(test, search, limits) if limits.go_on(test) else False
     names = test.names
+    _remember_separators(search, start)
     return Skeleton(
         names=names,
         adjacent=search.adjacent,
+        dependent=dependent | (search.adjacent & start.fixed),
         separators=SeparatorMap.from_arrays(names, search.separator, search.separator_size),
         tallies=RdsaTally(names, search.tallies),
         finished=finished,
@@ -402,27 +456,30 @@ def _run(test: IndependenceTest, search: Search, limits: Limits) -> bool:
             return False
 
 
-def _make_search(plan: SearchPlan, start: SearchStart, max_sets: int | None) -> Search:
+def _make_search(
+    plan: SearchPlan, start: SearchStart, max_sets: int | None, strength: Ints
+) -> Search:
     n_nodes = len(start.adjacent)
     max_size = len(plan.credit) - 1
     n_pairs = n_nodes * (n_nodes - 1) // 2
-    unlimited = np.iinfo(np.int64).max
     return Search(
         adjacent=start.adjacent.copy(),
         pool=start.adjacent.copy(),
         fixed=start.fixed,
         tallies=start.tallies.copy(),
+        strength=strength if plan.by_node else np.zeros_like(strength),
         gain=np.array(plan.credit, np.int64),
         recalled=start.recalled,
         recalled_size=start.recalled_size,
         separator=np.zeros((n_pairs, max_size), np.int16),
         separator_size=np.full(n_pairs, NO_SEPARATOR, np.int8),
         covered=np.zeros((n_nodes, n_nodes), np.int16),
+        queue=np.zeros(n_nodes, np.int64),
         subsets=make_subsets(n_nodes, max_size),
         question=make_question(max_size),
-        cursor=np.zeros(5, np.int64),
+        cursor=np.zeros(8, np.int64),
         plan=np.array(
-            [plan.by_node, plan.stable, max_size, unlimited if max_sets is None else max_sets],
+            [plan.by_node, plan.stable, max_size, UNLIMITED if max_sets is None else max_sets],
             np.int64,
         ),
     )
@@ -441,6 +498,13 @@ def _separate_by_nothing(search: Search, independent: Mask) -> None:
     search.adjacent[independent] = False
     below = np.tri(len(independent), k=-1, dtype=np.bool_)  # in the order of the list of all pairs
     search.separator_size[independent[below]] = 0
+
+
+def _remember_separators(search: Search, start: SearchStart) -> None:
+    """Keep what separated the pairs in an earlier run that have an edge now."""
+    kept = np.flatnonzero((search.separator_size == NO_SEPARATOR) & (start.recalled_size > 0))
+    search.separator[kept] = start.recalled[kept]
+    search.separator_size[kept] = remember(start.recalled_size[kept])
 
 
 def pair_index(low: Ints, high: Ints) -> Ints:

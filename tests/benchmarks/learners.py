@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from tests.benchmarks.truth import (
 )
 
 PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
-EXTRA_PEER_NAMES = ("pyagrum-miic",)
+EXTRA_PEER_NAMES = ("pyagrum-miic", "pyagrum-tabu")
 EARLIER_SEED = 1000  # added to a seed: the independent sample that a warm start has seen
 START_SECONDS = 60.0  # for imports, beside the limit of the learning itself
 
@@ -150,9 +150,39 @@ def run_own_learners(case: Case, options: Options) -> list[Entry]:
     return entries
 
 
+def with_shuffled_names(network: Network, seed: int) -> Network:
+    """Return the network with its names dealt out anew, so that their order tells nothing."""
+    order = np.random.default_rng(seed).permutation(len(network.nodes))
+    return replace(network, nodes=tuple(f"v{place:04d}" for place in order))
+
+
+def run_chains(names: Sequence[str], n_windows: int, n_rows: int, first_seed: int) -> str:
+    """Return a table of cold and warm learning of a stationary stream, window after window."""
+    own = importlib.import_module("tests.benchmarks.own")
+    lines = [
+        "| network | SHD, cold | warm | Hamming to the window before, cold | warm "
+        "| weighted tests, cold | warm | CPU, cold | warm |\n",
+        "|---" + 8 * "|--:" + "|\n",
+    ]
+    for name in names:
+        _log.info("%s, %d windows", name, n_windows)
+        network = with_shuffled_names(load_network(name), first_seed)
+        windows = [sample(network, n_rows, first_seed + i) for i in range(n_windows)]
+        cold, warm = (
+            own.run_chain(network.nodes, windows, network.arcs, warm=warm) for warm in (False, True)
+        )
+        lines.append(
+            f"| {name} | {cold.structural_distance:.2f} | {warm.structural_distance:.2f} "
+            f"| {cold.hamming:.2f} | {warm.hamming:.2f} "
+            f"| {cold.weighted_tests:,.0f} | {warm.weighted_tests:,.0f} "
+            f"| {1000 * cold.seconds:.1f} ms | {1000 * warm.seconds:.1f} ms |\n"
+        )
+    return "".join(lines)
+
+
 def make_case(name: str, n_rows: int, seeds: Sequence[int]) -> Case:
-    """Load a network and draw its samples."""
-    network = load_network(name)
+    """Load a network and draw its samples; names are shuffled, as a learner may go by them."""
+    network = with_shuffled_names(load_network(name), seeds[0])
     return Case(
         network=network,
         truth=true_cpdag(network.arcs),
@@ -173,7 +203,7 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tu
             entries = run_own_learners(case, options) if with_own else []
             if runner is not None:
                 entries += [runner.run(peer, case) for peer in options.peers]
-            found[name, n_rows] = rows_of(name, n_rows, entries)
+            found[name, n_rows] = rows_of(case.network.name, n_rows, entries)
     ordered = [(name, n_rows) for name in options.networks for n_rows in sorted(options.rows)]
     return [row for key in ordered for row in found[key]]
 
@@ -181,7 +211,9 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tu
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.learners")
     add = parser.add_argument
-    add("--networks", nargs="+", default=NETWORKS, help="names, or random_<nodes>_<arcs>")
+    add(
+        "--networks", nargs="+", default=NETWORKS, help="names, BIF files, or random_<nodes>_<arcs>"
+    )
     add("--rows", nargs="+", type=int, default=(1000, 5000))
     add("--seeds", nargs="+", type=int, default=(0, 1, 2), help="the table shows their mean")
     choices = PEER_NAMES + EXTRA_PEER_NAMES
@@ -200,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--core", type=int, help="the core to run on; default: the last one allowed")
     add("--peers-only", action="store_true", help="leave our own learners out")
     add("--markdown", action="store_true", help="print the table as Markdown")
+    add("--chain", type=int, help="windows of a stream that is learned cold and warm instead")
     return parser
 
 
@@ -216,6 +249,10 @@ def main() -> None:
         alpha=arguments.alpha,
         repeats=arguments.repeats,
     )
+    if arguments.chain:
+        chains = (options.networks, arguments.chain, max(options.rows), options.seeds[0])
+        sys.stdout.write(run_chains(*chains))
+        return
     python = ensure_environment(arguments.cache) if options.peers else None
     _log.info("on core %d", pin_to_one_core(arguments.core))
     rows = run_all(options, python, with_own=not arguments.peers_only)

@@ -1,8 +1,8 @@
 """Run one peer on one sample and print one line of JSON; runs inside the peers' environment.
 
 The request is an ``.npz`` file with ``codes`` (a row per variable) and ``names``. Each peer runs
-its own PC with Pearson's chi-square, and its defaults otherwise. Only the learning call is timed;
-the data is in the peer's own container by then.
+its own PC with Pearson's chi-square, or MIIC, or tabu search by BIC, and its defaults otherwise.
+Only the learning call is timed; the data is in the peer's own container by then.
 """
 
 from __future__ import annotations
@@ -100,6 +100,24 @@ def _prepare_miic(module: Any, request: Request, frame: pd.DataFrame) -> Call:
     return lambda: learner.learnPDAG()
 
 
+def _prepare_tabu(module: Any, request: Request, frame: pd.DataFrame) -> Call:
+    learner = module.BNLearner(frame)
+    learner.setNumberOfThreads(1)
+    learner.useLocalSearchWithTabuList()
+    learner.useScoreBIC()
+    return lambda: _essential(module, request.names, learner.learnDAG())
+
+
+def _essential(module: Any, names: list[str], dag: Any) -> Any:
+    """Return the class of a DAG; the library has it of a network only, with any tables."""
+    network = module.BayesNet()
+    for name in names:
+        network.add(module.LabelizedVariable(name, name, 2))
+    for u, v in dag.arcs():
+        network.addArc(u, v)
+    return module.EssentialGraph(network).pdag()
+
+
 def _read_pyagrum(graph: Any, request: Request) -> Learned:
     def named(pairs: Iterable[tuple[int, int]]) -> Edges:
         return [(request.names[u], request.names[v]) for u, v in pairs]
@@ -141,6 +159,7 @@ PEERS = {
     "pybnesian": Peer("pybnesian", _prepare_pybnesian, _read_pybnesian),
     "pyagrum": Peer("pyagrum", _prepare_pyagrum, _read_pyagrum),
     "pyagrum-miic": Peer("pyagrum", _prepare_miic, _read_pyagrum),
+    "pyagrum-tabu": Peer("pyagrum", _prepare_tabu, _read_pyagrum),
     "pgmpy": Peer("pgmpy.causal_discovery", _prepare_pgmpy, _read_pgmpy),
     "causal-learn": Peer(
         "causallearn.search.ConstraintBased.PC", _prepare_causal_learn, _read_causal_learn

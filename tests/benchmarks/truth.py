@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ def _pair(edge: Iterable[str]) -> Arc:
 
 
 def load_network(name: str) -> Network:
-    """Return a stored network, or a random one for a name ``random_<nodes>_<arcs>``."""
+    """Return a stored network, one of a BIF file, or a random one: ``random_<nodes>_<arcs>``."""
+    if name.endswith(".bif"):
+        return _read_bif(Path(name))
     if name.startswith(_RANDOM_PREFIX):
         n_nodes, n_arcs = map(int, name.removeprefix(_RANDOM_PREFIX).split("_"))
         return random_network(name, n_nodes, n_arcs)
@@ -92,6 +95,20 @@ def load_network(name: str) -> Network:
         cards=tuple(stored["cards"]),
         parents=tuple(tuple(p) for p in stored["parents"]),
         cpts=tuple(np.asarray(table, dtype=np.float64) for table in stored["cpts"]),
+    )
+
+
+def _read_bif(path: Path) -> Network:
+    # Loaded here, after the process was pinned: numba reads the number of threads when imported.
+    read = importlib.import_module("driftbn.graphs.files").read_bif(path.read_text())
+    place = {node: i for i, node in enumerate(read.nodes)}
+    cards = tuple(len(states) for states in read.states)
+    return Network(
+        name=path.stem,
+        nodes=read.nodes,
+        cards=cards,
+        parents=tuple(tuple(place[p] for p in parents) for parents in read.parents),
+        cpts=tuple(np.reshape(t, (-1, n)) for t, n in zip(read.cpts, cards, strict=True)),
     )
 
 

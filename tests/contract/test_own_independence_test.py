@@ -59,10 +59,11 @@ def asked_in_python(
     table: PackedTable, config: LearnerConfig, design_effects: Mapping[str, float]
 ) -> IndependenceTest:
     """Wrap the compiled test so that a search reaches it by single questions only."""
-    compiled = ChiSquareTest.of_table(table, config, design_effects)
+    compiled = ChiSquareTest.of_table(table, config, design_effects).ordered_by_data()
 
     class Wrapped(IndependenceTest):
-        names = table.names
+        names = compiled.names
+        strength = compiled.strength  # type: ignore[assignment]
 
         def first_separator(self, x: int, y: int, sets: Sequence[Sequence[int]]) -> int | None:
             return compiled.first_separator(x, y, sets)
@@ -106,7 +107,7 @@ def test_chi_square_asked_in_python_gives_the_decisions_of_the_compiled_one(
     bursts: Repeats | None,
 ) -> None:
     rows = stream(bursts)
-    config = MonitorConfig(window=SIZE)
+    config = MonitorConfig(window=SIZE, learner=LearnerConfig(repair=False))
     compiled = DriftMonitor(config).update(rows)
     asked = DriftMonitor(config, independence_test=asked_in_python).update(rows)
     assert [report.decision for report in asked] == [report.decision for report in compiled]

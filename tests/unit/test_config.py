@@ -64,6 +64,7 @@ BAD: dict[type, dict[str, list[Any]]] = {
         "statistic": ["chi2", None, 0],
         "max_conditioning": [-1, 11, 2.0, "3", None, True],
         "collider_rule": ["max-p", True, None],
+        "repair": FLAG,
         "warm": ["both", False, None],
         "deadline_seconds": [0, 0.0, -1, math.inf, math.nan, "1s", True],
         "max_tests": COUNT,

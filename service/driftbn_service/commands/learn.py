@@ -179,6 +179,7 @@ def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, A
             "undecided": list(cost.undecided),
             "orientation_tests": list(cost.orientation_tests),
             "orientation_weighted": cost.orientation_weighted,
+            "repair_tables": cost.repair_tables,
         },
         "seconds": {
             "reading": learned.reading_seconds,
@@ -195,6 +196,7 @@ def _settings(options: LearnOptions) -> dict[str, Any]:
         "alpha": config.alpha,
         "statistic": config.statistic.value,
         "collider_rule": config.collider_rule.value,
+        "repair": config.repair,
         "max_conditioning": config.max_conditioning,
     }
 
@@ -324,10 +326,11 @@ def _circumstances(learned: LearnedFile) -> list[Line]:
     ]
     lines += [f"conflict: {edge_text(edge, False)}" for edge in structure.conflicts]
     lines.append(
-        f"cost: {sum(cost.tests)} tests (weighted {cost.weighted}),"
+        f"cost: {cost.n_tests} tests (weighted {cost.weighted}),"
         f" {sum(cost.undecided)} undecided;"
-        f" {sum(cost.orientation_tests)} more to direct edges"
-        f" (weighted {cost.orientation_weighted})"
+        f" {sum(cost.orientation_tests)} of them to direct edges"
+        f" (weighted {cost.orientation_weighted}),"
+        f" {cost.repair_tables} tables to repair them"
     )
     lines.append(
         f"time: reading {_milliseconds(learned.reading_seconds)},"
