@@ -298,7 +298,10 @@ class Regime:
         """Learn the graph on all windows of the reference; few spurious edges, and more power."""
         cells = np.concatenate([part.cells for part in self.pool.parts], axis=1)
         bins = self.bins.renewed(cells)
-        config = replace(self._learner.config, alpha=REFERENCE_ALPHA, deadline_seconds=None)
+        # Not repaired: a score takes a rare effect for a parent, and its root for a mechanism.
+        config = replace(
+            self._learner.config, alpha=REFERENCE_ALPHA, repair=False, deadline_seconds=None
+        )
         found = self._learner.with_config(config).learn_window(
             cells, self.plan.names, bins=bins, dependent_rows=self.config.dependent_rows
         )

@@ -152,8 +152,7 @@ def test_a_changed_table_is_a_mechanism_with_its_node(seed: int) -> None:
 @each_seed
 def test_a_changed_root_is_a_marginal_with_its_node(seed: int) -> None:
     decision = reports("marginal", seed)[AT].decision
-    # A mechanism if the reference took an effect of this rare root for its parent.
-    assert decision.kind in (DriftKind.MARGINAL, DriftKind.MECHANISM)
+    assert decision.kind is DriftKind.MARGINAL
     assert decision.nodes == ("asia",)
     assert decision.edges == ()
 

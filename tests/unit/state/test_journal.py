@@ -148,10 +148,9 @@ def test_a_reader_wakes_as_soon_as_a_table_comes_and_when_it_closes(journal: Jou
     assert woken == [True, False]
 
 
-def test_many_threads_may_append_while_one_reads_and_commits(
-    store: Store, journal: Journal
-) -> None:
+def test_many_threads_may_append_while_one_reads_and_commits(store: Store) -> None:
     n_threads, n_each = 6, 10
+    journal = journal_of(store, remember_keys=n_threads * n_each)
     seen: list[int] = []
 
     def append(thread: int) -> None:
