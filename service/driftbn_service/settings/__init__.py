@@ -442,7 +442,7 @@ NOT_SETTABLE: Final = {
         "shadow_share",
         "archived_regimes",
     ),
-    "LearnerConfig": ("warm", "statistic", "collider_rule"),
+    "LearnerConfig": ("warm", "statistic", "collider_rule", "repair"),
     "SchemaConfig": ("keep_constant", "keep_duplicates"),
 }
 """Settings of the library that a stream does not have: the daemon knows the one right value."""

@@ -148,7 +148,7 @@ def test_every_mistake_is_told_at_once_with_its_path(write: Write) -> None:
         f"{file}streams[0].name = 'a b' {refused} 1 to 64 letters, digits, '.', '_' or '-', the"
         " first a letter or digit",
         f"{file}streams[0].learner.warm is not known: known are 'algorithm', 'alpha',"
-        " 'max_conditioning', 'repair', 'deadline_seconds', 'max_tests'",
+        " 'max_conditioning', 'deadline_seconds', 'max_tests'",
         f"{file}streams[0].window = '5000' {refused} an integer, without quotes, or a table",
         f"{file}streams[0].audit_share = 'x' {refused} a number from 0 to 1, without quotes",
         f"{file}streams[0].learner.max_test is not known: did you mean 'max_tests'?",
