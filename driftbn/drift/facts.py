@@ -208,6 +208,7 @@ class FieldHistory:
                 (FactKind.ROUGH, everything, compared.rough()),
                 (FactKind.UNUSUAL, scales, compared.unusual()),
                 (FactKind.NEW_LEVEL, scales, compared.between()),
+                (FactKind.NEW_LEVEL, scales, compared.alive()),
                 (FactKind.NEW_LEVEL, everything, compared.new()),
                 (FactKind.LOST_LEVEL, everything, compared.lost(self.rarest)),
                 (FactKind.CONSTANT, everything, compared.constant()),
@@ -392,6 +393,13 @@ class _Compared:
     def between(self) -> Told:
         now, most = self.now.between, self.past.between.max(axis=0)
         return now >= self.short * np.maximum(BETWEEN_SHARE, BETWEEN_RISE * most), now, most
+
+    def alive(self) -> Told:
+        """Whether numbers that were always the same vary."""
+        scales = self.window.kinds.scales
+        now, most = self.now.rest[scales], self.past.rest.max(axis=0)[scales]
+        told = (most < 1.0 - NEARLY_CONSTANT) & (now >= self.short * NEW_SHARE_OF_CONSTANT)
+        return told, now, most
 
     def outside(self) -> Told:
         now, most = self.now.outside, self.past.outside.max(axis=0)

@@ -119,6 +119,16 @@ def test_a_fault_is_told_of_two_windows_and_then_usual(
     assert found == [True, True, False, False]
 
 
+def test_numbers_that_come_alive_are_told() -> None:
+    monitor, rng = DriftMonitor(window=400), np.random.default_rng(5)
+    for _ in range(12):
+        monitor.update({"price": np.full(400, 0.5), "load": rng.normal(size=400)})
+    price = np.append(np.full(250, 0.5), rng.normal(size=150))
+    (report,) = monitor.update({"price": price, "load": rng.normal(size=400)})
+    (fact,) = report.decision.facts
+    assert (fact.field, fact.kind) == ("price", FactKind.NEW_LEVEL)
+
+
 def test_a_calendar_stands_still_for_weeks() -> None:
     monitor, days = DriftMonitor(window=400), np.repeat(np.arange(40), 250)
     rng = np.random.default_rng(3)
