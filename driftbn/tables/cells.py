@@ -309,7 +309,9 @@ def _decoded(array: Any) -> Any:
 
 
 def _texts(values: Sequence[Any]) -> Any:
-    texts = [v if v is None or isinstance(v, str) else declared_text(v) for v in values]
+    """Return values as texts; bytes as they are written, as text is."""
+    texts = [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else v for v in values]
+    texts = [v if v is None or isinstance(v, str) else declared_text(v) for v in texts]
     return pa.array(texts, pa.large_string())
 
 

@@ -288,6 +288,7 @@ class TestJson:
     @pytest.mark.slow
     @given(st.lists(plain_cells, min_size=1, max_size=8), st.integers(0, 8))
     @settings(max_examples=300)
+    @example([None, "0.0", b"x"], 2)
     def test_neither_a_cut_nor_a_restart_changes_what_is_inferred(self, cells, cut):
         whole = add(level(), {"x": cells})
         parts = add(level(), {"x": cells[:cut]}) if cells[:cut] else level()
