@@ -224,7 +224,7 @@ class CountDecider:
             kind = decision.kind or DriftKind.DATA
             decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
-        self.told = {(fact.field, fact.kind.value) for fact in facts}
+        self.told = _labels(facts)
         if self.baseline is not None:
             now = self.baseline.counted(window)
             comparison = Comparison(self.baseline.pool, now, dependent_rows=False)
@@ -240,8 +240,7 @@ class CountDecider:
         The window after an alarm is not another one if the alarm had the same facts.
         """
         decision = replace(decision, facts=facts)
-        known = {(fact.field, fact.kind.value) for fact in facts} <= self.told
-        settles = decision.level is DriftLevel.SETTLING and known
+        settles = decision.level is DriftLevel.SETTLING and _labels(facts) <= self.told
         if decision.drift or settles:
             vars(self).update(vars(judged))
             return decision
@@ -595,6 +594,10 @@ class CountDecider:
         decider.told = {(name, kind) for name, kind in values["told"]}
         decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
         return decider
+
+
+def _labels(facts: Sequence[Fact]) -> set[tuple[str, str]]:
+    return {(fact.field, fact.kind.value) for fact in facts}
 
 
 def strongest(

@@ -164,7 +164,7 @@ class Regime:
             rows = self.bins.apply(window.cells)
             window = replace(window, codes=rows, table=PackedTable(rows, window.names))
         if self.levels.learn_packed(window.table):
-            self._recount(with_cards(self.plan, self.levels.cards, self._rows_per_window))
+            self._make_room()
         codes = self.levels.apply(window.codes)
         counts = self.plan.count(window.table, codes, self.levels)
         return PooledWindows(self.plan, counts, [codes], window.effects, cells=window.cells)
@@ -247,7 +247,7 @@ class Regime:
             self._grow(self.recent[-1].window)
             if window.plan is not self.plan:
                 if self.levels.learn(self.bins.apply(window.cells)):
-                    self._recount(with_cards(self.plan, self.levels.cards, self._rows_per_window))
+                    self._make_room()
                 window = self._counted(window.cells)
         grows = not self.full
         self.waiting = grows and suspicious
@@ -317,6 +317,10 @@ class Regime:
             later = self.later.spread._replace(dof=self.pool.spread.dof)
             self.carried, self.later = self._carried_with(later), None
         self._recount(make_plan(self.dag, self.levels.cards, self._rows_per_window))
+
+    def _make_room(self) -> None:
+        """Widen the tables of the same tests, as there are new levels."""
+        self._recount(with_cards(self.plan, self.levels.cards, self._rows_per_window))
 
     def _recount(self, plan: TestPlan) -> None:
         """Go over to other tests, by which all windows are counted again."""
