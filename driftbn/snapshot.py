@@ -1,4 +1,8 @@
-"""Plain values and arrays as bytes: a JSON header and an npz, with a version and a checksum.
+"""Plain values and arrays as bytes, compressed, with a version and a checksum.
+
+The bytes are a mark, a checksum of the rest, and a zstd frame of a JSON header and the arrays one
+after the other. Codes of a window are most of it: fields that together have at most 256
+combinations share a byte a row, which says as much in a tenth of the bytes and compresses better.
 
 Nothing is ever executed from such bytes: there is no pickle in them, and none is read.
 """
@@ -6,16 +10,16 @@ Nothing is ever executed from such bytes: there is no pickle in them, and none i
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from driftbn.config import MonitorConfig
 from driftbn.errors import FormatError
@@ -28,6 +32,9 @@ from driftbn.tables.schema import Schema
 MAGIC: Final = b"driftbn-state\n"
 _ARRAY: Final = "__array__"
 _LENGTH_BYTES: Final = 8
+_MAX_COMBINATIONS: Final = 256
+_ZSTD: Final = pa.Codec("zstd", compression_level=3)  # beyond it bytes cost more than they save
+_Codes = npt.NDArray[np.uint8]
 
 
 def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
@@ -42,18 +49,17 @@ def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
     """
     arrays: list[npt.NDArray[Any]] = []
     tree = _without_arrays(values, arrays)
-    buffer = io.BytesIO()
-    np.savez(buffer, **{f"a{i}": array for i, array in enumerate(arrays)})  # type: ignore[arg-type]
-    payload = buffer.getvalue()
+    stored = [_stored(array) for array in arrays]
     header = {
         "kind": kind,
         "version": version,
-        "sha256": hashlib.sha256(payload).hexdigest(),
+        "arrays": [form for form, _ in stored],
         "values": tree,
     }
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    digest = hashlib.sha256(text).digest()
-    return b"".join((MAGIC, len(text).to_bytes(_LENGTH_BYTES, "big"), digest, text, payload))
+    body = b"".join((len(text).to_bytes(_LENGTH_BYTES, "big"), text, *(data for _, data in stored)))
+    frame: bytes = len(body).to_bytes(_LENGTH_BYTES, "big") + _ZSTD.compress(body, asbytes=True)
+    return MAGIC + hashlib.sha256(frame).digest() + frame
 
 
 def unpack(kind: str, version: int, data: bytes) -> dict[str, Any]:
@@ -61,35 +67,70 @@ def unpack(kind: str, version: int, data: bytes) -> dict[str, Any]:
 
     Raises FormatError if the bytes are something else, of another kind or version, or damaged.
     """
-    text, payload = _split(data)
-    header = json.loads(text)
+    body = memoryview(_body(data))
+    end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
+    header = json.loads(bytes(body[_LENGTH_BYTES:end]))
     for name, expected in (("kind", kind), ("version", version)):
         if header.get(name) != expected:
             found = header.get(name)
             raise FormatError(f"state of {name} {found!r} cannot be read: it must be {expected!r}")
-    if hashlib.sha256(payload).hexdigest() != header.get("sha256"):
-        raise FormatError("the state is damaged: its arrays do not have the stored checksum")
-    try:
-        with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise FormatError(f"the arrays of the state cannot be read: {error}") from error
-    values = _with_arrays(header["values"], arrays)
-    if not isinstance(values, dict):
-        raise FormatError("the state must be a table of values")
+    values: dict[str, Any] = _with_arrays(header["values"], _read(header["arrays"], body[end:]))
     return values
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
-    start = len(MAGIC)
+def _body(data: bytes) -> bytes:
+    """Return what was compressed. What has the checksum was written by ``pack``."""
     if not data.startswith(MAGIC):
         raise FormatError(f"no state of driftbn: it must begin with {MAGIC!r}")
-    length = int.from_bytes(data[start : start + _LENGTH_BYTES], "big")
-    at = start + _LENGTH_BYTES + hashlib.sha256().digest_size
-    digest, text = data[start + _LENGTH_BYTES : at], data[at : at + length]
-    if len(text) != length or hashlib.sha256(text).digest() != digest:
-        raise FormatError("the state is damaged: its header is cut off or changed")
-    return text, data[at + length :]
+    at = len(MAGIC) + hashlib.sha256().digest_size
+    digest, frame = data[len(MAGIC) : at], data[at:]
+    if hashlib.sha256(frame).digest() != digest:
+        raise FormatError("the state is damaged: it does not have the stored checksum")
+    n_bytes = int.from_bytes(frame[:_LENGTH_BYTES], "big")
+    body: bytes = _ZSTD.decompress(frame[_LENGTH_BYTES:], n_bytes, asbytes=True)
+    return body
+
+
+def _stored(array: npt.NDArray[Any]) -> tuple[list[Any], bytes]:
+    """Return how an array is stored, and its bytes: codes by row, all else as it is."""
+    form = [array.dtype.str, array.shape]
+    if array.dtype != np.uint8 or array.ndim != 2 or not array.size:
+        return [*form, None], array.tobytes()
+    n_levels = (array.max(axis=1).astype(int) + 1).tolist()
+    packed = np.empty((array.shape[1], len(list(_groups(n_levels)))), np.uint8)
+    for column, (first, stop) in enumerate(_groups(n_levels)):
+        packed[:, column] = np.ravel_multi_index(array[first:stop], n_levels[first:stop])
+    return [*form, n_levels], packed.tobytes()
+
+
+def _groups(n_levels: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield first and stop of neighbouring fields that fit one byte together."""
+    first, n_combinations = 0, 1
+    for i, n in enumerate(n_levels):
+        n_combinations *= n
+        if n_combinations > _MAX_COMBINATIONS:
+            yield first, i
+            first, n_combinations = i, n
+    yield first, len(n_levels)
+
+
+def _read(forms: Sequence[Any], body: memoryview) -> list[npt.NDArray[Any]]:
+    found, at = [], 0
+    for dtype, shape, n_levels in forms:
+        groups = [] if n_levels is None else list(_groups(n_levels))
+        stored = shape if n_levels is None else (shape[1], len(groups))
+        array = np.frombuffer(body, np.dtype(dtype), math.prod(stored), at).reshape(stored)
+        at += array.nbytes
+        found.append(array.copy() if n_levels is None else _unpacked(array, n_levels, groups))
+    return found
+
+
+def _unpacked(packed: _Codes, n_levels: Sequence[int], groups: Sequence[tuple[int, int]]) -> _Codes:
+    codes = np.empty((len(n_levels), len(packed)), np.uint8)
+    for column, (first, stop) in enumerate(groups):
+        every = np.indices(n_levels[first:stop], np.uint8).reshape(stop - first, -1)
+        np.take(every, packed[:, column], axis=1, out=codes[first:stop])
+    return codes
 
 
 def _without_arrays(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
@@ -105,23 +146,20 @@ def _without_arrays(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     return [_without_arrays(item, arrays) for item in value]
 
 
-def _with_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
+def _with_arrays(value: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
     if isinstance(value, list):
         return [_with_arrays(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {_ARRAY}:
-        name = f"a{value[_ARRAY]}"
-        if name not in arrays:
-            raise FormatError(f"the state lacks the array {name!r}")
-        return arrays[name]
+        return arrays[value[_ARRAY]]
     return {key: _with_arrays(item, arrays) for key, item in value.items()}
 
 
 # Parts of a monitor as plain values and arrays, and back.
 
 KIND: Final = "monitor"
-VERSION: Final = 4
+VERSION: Final = 5
 
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import DriftMonitor, datasets
 from driftbn.errors import FormatError
-from driftbn.snapshot import MAGIC, pack, unpack
+from driftbn.snapshot import pack, unpack
 
 numbers = st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
 plain = st.none() | st.booleans() | numbers | st.text(max_size=5)
@@ -99,11 +99,25 @@ def test_something_else_is_refused() -> None:
             unpack("example", 3, data)
 
 
-def test_the_header_can_be_read_by_anyone() -> None:
-    data = example()
-    assert data.startswith(MAGIC)
-    start = len(MAGIC)
-    length = int.from_bytes(data[start : start + 8], "big")
-    header = json.loads(data[start + 40 : start + 40 + length])
-    assert (header["kind"], header["version"]) == ("example", 3)
-    assert header["values"] == {"x": {"__array__": 0}, "y": "text"}
+@pytest.mark.slow
+@given(
+    n_levels=st.lists(st.integers(1, 256), min_size=1, max_size=12),
+    n_rows=st.integers(0, 40),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=100)
+def test_codes_of_any_levels_come_back_as_they_were(
+    n_levels: list[int], n_rows: int, seed: int
+) -> None:
+    codes = np.random.default_rng(seed).integers(0, n_levels, (n_rows, len(n_levels)), np.uint8).T
+    np.testing.assert_array_equal(unpack("k", 1, pack("k", 1, {"codes": codes}))["codes"], codes)
+
+
+@pytest.mark.slow
+def test_the_state_of_a_stream_is_small_and_does_not_grow() -> None:
+    monitor, sizes = DriftMonitor(window=500), []
+    for seed in range(50):
+        monitor.update(datasets.sample(datasets.asia(), 500, seed))
+        sizes.append(len(monitor.snapshot()))
+    assert max(sizes[30:]) < 12 * 1024
+    assert max(sizes[30:]) < 1.1 * min(sizes[30:])
