@@ -199,7 +199,7 @@ def _measured(found: CalibrationReport) -> str:
     low, high = found.false_alarm_interval
     return (
         f"{rate:.2%} (95 % interval {low:.2%} to {high:.2%}):"
-        f" {found.shadow_alarms} of {counted(found.shadow_windows, 'window')} dealt out anew"
+        f" {found.shadow_alarms} of {counted(found.shadow_windows, 'window')} permuted"
     )
 
 
