@@ -19,7 +19,7 @@ from driftbn.graphs.graph import Edge
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window
 from driftbn_service.http import ServiceView
-from driftbn_service.http.api import MONITOR, Key, Name, find_window
+from driftbn_service.http.api import STREAM, Key, Name, find_window
 from driftbn_service.http.routes import Operation, Parameter, Reply
 from driftbn_service.state import WindowDetail, WindowRow
 
@@ -287,8 +287,8 @@ def _thickness(edge: ChangedEdge) -> float:
 
 _UNKNOWN: Final = {404: Reply("There is no such monitor or window.")}
 OPERATIONS: Final = (
-    Operation(f"{MONITOR}/graph", graph, _UNKNOWN),
-    Operation(f"{MONITOR}/graph/nodes", graph_nodes, _UNKNOWN),
-    Operation(f"{MONITOR}/graph/edges", graph_edges, _UNKNOWN),
+    Operation(f"{STREAM}/graph", graph, _UNKNOWN),
+    Operation(f"{STREAM}/graph/nodes", graph_nodes, _UNKNOWN),
+    Operation(f"{STREAM}/graph/edges", graph_edges, _UNKNOWN),
 )
 """The routes of this module."""

@@ -26,7 +26,7 @@ from driftbn_service.http import (
     Submission,
     UnknownStreamError,
 )
-from driftbn_service.http.api import MONITOR, Name, find_stream, unknown_monitor
+from driftbn_service.http.api import STREAM, Name, find_stream, unknown_monitor
 from driftbn_service.http.routes import (
     RETRY_SECONDS,
     Limits,
@@ -365,7 +365,7 @@ def submission_of(
 def operations(limits: Limits) -> tuple[Operation, ...]:
     return (
         Operation(
-            f"{MONITOR}/records",
+            f"{STREAM}/records",
             Ingest(limits).ingest,
             _REFUSALS,
             method="POST",

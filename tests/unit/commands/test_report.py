@@ -45,7 +45,7 @@ HOSTILE = "<img src=x onerror=\"alert('1')\">$x^2$\n漢\x00"
 @pytest.fixture(name="run")
 def run_report(run: Run) -> Run:
     def call(history: Path, *words: object, monitor: str = "orders") -> Ran:
-        return run("report", "--monitor", monitor, "--history", history, *words)
+        return run("report", "--stream", monitor, "--history", history, *words)
 
     return call
 
@@ -298,10 +298,10 @@ def test_settings_name_the_history(
         '[service]\nstate_dir = "state"\n[[streams]]\nname = "orders"\nwindow = 1000\n'
         '[streams.source]\nkind = "stdin"\n'
     )
-    assert main(["report", "--monitor", "orders", "--config", str(config)]) == ExitCode.OK
+    assert main(["report", "--stream", "orders", "--config", str(config)]) == ExitCode.OK
     assert "Drift in orders" in capfd.readouterr().out
     absent = str(tmp_path / "absent.toml")
-    assert main(["report", "--monitor", "orders", "--config", absent]) == ExitCode.CONFIG
+    assert main(["report", "--stream", "orders", "--config", absent]) == ExitCode.CONFIG
 
 
 # --- Page and picture ---
@@ -444,7 +444,7 @@ def test_two_outputs_do_not_share_a_place(run: Run, history: Path, tmp_path: Pat
 def test_output_goes_to_standard_output_on_demand(
     history: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    words = ["report", "--monitor", "orders", "--history", str(history), "--png", "-"]
+    words = ["report", "--stream", "orders", "--history", str(history), "--png", "-"]
     assert main(words) == ExitCode.OK
     assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
 

@@ -34,7 +34,7 @@ from driftbn import DriftMonitor, MonitorConfig
 from tests.http_client import Client
 from tests.http_service import FakeService
 
-PATH = "/api/v1/monitors/orders/records"
+PATH = "/api/v1/streams/orders/records"
 NDJSON = "application/x-ndjson"
 SMALL = Limits(max_body_bytes=2000, max_decoded_bytes=4000, body_seconds=5, max_ingests=1)
 ROWS = [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]
@@ -242,7 +242,7 @@ def test_an_unknown_content_type_is_refused_with_those_that_are_known(
 def test_a_monitor_that_takes_no_records_is_told(
     client: Client, stream: str, status: int, told: str
 ) -> None:
-    path = f"/api/v1/monitors/{stream}/records"
+    path = f"/api/v1/streams/{stream}/records"
 
     assert told in refused(posted(client, lines({"x": 1}), path=path), status)["detail"]
 
@@ -315,15 +315,15 @@ def test_too_many_at_once_are_refused(
 
 def test_answers_have_the_documented_shape(client: Client) -> None:
     document = client.get("/api/v1/openapi.json").json()
-    replies = document["paths"]["/api/v1/monitors/{name}/records"]["post"]["responses"]
+    replies = document["paths"]["/api/v1/streams/{name}/records"]["post"]["responses"]
     answers = [
         posted(client, lines({"x": 1})),
         posted(client, b"{"),
         posted(client, b""),
         posted(client, b"x", "text/plain"),
         posted(client, b" " * 2001),
-        posted(client, b"x", path="/api/v1/monitors/quiet/records"),
-        posted(client, b"x", path="/api/v1/monitors/nobody/records"),
+        posted(client, b"x", path="/api/v1/streams/quiet/records"),
+        posted(client, b"x", path="/api/v1/streams/nobody/records"),
         posted(client, b"x", path=f"{PATH}?x=1"),
     ]
 
