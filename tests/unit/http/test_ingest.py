@@ -114,13 +114,6 @@ def test_a_single_object_is_one_record_on_however_many_lines(
     assert table.num_rows == 1
 
 
-def test_a_compressed_body_is_taken(client: Client, service: FakeService) -> None:
-    answer = posted(client, gzip.compress(BODIES[NDJSON]), content_encoding="gzip")
-
-    assert answer.status_code == 202
-    assert service.taken()[0].to_pylist() == ROWS
-
-
 # --- Idempotency ---
 
 
