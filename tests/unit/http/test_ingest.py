@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from driftbn_service.http import (
-    NotAnHttpStreamError,
     NotNowError,
     Submission,
-    UnknownStreamError,
 )
 from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
@@ -252,12 +250,10 @@ def test_a_full_journal_asks_to_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    "error",
     [
-        (JournalError(Path("secret/journal.sqlite"), "the disk is full"), 503),
-        (NotNowError("it is being stopped"), 503),
-        (UnknownStreamError("orders"), 404),
-        (NotAnHttpStreamError("orders", "kafka"), 409),
+        JournalError(Path("secret/journal.sqlite"), "the disk is full"),
+        NotNowError("it is being stopped"),
     ],
 )
 def test_what_the_service_says_is_told(
@@ -266,7 +262,6 @@ def test_what_the_service_says_is_told(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
-    status: int,
 ) -> None:
     def fail(_: object) -> None:
         raise error
@@ -275,9 +270,9 @@ def test_what_the_service_says_is_told(
     with caplog.at_level(logging.WARNING, logger="driftbn.service"):
         answer = posted(client, lines({"x": 1}))
 
-    assert "secret" not in refused(answer, status)["detail"]
-    assert ("retry-after" in answer.headers) == (status == 503)
-    assert (str(error) in caplog.text) == (status == 503)
+    assert "secret" not in refused(answer, 503)["detail"]
+    assert "retry-after" in answer.headers
+    assert str(error) in caplog.text
 
 
 def test_too_many_at_once_are_refused(
