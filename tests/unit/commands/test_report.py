@@ -393,16 +393,6 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
         assert max(struct.unpack(">II", png.read_bytes()[16:24])) < MAX_PIXELS
 
 
-@pytest.mark.slow
-def test_two_thousand_windows_make_a_time_line(run: Run, tmp_path: Path) -> None:
-    dag = Dag("ab", [("a", "b")])
-    made = [made_report(i, dag, episode=None) for i in range(2000)]
-    path = make_history(tmp_path / "state.sqlite", published(made))
-    words = ("--last", 2000, "--html", tmp_path / "r.html", "--png", tmp_path / "r.png")
-    assert run(path, *words).code == ExitCode.OK
-    assert "Each bar shows the largest of 9 windows." in (tmp_path / "r.html").read_text()
-
-
 def test_picture_without_its_renderer_names_the_extra(
     run: Run, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
