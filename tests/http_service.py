@@ -13,10 +13,8 @@ import pyarrow as pa
 from driftbn_service.events import Publication
 from driftbn_service.http import (
     LiveSignal,
-    NotAnHttpStreamError,
     StreamInfo,
     Submission,
-    UnknownStreamError,
 )
 from driftbn_service.state import FILE, Accepted, Store
 
@@ -63,10 +61,6 @@ class FakeService:
         return b"up 1\n", "text/plain; version=0.0.4; charset=utf-8"
 
     def ingest(self, submission: Submission) -> Accepted:
-        if submission.stream == "gone":
-            raise UnknownStreamError(submission.stream)
-        if submission.stream != "orders":
-            raise NotAnHttpStreamError(submission.stream, "files")
         return self.journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
         )

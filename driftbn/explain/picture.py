@@ -56,6 +56,10 @@ class Line:
     directed: bool = True
 
     @property
+    def pair(self) -> Edge:
+        return min(self.edge), max(self.edge)
+
+    @property
     def classes(self) -> str:
         return f"line {self.kind.value}{' confirmed' if self.confirmed else ''}"
 
@@ -143,18 +147,22 @@ def _edges(graph: Dag | Pdag) -> list[tuple[Edge, bool]]:
     return directed + [(edge, False) for edge in graph.undirected_edges]
 
 
+def differences(report: WindowReport) -> list[Line]:
+    """Return the edges of a window, and of the one before, with what became of them."""
+    kinds = dict.fromkeys(report.diff.added, LineKind.ADDED)
+    kinds |= dict.fromkeys(report.diff.reversed, LineKind.REVERSED)
+    told = {*report.graph.directed_edges, *report.diff.reversed}
+    now = [
+        Line(edge, kinds.get(edge, LineKind.KEPT), directed=edge in told)
+        for edge in report.dag.edges
+    ]
+    return now + [Line(edge, LineKind.REMOVED) for edge in report.diff.removed]
+
+
 def lines_of(report: WindowReport) -> list[Line]:
     """Return the lines of a report's picture: plain ones first, confirmed changes last."""
     confirmed = {edge.pair: edge for edge in report.decision.edges}
-    raw = dict.fromkeys(report.diff.added, LineKind.ADDED)
-    raw |= dict.fromkeys(report.diff.reversed, LineKind.REVERSED)
-    told = set(report.graph.directed_edges)
-    found = []
-    for edge in report.dag.edges:
-        kind = raw.get(edge, LineKind.KEPT)
-        found.append(Line(edge, kind, directed=edge in told or kind is LineKind.REVERSED))
-    found += [Line(edge, LineKind.REMOVED) for edge in report.diff.removed]
-    found = [line for line in found if (min(line.edge), max(line.edge)) not in confirmed]
+    found = [line for line in differences(report) if line.pair not in confirmed]
     found.sort(key=lambda line: (line.kind is not LineKind.KEPT, line.edge))
     return found + [
         Line((edge.source, edge.target), LineKind(edge.change.value), True, edge.directed)

@@ -18,12 +18,10 @@ from driftbn.errors import DriftbnError
 from driftbn_service.errors import StateError, UsageError
 from driftbn_service.http import (
     LiveSignal,
-    NotAnHttpStreamError,
     NotNowError,
     ServiceView,
     StreamInfo,
     Submission,
-    UnknownStreamError,
 )
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
@@ -86,8 +84,8 @@ class Assembly:
         """Where the endpoint listens; ``None`` if it does not."""
         return None if self._server is None else self._server.address
 
-    def stream(self, name: str) -> StreamPipeline:
-        return self._streams[name]
+    def stream(self, name: str) -> StreamPipeline | None:
+        return self._streams.get(name)
 
     def start_endpoint(self, view: ServiceView) -> None:
         """Listen, if the settings want it; ``EndpointError`` if the address cannot be used."""
@@ -323,17 +321,12 @@ class DaemonView:
     def ingest(self, submission: Submission) -> Accepted:
         """Write records to the journal of a stream; on return they are on disk."""
         name = submission.stream
-        try:
-            parts = self._assembly.stream(name).parts
-        except KeyError:
-            raise UnknownStreamError(name) from None
-        if parts.journal is None:
-            raise NotAnHttpStreamError(name, parts.settings.source.kind)
+        stream = self._assembly.stream(name)
         if self._assembly.stopping:
             raise NotNowError("the service is being stopped: send again when it is back")
-        if not parts.source.ready:
+        if stream is None or stream.parts.journal is None or not stream.parts.source.ready:
             raise NotNowError(f"monitor {name!r} is being started: send again in a moment")
-        return parts.journal.append(
+        return stream.parts.journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
         )
 

@@ -80,7 +80,7 @@ def count_windows(path: Path, stream: str = STREAM, key: str = "") -> int:
     """Return how many windows are in a history that a daemon may be writing."""
     if not path.exists():
         return 0
-    with Store(path) as store:
+    with Store(path, read_only=True) as store:
         monitor = store.monitor(stream, key)
         return 0 if monitor is None else monitor.n_windows
 

@@ -43,7 +43,7 @@ class Watch:
         )
         rows = zip(a.tolist(), b.tolist(), c.tolist(), d.tolist(), strict=True)
         lines = (json.dumps(dict(zip("abcd", (f"v{x}" for x in row), strict=True))) for row in rows)
-        url = f"{self.daemon.address}/api/v1/monitors/orders/records"
+        url = f"{self.daemon.address}/api/v1/streams/orders/records"
         request = urllib.request.Request(
             url, "\n".join(lines).encode(), {"Content-Type": "application/x-ndjson"}
         )

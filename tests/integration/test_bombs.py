@@ -45,7 +45,7 @@ def _no_daemon_is_left() -> None:
 def post(daemon: DaemonService, bomb: Bomb, stream: str = "orders") -> urllib3.BaseHTTPResponse:
     return urllib3.request(
         "POST",
-        f"{daemon.address}/api/v1/monitors/{stream}/records",
+        f"{daemon.address}/api/v1/streams/{stream}/records",
         body=bomb.body(),
         headers={"content-type": bomb.content_type, "content-encoding": bomb.encoding},
         timeout=PATIENCE,

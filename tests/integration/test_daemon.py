@@ -76,7 +76,7 @@ def test_a_reload_takes_up_new_monitors_and_keeps_the_others(
     daemon.signal(signal.SIGHUP)
     wait_for(lambda: "the old ones stay" in daemon.log_tail(), "the mistake is told")
     assert "nonsense" in daemon.log_tail()
-    names = {item["name"] for item in get(daemon, "/api/v1/monitors")["items"]}
+    names = {item["name"] for item in get(daemon, "/api/v1/streams")["items"]}
     assert names == {STREAM, "more"}
     assert daemon.end() == 0
 

@@ -32,7 +32,7 @@ class Client:
     def post(self, stream: str, records: list[dict[str, Any]]) -> tuple[int, str]:
         answer = self._pool.request(
             "POST",
-            f"{self._address}/api/v1/monitors/{stream}/records",
+            f"{self._address}/api/v1/streams/{stream}/records",
             body="\n".join(map(json.dumps, records)).encode(),
             headers={"Content-Type": "application/x-ndjson"},
         )

@@ -125,7 +125,7 @@ class HostileClient:
         """Send a body and return the status; it must be taken or refused."""
         self._last.append(f"{what} to {stream}")
         headers = {"Content-Type": CONTENT_TYPES[kind], "Content-Encoding": encoding}
-        path = f"/api/v1/monitors/{stream}/records"
+        path = f"/api/v1/streams/{stream}/records"
         try:
             self._connection.request("POST", path, compressed(data, encoding), headers)
             answer = self._connection.getresponse()

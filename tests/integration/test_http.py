@@ -25,7 +25,7 @@ from driftbn_service.settings import EndpointSettings
 
 from tests.http_service import N_BEFORE, SLASH, FakeService, drifting_publications
 
-RECORDS = "/api/v1/monitors/orders/records"
+RECORDS = "/api/v1/streams/orders/records"
 NDJSON = {"content-type": "application/x-ndjson"}
 LIMITS = Limits(
     max_body_bytes=1 << 20,
@@ -212,7 +212,7 @@ def test_the_name_of_an_edge_survives_the_path(
     server: EndpointServer, service: FakeService
 ) -> None:
     service.publish(drifting_publications())
-    path = f"/api/v1/monitors/orders/edges/b/{quote(SLASH, safe='')}"
+    path = f"/api/v1/streams/orders/edges/b/{quote(SLASH, safe='')}"
 
     answer = urllib3.request("GET", server.address + path)
 

@@ -235,7 +235,7 @@ def test_exemplars_name_windows(demo: DemoService, prometheus: PrometheusService
 def test_the_graph_is_in_the_form_of_the_node_graph_panel(
     demo: DemoService, prometheus: PrometheusService
 ) -> None:
-    base = f"http://{demo.target}/api/v1/monitors/demo/graph"
+    base = f"http://{demo.target}/api/v1/streams/demo/graph"
     nodes, edges = json.loads(get(f"{base}/nodes")), json.loads(get(f"{base}/edges"))
     names = [node["id"] for node in nodes]
     assert len(names) == len(set(names)) == 37

@@ -40,7 +40,7 @@ class HttpFeeder:
     """Posts records in pieces, each until it is accepted, as a careful client does."""
 
     def __init__(self, address: str, stream: str, piece: int) -> None:
-        self._url = f"{address}/api/v1/monitors/{stream}/records"
+        self._url = f"{address}/api/v1/streams/{stream}/records"
         self._piece = piece
         self._pool = urllib3.PoolManager(retries=False, timeout=10)
         self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

@@ -49,5 +49,7 @@ def arm(phase: str, nth: int, when: str) -> None:
 
 
 if __name__ == "__main__":
+    # The monitor that warms kernels up must not be the one that is killed.
+    importlib.import_module("driftbn_service.daemon").warm_up_monitor = tuple
     arm(sys.argv[1], int(sys.argv[2]), sys.argv[3])
     sys.exit(importlib.import_module("driftbn_service.cli").main(sys.argv[4:]))

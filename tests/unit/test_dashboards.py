@@ -147,8 +147,8 @@ def test_the_graph_is_asked_of_the_api() -> None:
     (panel,) = [p for p in panels(FOLDER / "stream.json") if p["type"] == "nodeGraph"]
     asked = {target["format"]: target["url"] for target in panel["targets"]}
     assert asked == {
-        "node-graph-nodes": "/api/v1/monitors/${monitor}/graph/nodes",
-        "node-graph-edges": "/api/v1/monitors/${monitor}/graph/edges",
+        "node-graph-nodes": "/api/v1/streams/${monitor}/graph/nodes",
+        "node-graph-edges": "/api/v1/streams/${monitor}/graph/edges",
     }
     assert panel["datasource"]["type"] == API_TYPE
 

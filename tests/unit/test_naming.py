@@ -25,7 +25,7 @@ from tests.http_service import FakeService
 from tests.reports import STABLE, edge_change, published, window_report
 
 ALARM, SETTLING, CALM = 1, 2, 3
-EPISODE = "/api/v1/monitors/orders/episodes/0"
+EPISODE = "/api/v1/streams/orders/episodes/0"
 DAG = Dag("abcd", [("a", "b")])
 EDGE = edge_change("a", "b")
 RULE = NodeChange("b", ("a",), 1e-5, 0.2)
@@ -78,7 +78,7 @@ def publish(service: FakeService, *decisions: DriftDecision) -> None:
 
 def told_by_report(history: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return the window by which ``driftbn report`` tells the episode."""
-    words = ["report", "--monitor", "orders", "--history", str(history), "--episode", "0", "--json"]
+    words = ["report", "--stream", "orders", "--history", str(history), "--episode", "0", "--json"]
     assert main(words) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)["window"]
     return found
@@ -116,7 +116,7 @@ def test_page_and_report_tell_an_episode_by_the_same_window(
     client = Client(make_app(service, EndpointSettings()))
     told = client.get(EPISODE).json()
     report = told_by_report(service.store.path, capsys)
-    graph = client.get(f"/api/v1/monitors/orders/graph?window={CALM}").json()
+    graph = client.get(f"/api/v1/streams/orders/graph?window={CALM}").json()
     assert told["explained_window"] == report["index"] == graph["confirmed_window"] == expected
 
 

@@ -44,7 +44,7 @@ source = {kind = "kafka", brokers = ["b:1"], topic = "orders"}
 kind = "redis"
 """
 CHECK, RUN = "check --config s.toml", "run --config s.toml"
-REPORT = "report --monitor orders"
+REPORT = "report --stream orders"
 WORK = (
     "--help",
     "version",

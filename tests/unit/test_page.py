@@ -46,7 +46,7 @@ def test_the_page_is_served_without_the_token_and_the_data_are_not(service: Fake
     asked = client(service, token="secret")
     assert asked.get("/").status_code == 200
     assert asked.get("/static/js/main.js").status_code == 200
-    assert asked.get("/api/v1/monitors").status_code == 401
+    assert asked.get("/api/v1/streams").status_code == 401
 
 
 def test_a_known_file_is_not_sent_again(service: FakeService) -> None:

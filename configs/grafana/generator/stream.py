@@ -41,7 +41,7 @@ from generator.parts import (
 )
 
 MINE = 'monitor="$monitor"'
-_GRAPH = "/api/v1/monitors/${monitor}/graph"
+_GRAPH = "/api/v1/streams/${monitor}/graph"
 
 
 def make_stream() -> Dashboard:

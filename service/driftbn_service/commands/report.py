@@ -76,12 +76,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "report",
         description=(
-            "Tell what the history of a daemon has on a monitor: what changed, since when and how"
+            "Tell what the history of a daemon has on a stream: what changed, since when and how"
             " sure it is, with a picture and a time line. The daemon may run meanwhile: nothing is"
             " locked or changed. Without --html or --png the words go to standard output."
         ),
     )
-    parser.add_argument("--monitor", metavar="NAME", required=True, help="the monitor")
+    parser.add_argument("--stream", metavar="NAME", required=True, help="the stream")
     parser.add_argument("--key", help="which of its monitors, where it has one for each key")
     history = parser.add_mutually_exclusive_group()
     history.add_argument(
@@ -120,8 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     render = None if arguments.png is None else png_renderer()
     with Store(_history(arguments), read_only=True) as store:
-        key = _find_key(store, arguments.monitor, arguments.key)
-        source = _Source(store, arguments.monitor, key)
+        key = _find_key(store, arguments.stream, arguments.key)
+        source = _Source(store, arguments.stream, key)
         story = source.story(arguments.window, arguments.episode, arguments.last)
     outputs = []
     if arguments.html is not None:

@@ -39,23 +39,8 @@ class StreamInfo:
     max_fields: int = 2000  # of a record or a table
 
 
-class UnknownStreamError(DriftbnError):
-    def __init__(self, stream: str) -> None:
-        super().__init__(f"there is no monitor {stream!r} in the settings")
-
-
-class NotAnHttpStreamError(DriftbnError):
-    """The stream gets its records elsewhere."""
-
-    def __init__(self, stream: str, source: str) -> None:
-        super().__init__(
-            f"monitor {stream!r} gets its records from {source}: only one with source.kind ="
-            ' "http" takes them here',
-        )
-
-
 class NotNowError(DriftbnError):
-    """The service, or the stream, is being started or stopped."""
+    """The service, or the stream, is being started, stopped or replaced."""
 
 
 class Listener:
@@ -155,8 +140,6 @@ class ServiceView(Protocol):
     def ingest(self, submission: Submission) -> Accepted:
         """Append records to the journal of a stream and return when they are on disk.
 
-        ``journal.append(submission.table, submission.idempotency_key, digest=submission.digest)``
-        is all there is to do. Raises ``UnknownStreamError``, ``NotAnHttpStreamError`` or
-        ``NotNowError`` if there is no journal to append to. Raises ``JournalFullError``,
+        Raises ``NotNowError`` if there is no journal to append to, ``JournalFullError``,
         ``KeyConflictError`` or ``JournalError`` as the journal says.
         """

@@ -41,8 +41,8 @@ GONE: Final = "gone"
 """The state of a monitor that is in the history and not in the settings any more."""
 ALWAYS_ANSWERED: Final = frozenset({"/-/healthy", "/-/ready", "/metrics"})
 """Paths that no number of other requests keeps from being answered."""
-MONITORS: Final = "/api/v1/monitors"
-MONITOR: Final = f"{MONITORS}/{{name}}"
+STREAMS: Final = "/api/v1/streams"
+STREAM: Final = f"{STREAMS}/{{name}}"
 _TEXT: Final = "text/plain"
 _UNKNOWN: Final = {404: Reply("There is no such monitor, window or episode.")}
 _DEFAULT_PAGE: Final = 100
@@ -331,14 +331,14 @@ OPERATIONS: Final = (
         public=True,
     ),
     Operation("/metrics", metrics, {200: Reply("One sample a line.", _TEXT, None)}),
-    Operation(MONITORS, monitors),
-    Operation(MONITOR, monitor, _UNKNOWN),
-    Operation(f"{MONITOR}/windows", windows, _UNKNOWN),
-    Operation(f"{MONITOR}/windows/{{index}}", window, _UNKNOWN),
-    Operation(f"{MONITOR}/series", series, _UNKNOWN),
-    Operation(f"{MONITOR}/edges/{{source}}/{{target}}", edge, _UNKNOWN),
-    Operation(f"{MONITOR}/episodes", episodes, _UNKNOWN),
-    Operation(f"{MONITOR}/episodes/{{number}}", episode, _UNKNOWN),
+    Operation(STREAMS, monitors),
+    Operation(STREAM, monitor, _UNKNOWN),
+    Operation(f"{STREAM}/windows", windows, _UNKNOWN),
+    Operation(f"{STREAM}/windows/{{index}}", window, _UNKNOWN),
+    Operation(f"{STREAM}/series", series, _UNKNOWN),
+    Operation(f"{STREAM}/edges/{{source}}/{{target}}", edge, _UNKNOWN),
+    Operation(f"{STREAM}/episodes", episodes, _UNKNOWN),
+    Operation(f"{STREAM}/episodes/{{number}}", episode, _UNKNOWN),
 )
 """The routes of this module."""
 
@@ -385,7 +385,7 @@ def find_window(service: ServiceView, name: str, key: str, index: int | None) ->
 
 def unknown_monitor(name: str, key: str = "") -> ProblemError:
     which = f"{name!r} with key {key!r}" if key else f"{name!r}"
-    detail = f"there is no monitor {which}; {MONITORS} lists those that there are"
+    detail = f"there is no monitor {which}; {STREAMS} lists those that there are"
     return not_found("monitor", name, detail)
 
 

@@ -13,13 +13,14 @@ from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
 from driftbn.drift.outcome import Association, ChangeType, DriftDecision, EdgeChange
+from driftbn.explain.picture import differences
 from driftbn.explain.sentences import decimal, strength
 from driftbn.explain.svg import LIGHT
 from driftbn.graphs.graph import Edge
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window
 from driftbn_service.http import ServiceView
-from driftbn_service.http.api import MONITOR, Key, Name, find_window
+from driftbn_service.http.api import STREAM, Key, Name, find_window
 from driftbn_service.http.routes import Operation, Parameter, Reply
 from driftbn_service.state import WindowDetail, WindowRow
 
@@ -147,16 +148,11 @@ def changed_edges(report: WindowReport, decision: DriftDecision) -> tuple[Change
     ``decision`` is the one whose changes are shown: the window's own, or that of an earlier window
     of its episode.
     """
-    diff, told = report.diff, set(report.graph.directed_edges)
     changes = {change.pair: change for change in decision.edges}
-    status = dict.fromkeys(map(_pair, diff.added), EdgeStatus.ADDED)
-    status |= dict.fromkeys(map(_pair, diff.reversed), EdgeStatus.REVERSED)
-    found = {}
-    for ends in report.dag.edges:
-        what = status.get(_pair(ends), EdgeStatus.KEPT)
-        found[_pair(ends)] = ends, ends in told or what is EdgeStatus.REVERSED, what
-    for ends in diff.removed:
-        found[_pair(ends)] = ends, True, EdgeStatus.REMOVED
+    found = {
+        line.pair: (line.edge, line.directed, EdgeStatus(line.kind.value))
+        for line in differences(report)
+    }
     for pair, change in changes.items():
         absent = (change.source, change.target), change.directed, EdgeStatus.ABSENT
         found.setdefault(pair, absent)
@@ -182,10 +178,6 @@ def changed_nodes(
         )
         for name in sorted(names)
     )
-
-
-def _pair(edge: Edge) -> Edge:
-    return min(edge), max(edge)
 
 
 # --- Grafana ---
@@ -287,8 +279,8 @@ def _thickness(edge: ChangedEdge) -> float:
 
 _UNKNOWN: Final = {404: Reply("There is no such monitor or window.")}
 OPERATIONS: Final = (
-    Operation(f"{MONITOR}/graph", graph, _UNKNOWN),
-    Operation(f"{MONITOR}/graph/nodes", graph_nodes, _UNKNOWN),
-    Operation(f"{MONITOR}/graph/edges", graph_edges, _UNKNOWN),
+    Operation(f"{STREAM}/graph", graph, _UNKNOWN),
+    Operation(f"{STREAM}/graph/nodes", graph_nodes, _UNKNOWN),
+    Operation(f"{STREAM}/graph/edges", graph_edges, _UNKNOWN),
 )
 """The routes of this module."""

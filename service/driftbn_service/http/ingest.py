@@ -19,14 +19,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from driftbn.errors import DataError
 from driftbn_service.http import (
-    NotAnHttpStreamError,
     NotNowError,
     ServiceView,
     StreamInfo,
     Submission,
-    UnknownStreamError,
 )
-from driftbn_service.http.api import MONITOR, Name, find_stream, unknown_monitor
+from driftbn_service.http.api import STREAM, Name, find_stream, unknown_monitor
 from driftbn_service.http.routes import (
     RETRY_SECONDS,
     Limits,
@@ -43,6 +41,8 @@ from driftbn_service.records.rows import Problem as RecordProblem
 from driftbn_service.records.rows import one_table
 from driftbn_service.sources.base import Chunk
 from driftbn_service.state import JournalError, JournalFullError, KeyConflictError
+
+logger = logging.getLogger("driftbn.service.http")
 
 ENCODINGS = ("gzip", "zstd")
 """Compressions of a body that are understood."""
@@ -223,8 +223,6 @@ def _crowded_out(max_bytes: int) -> ProblemError:
     )
 
 
-logger = logging.getLogger("driftbn.service.http")
-
 CONTENT_TYPES: Final = {
     "application/x-ndjson": TableFormat.NDJSON,
     "application/json": TableFormat.JSON,
@@ -365,7 +363,7 @@ def submission_of(
 def operations(limits: Limits) -> tuple[Operation, ...]:
     return (
         Operation(
-            f"{MONITOR}/records",
+            f"{STREAM}/records",
             Ingest(limits).ingest,
             _REFUSALS,
             method="POST",
@@ -381,7 +379,11 @@ def _stream(service: ServiceView, name: str) -> StreamInfo:
     if stream is None:
         raise unknown_monitor(name)
     if stream.source != "http":
-        raise _conflict(NotAnHttpStreamError(name, stream.source))
+        detail = (
+            f"monitor {name!r} gets its records from {stream.source}: only one with source.kind ="
+            ' "http" takes them here'
+        )
+        raise ProblemError(HTTPStatus.CONFLICT, "not-http", detail)
     if stream.state == "failed":
         detail = f"monitor {name!r} has failed and takes no records: {stream.trouble}"
         raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "failed", detail)
@@ -404,10 +406,6 @@ def _told() -> Iterator[None]:
     """Tell the sender what the service says."""
     try:
         yield
-    except UnknownStreamError as error:
-        raise ProblemError(HTTPStatus.NOT_FOUND, "unknown-monitor", str(error)) from error
-    except NotAnHttpStreamError as error:
-        raise _conflict(error) from error
     except KeyConflictError as error:
         raise ProblemError(
             HTTPStatus.CONFLICT,
@@ -449,10 +447,6 @@ def _rejected(decoded: Decoded) -> ProblemError:
 def _unusable(kind: str, detail: str) -> ProblemError:
     members = {"errors": [], "n_rejected": 0}
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, kind, detail, members=members)
-
-
-def _conflict(error: NotAnHttpStreamError) -> ProblemError:
-    return ProblemError(HTTPStatus.CONFLICT, "not-http", str(error))
 
 
 def _later(status: HTTPStatus, kind: str, detail: str) -> ProblemError:

@@ -219,16 +219,4 @@ class KafkaOutlet:
         return [TopicPartition(topic, number) for number in sorted(found.partitions)]
 
     def _common(self) -> dict[str, Any]:
-        settings = self._settings
-        found: dict[str, Any] = {
-            "bootstrap.servers": ",".join(settings.brokers),
-            "client.id": f"driftbn-{settings.name}",
-            **settings.options,
-        }
-        if settings.username is not None:
-            found["sasl.username"] = settings.username
-            found.setdefault("sasl.mechanism", "PLAIN")
-            found.setdefault("security.protocol", "sasl_ssl")
-        if settings.password is not None:
-            found["sasl.password"] = settings.password.get_secret_value()
-        return found
+        return {"client.id": f"driftbn-{self.name}", **self._settings.client_options}

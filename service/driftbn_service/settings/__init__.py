@@ -213,7 +213,7 @@ _OWN_OPTIONS: Final = {
 }
 
 
-class _Kafka(_OfKind):
+class _Kafka(_WithPassword):
     brokers: Annotated[tuple[Text, ...], Field(min_length=1)]
     """Addresses ``host:port`` to begin with."""
     topic: Text
@@ -222,6 +222,20 @@ class _Kafka(_OfKind):
     """Settings of librdkafka, such as {"security.protocol" = "sasl_ssl"}."""
     username: Text | None = None
     """The name to log in with."""
+
+    @property
+    def client_options(self) -> Options:
+        """What every client of librdkafka is given; ``options`` go before what is usual."""
+        brokers = {"bootstrap.servers": ",".join(self.brokers)}
+        if self.username is None and self.password is None:
+            return brokers | self.options
+        # A password must not go over the wire in the clear unless the user says so.
+        usual = {"sasl.mechanism": "PLAIN", "security.protocol": "sasl_ssl"}
+        if "sasl.mechanisms" in self.options:  # its other name
+            del usual["sasl.mechanism"]
+        password = "" if self.password is None else self.password.get_secret_value()
+        login = {"sasl.username": self.username or "", "sasl.password": password}
+        return brokers | usual | self.options | login
 
 
 class _Redis(_OfKind):
@@ -285,7 +299,7 @@ class HttpSourceSettings(_OfKind):
     """Bytes accepted and not yet worked through; beyond that the answer is 429."""
 
 
-class KafkaSourceSettings(_WithPassword, _Kafka):
+class KafkaSourceSettings(_Kafka):
     """Records from a topic of Kafka."""
 
     kind: Literal["kafka"] = "kafka"
@@ -395,7 +409,7 @@ class RedisOutletSettings(_WithPassword, _Redis, _Outlet):
     """About how many entries the stream keeps; all unless given."""
 
 
-class KafkaOutletSettings(_WithPassword, _Kafka, _Outlet):
+class KafkaOutletSettings(_Kafka, _Outlet):
     """Events sent to a topic of Kafka."""
 
     kind: Literal["kafka"] = "kafka"

@@ -31,10 +31,8 @@ def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
         "queued.max.messages.kbytes": 32 * 1024,
         # Failing connections come as errors too, and are logged once; the client would log each.
         "log_level": _CRITICAL,
-        **_login(settings),
         **_strategy(settings),
-        **settings.options,
-        "bootstrap.servers": ",".join(settings.brokers),
+        **settings.client_options,
         "group.id": settings.group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -55,20 +53,6 @@ def _strategy(settings: KafkaSourceSettings) -> dict[str, str]:
     if settings.options.get("group.protocol") == "consumer":
         return {}
     return {"partition.assignment.strategy": "cooperative-sticky"}
-
-
-def _login(settings: KafkaSourceSettings) -> dict[str, str]:
-    if settings.username is None and settings.password is None:
-        return {}
-    password = "" if settings.password is None else settings.password.get_secret_value()
-    mechanism = {} if "sasl.mechanisms" in settings.options else {"sasl.mechanism": "PLAIN"}
-    return {
-        **mechanism,
-        # A password must not go over the wire in the clear unless the user says so.
-        "security.protocol": "sasl_ssl",
-        "sasl.username": settings.username or "",
-        "sasl.password": password,
-    }
 
 
 # What a topic of Kafka says about itself: its partitions, and where each begins and ends.

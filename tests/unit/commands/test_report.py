@@ -45,7 +45,7 @@ HOSTILE = "<img src=x onerror=\"alert('1')\">$x^2$\n漢\x00"
 @pytest.fixture(name="run")
 def run_report(run: Run) -> Run:
     def call(history: Path, *words: object, monitor: str = "orders") -> Ran:
-        return run("report", "--monitor", monitor, "--history", history, *words)
+        return run("report", "--stream", monitor, "--history", history, *words)
 
     return call
 
@@ -298,10 +298,10 @@ def test_settings_name_the_history(
         '[service]\nstate_dir = "state"\n[[streams]]\nname = "orders"\nwindow = 1000\n'
         '[streams.source]\nkind = "stdin"\n'
     )
-    assert main(["report", "--monitor", "orders", "--config", str(config)]) == ExitCode.OK
+    assert main(["report", "--stream", "orders", "--config", str(config)]) == ExitCode.OK
     assert "Drift in orders" in capfd.readouterr().out
     absent = str(tmp_path / "absent.toml")
-    assert main(["report", "--monitor", "orders", "--config", absent]) == ExitCode.CONFIG
+    assert main(["report", "--stream", "orders", "--config", absent]) == ExitCode.CONFIG
 
 
 # --- Page and picture ---
@@ -393,16 +393,6 @@ def test_of_a_large_graph_only_the_surroundings_of_the_change_are_drawn(
         assert max(struct.unpack(">II", png.read_bytes()[16:24])) < MAX_PIXELS
 
 
-@pytest.mark.slow
-def test_two_thousand_windows_make_a_time_line(run: Run, tmp_path: Path) -> None:
-    dag = Dag("ab", [("a", "b")])
-    made = [made_report(i, dag, episode=None) for i in range(2000)]
-    path = make_history(tmp_path / "state.sqlite", published(made))
-    words = ("--last", 2000, "--html", tmp_path / "r.html", "--png", tmp_path / "r.png")
-    assert run(path, *words).code == ExitCode.OK
-    assert "Each bar shows the largest of 9 windows." in (tmp_path / "r.html").read_text()
-
-
 def test_picture_without_its_renderer_names_the_extra(
     run: Run, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,7 +434,7 @@ def test_two_outputs_do_not_share_a_place(run: Run, history: Path, tmp_path: Pat
 def test_output_goes_to_standard_output_on_demand(
     history: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    words = ["report", "--monitor", "orders", "--history", str(history), "--png", "-"]
+    words = ["report", "--stream", "orders", "--history", str(history), "--png", "-"]
     assert main(words) == ExitCode.OK
     assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
 

@@ -78,56 +78,12 @@ def held_rows(stream: DriftStream, codes: np.ndarray) -> np.ndarray:
     return codes[[stream.before.index(node) for node in stream.held]]
 
 
-class TestSchedules:
-    def test_abrupt_changes_at_its_record(self) -> None:
-        assert Abrupt(3).share_changed(np.arange(2, 5)).tolist() == [0, 1, 1]
-
-    def test_gradual_rises_evenly(self) -> None:
-        share = Gradual(100, 1000).share_changed(np.arange(1500))
-        assert not share[:101].any()
-        assert (share[1100:] == 1).all()
-        np.testing.assert_allclose(np.diff(share[100:1101]), 1e-3)
-
-    def test_recurring_goes_back_and_forth(self) -> None:
-        share = Recurring(5, 10).share_changed(np.arange(45))
-        expected = [0] * 5 + [1] * 10 + [0] * 10 + [1] * 10 + [0] * 10
-        assert share.tolist() == expected
-
-
 class TestRegimes:
     @pytest.mark.parametrize("bursts", BURSTS)
     def test_abrupt_change_is_exactly_at_its_record(self, bursts: Sessions | Repeats) -> None:
         seen = regimes(Abrupt(1234), 3000, bursts)
         assert not seen[:1234].any()
         assert seen[1234:].all()
-
-    @pytest.mark.parametrize("bursts", BURSTS)
-    def test_recurring_change_comes_and_goes_at_its_records(
-        self, bursts: Sessions | Repeats
-    ) -> None:
-        seen = regimes(Recurring(700, 300), 1900, bursts)
-        assert np.flatnonzero(np.diff(seen.astype(int))).tolist() == [699, 999, 1299, 1599]
-
-    @pytest.mark.parametrize("bursts", BURSTS)
-    def test_gradual_change_is_a_rising_mixture(self, bursts: Sessions | Repeats) -> None:
-        seen = regimes(Gradual(10_000, 50_000), 70_000, bursts)
-        share = seen.reshape(7, 10_000).mean(axis=1)
-        expected = [0, 0.1, 0.3, 0.5, 0.7, 0.9, 1]
-        np.testing.assert_allclose(share, expected, atol=0.07)  # few sessions when these are long
-
-    def test_rows_of_one_session_follow_one_network(self) -> None:
-        seen = regimes(Gradual(0, 40_000), 40_000, Sessions(20))
-        switches = np.count_nonzero(np.diff(seen.astype(int)))
-        # Sessions of 20 rows, a third of which differ from the one before: 40000 / 20 / 3.
-        assert 500 < switches < 850
-
-
-class TestIndependentRows:
-    def test_follow_the_changed_network_after_the_change(self) -> None:
-        after = changed_asia()
-        codes = rows(DriftStream(asia(), after, Abrupt(50_000), seed=4), 150_000)
-        assert_follows(asia(), codes[:, :50_000], tolerance=0.012)
-        assert_follows(after, codes[:, 50_000:], tolerance=0.008)
 
 
 def assert_follows(network: BayesianNetwork, codes: np.ndarray, tolerance: float) -> None:
@@ -151,15 +107,6 @@ class TestSessions:
         codes = rows(DriftStream(alarm(), bursts=Sessions(mean), seed=5), 200_000)
         assert_follows(alarm(), codes, tolerance=0.0045 * mean**0.5 + 0.003)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("mean", [1, 2, 5, 20])
-    def test_lengths_are_geometric(self, mean: int) -> None:
-        stream = DriftStream(fingerprints(), bursts=Sessions(mean), seed=6)
-        lengths = run_lengths(held_rows(stream, rows(stream, 100_000)))
-        assert lengths.mean() == pytest.approx(mean, rel=0.05)
-        assert lengths.std() == pytest.approx((mean * (mean - 1)) ** 0.5, rel=0.08, abs=0.02)
-        assert (lengths == 1).mean() == pytest.approx(1 / mean, rel=0.08)
-
     @pytest.mark.parametrize("name", ["asia", "alarm", "hailfinder", "200_250"])
     def test_hold_a_third_closed_under_ancestors(self, name: str) -> None:
         network = networks.load(name)
@@ -167,15 +114,6 @@ class TestSessions:
             held = DriftStream(network, bursts=Sessions(5), seed=seed).held
             assert len(held) == round(len(network.nodes) / 3)
             assert ancestors(network.dag, held) == set(held)
-
-    def test_a_change_starts_a_new_session(self) -> None:
-        after = fingerprints()
-        for seed in range(20):
-            stream = DriftStream(fingerprints(), after, Abrupt(50), Sessions(10_000), seed)
-            held = held_rows(stream, rows(stream, 100))
-            assert (held[:, :50] == held[:, :1]).all()
-            assert (held[:, 50:] == held[:, 50:51]).all()
-            assert (held[:, 49] != held[:, 50]).any()
 
     def test_each_row_follows_its_network_when_these_take_turns(self) -> None:
         after = changed_asia()

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from tests.http_client import Client
 from tests.http_service import N_AFTER, N_BEFORE, SLASH, FakeService, drifting_publications
 
-BASE = "/api/v1/monitors"
+BASE = "/api/v1/streams"
 ORDERS = f"{BASE}/orders"
 N_WINDOWS = N_BEFORE + N_AFTER
 EDGE = f"{ORDERS}/edges/b/{quote(SLASH, safe='')}"
@@ -307,7 +307,7 @@ def test_a_path_that_is_not_utf8_is_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/v1/nothing", f"{BASE}/", "/index.html", "/api/v1/monitors//x"]
+    "path", ["/api/v1/nothing", f"{BASE}/", "/index.html", "/api/v1/streams//x"]
 )
 def test_an_unknown_path_is_told_where_to_look(client: Client, path: str) -> None:
     assert "openapi.json" in refused(client, path, 404)["detail"]
@@ -389,26 +389,26 @@ ANSWERED = [
     ("/-/healthy", "/-/healthy"),
     ("/-/ready", "/-/ready"),
     ("/metrics", "/metrics"),
-    (BASE, "/api/v1/monitors"),
-    (ORDERS, "/api/v1/monitors/{name}"),
-    (f"{BASE}/quiet", "/api/v1/monitors/{name}"),
-    (f"{BASE}/nobody", "/api/v1/monitors/{name}"),
-    (f"{ORDERS}?nonsense=1", "/api/v1/monitors/{name}"),
-    (f"{ORDERS}/windows", "/api/v1/monitors/{name}/windows"),
-    (f"{ORDERS}/windows/0", "/api/v1/monitors/{name}/windows/{index}"),
-    (f"{ORDERS}/windows/9", "/api/v1/monitors/{name}/windows/{index}"),
-    (f"{ORDERS}/windows/99", "/api/v1/monitors/{name}/windows/{index}"),
-    (f"{ORDERS}/series", "/api/v1/monitors/{name}/series"),
-    (EDGE, "/api/v1/monitors/{name}/edges/{source}/{target}"),
-    (f"{ORDERS}/episodes", "/api/v1/monitors/{name}/episodes"),
-    (f"{ORDERS}/episodes/0", "/api/v1/monitors/{name}/episodes/{number}"),
-    (f"{ORDERS}/graph", "/api/v1/monitors/{name}/graph"),
-    (f"{ORDERS}/graph?window=9", "/api/v1/monitors/{name}/graph"),
-    (f"{ORDERS}/graph/nodes?window=9", "/api/v1/monitors/{name}/graph/nodes"),
-    (f"{ORDERS}/graph/edges?window=9", "/api/v1/monitors/{name}/graph/edges"),
+    (BASE, "/api/v1/streams"),
+    (ORDERS, "/api/v1/streams/{name}"),
+    (f"{BASE}/quiet", "/api/v1/streams/{name}"),
+    (f"{BASE}/nobody", "/api/v1/streams/{name}"),
+    (f"{ORDERS}?nonsense=1", "/api/v1/streams/{name}"),
+    (f"{ORDERS}/windows", "/api/v1/streams/{name}/windows"),
+    (f"{ORDERS}/windows/0", "/api/v1/streams/{name}/windows/{index}"),
+    (f"{ORDERS}/windows/9", "/api/v1/streams/{name}/windows/{index}"),
+    (f"{ORDERS}/windows/99", "/api/v1/streams/{name}/windows/{index}"),
+    (f"{ORDERS}/series", "/api/v1/streams/{name}/series"),
+    (EDGE, "/api/v1/streams/{name}/edges/{source}/{target}"),
+    (f"{ORDERS}/episodes", "/api/v1/streams/{name}/episodes"),
+    (f"{ORDERS}/episodes/0", "/api/v1/streams/{name}/episodes/{number}"),
+    (f"{ORDERS}/graph", "/api/v1/streams/{name}/graph"),
+    (f"{ORDERS}/graph?window=9", "/api/v1/streams/{name}/graph"),
+    (f"{ORDERS}/graph/nodes?window=9", "/api/v1/streams/{name}/graph/nodes"),
+    (f"{ORDERS}/graph/edges?window=9", "/api/v1/streams/{name}/graph/edges"),
     ("/api/v1/openapi.json", "/api/v1/openapi.json"),
 ]
-ELSEWHERE = {"/api/v1/events", "/api/v1/monitors/{name}/records"}
+ELSEWHERE = {"/api/v1/events", "/api/v1/streams/{name}/records"}
 """Routes whose answers are held against the document in other tests."""
 
 

@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from driftbn_service.http import (
-    NotAnHttpStreamError,
     NotNowError,
     Submission,
-    UnknownStreamError,
 )
 from driftbn_service.http.app import make_app
 from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
@@ -34,7 +32,7 @@ from driftbn import DriftMonitor, MonitorConfig
 from tests.http_client import Client
 from tests.http_service import FakeService
 
-PATH = "/api/v1/monitors/orders/records"
+PATH = "/api/v1/streams/orders/records"
 NDJSON = "application/x-ndjson"
 SMALL = Limits(max_body_bytes=2000, max_decoded_bytes=4000, body_seconds=5, max_ingests=1)
 ROWS = [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]
@@ -112,13 +110,6 @@ def test_a_single_object_is_one_record_on_however_many_lines(
     assert posted(client, text.encode(), "application/json").json()["accepted"] == 1
     (table,) = service.taken()
     assert table.num_rows == 1
-
-
-def test_a_compressed_body_is_taken(client: Client, service: FakeService) -> None:
-    answer = posted(client, gzip.compress(BODIES[NDJSON]), content_encoding="gzip")
-
-    assert answer.status_code == 202
-    assert service.taken()[0].to_pylist() == ROWS
 
 
 # --- Idempotency ---
@@ -242,7 +233,7 @@ def test_an_unknown_content_type_is_refused_with_those_that_are_known(
 def test_a_monitor_that_takes_no_records_is_told(
     client: Client, stream: str, status: int, told: str
 ) -> None:
-    path = f"/api/v1/monitors/{stream}/records"
+    path = f"/api/v1/streams/{stream}/records"
 
     assert told in refused(posted(client, lines({"x": 1}), path=path), status)["detail"]
 
@@ -259,12 +250,10 @@ def test_a_full_journal_asks_to_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    "error",
     [
-        (JournalError(Path("secret/journal.sqlite"), "the disk is full"), 503),
-        (NotNowError("it is being stopped"), 503),
-        (UnknownStreamError("orders"), 404),
-        (NotAnHttpStreamError("orders", "kafka"), 409),
+        JournalError(Path("secret/journal.sqlite"), "the disk is full"),
+        NotNowError("it is being stopped"),
     ],
 )
 def test_what_the_service_says_is_told(
@@ -273,7 +262,6 @@ def test_what_the_service_says_is_told(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
-    status: int,
 ) -> None:
     def fail(_: object) -> None:
         raise error
@@ -282,9 +270,9 @@ def test_what_the_service_says_is_told(
     with caplog.at_level(logging.WARNING, logger="driftbn.service"):
         answer = posted(client, lines({"x": 1}))
 
-    assert "secret" not in refused(answer, status)["detail"]
-    assert ("retry-after" in answer.headers) == (status == 503)
-    assert (str(error) in caplog.text) == (status == 503)
+    assert "secret" not in refused(answer, 503)["detail"]
+    assert "retry-after" in answer.headers
+    assert str(error) in caplog.text
 
 
 def test_too_many_at_once_are_refused(
@@ -315,15 +303,15 @@ def test_too_many_at_once_are_refused(
 
 def test_answers_have_the_documented_shape(client: Client) -> None:
     document = client.get("/api/v1/openapi.json").json()
-    replies = document["paths"]["/api/v1/monitors/{name}/records"]["post"]["responses"]
+    replies = document["paths"]["/api/v1/streams/{name}/records"]["post"]["responses"]
     answers = [
         posted(client, lines({"x": 1})),
         posted(client, b"{"),
         posted(client, b""),
         posted(client, b"x", "text/plain"),
         posted(client, b" " * 2001),
-        posted(client, b"x", path="/api/v1/monitors/quiet/records"),
-        posted(client, b"x", path="/api/v1/monitors/nobody/records"),
+        posted(client, b"x", path="/api/v1/streams/quiet/records"),
+        posted(client, b"x", path="/api/v1/streams/nobody/records"),
         posted(client, b"x", path=f"{PATH}?x=1"),
     ]
 

@@ -21,12 +21,10 @@ from driftbn_service.outlets.delivery import (
     Deliverer,
     Lanes,
 )
-from driftbn_service.outlets.webhook import WebhookOutlet
-from driftbn_service.settings import WebhookOutletSettings
 from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError
-from tests.outlet_parts import HOST, answer, closed_port, make_event, receiver
+from tests.outlet_parts import make_event
 
 LANES = frozenset({("orders", "")})
 PATIENCE = 10.0
@@ -420,26 +418,3 @@ def test_mistake_in_an_outlet_does_not_end_the_thread(caplog: pytest.LogCaptureF
     assert deliverer.stop(PATIENCE)
     assert outlet.sent == [1]
     assert "delivery has failed" in caplog.text
-
-
-# With a real receiver
-
-
-def test_webhook_that_is_down_for_a_while_gets_every_event_once() -> None:
-    port, clock = closed_port(), Clock()
-    events = [make_event(i) for i in range(3)]
-    settings = WebhookOutletSettings(name="test", url=f"http://{HOST}:{port}/")
-    store = Store(events)
-    deliverer = make(WebhookOutlet(settings), store, clock)
-    for _ in range(3):
-        wait = deliverer.step()
-        assert wait is not None
-        clock.now += wait
-    store.add(make_event(3))
-    with receiver([answer(200), answer(503, Retry_After="9")], port=port) as found:
-        assert deliverer.step() == 9.0
-        clock.now += 9
-        assert deliverer.step() is None
-        deliverer.outlet.close()
-    assert [request.document["data"]["window"] for request in found.requests] == [0, 1, 1, 2, 3]
-    assert store.noted == [1, 2, 3, 4]

@@ -201,20 +201,6 @@ def test_edges_have_their_origin_and_strength(history: Store, published: list[Pu
     assert len(raw) == diff["hamming"] > 0
 
 
-def test_the_history_of_an_edge_is_found_from_both_ends(
-    history: Store, published: list[Publication]
-) -> None:
-    history.publish(published)
-    found = history.edge_history("orders", "", "smoke", "bronc")
-    assert history.edge_history("orders", "", "bronc", "smoke") == found
-    assert {"confirmed", "raw"} == {edge.origin for edge in found}
-    windows = [edge.window_index for edge in found]
-    assert windows == sorted(windows, reverse=True)
-    assert min(one.window_index for one in found if one.origin == "confirmed") == N_BEFORE
-    assert len(history.edge_history("orders", "", "smoke", "bronc", limit=1)) == 1
-    assert history.edge_history("orders", "other", "smoke", "bronc") == []
-
-
 def test_an_episode_begins_goes_on_and_ends(history: Store, published: list[Publication]) -> None:
     history.publish(published[:N_BEFORE])
     assert history.episodes("orders", "") == []

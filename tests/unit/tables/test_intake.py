@@ -60,22 +60,12 @@ class TestInference:
         expected = infer_and_encode(pd.concat([kept, kept[:1]]), KEEP)
         np.testing.assert_array_equal(encoded.codes, expected.codes)
 
-    def test_row_windows_wait_for_the_whole_window(self):
-        intake = Intake(MonitorConfig(window=6000))
-        assert intake.take({"x": np.arange(5999) % 3}) is None
-
     def test_constant_and_duplicate_columns_are_variables(self):
         intake = Intake(MonitorConfig(window=20))
         intake.take({"a": [0, 1] * 10, "b": [0, 1] * 10, "c": ["k"] * 20, "d": [None] * 20})
         assert intake.schema.names == ("a", "b", "c", "d")
         encoded = intake.take({"a": [0], "b": [1], "c": ["new"], "d": ["new"]})
         assert encoded.codes[:, 0].tolist() == [0, 1, 1, 0]
-
-    def test_declared_variables_are_known_from_the_start(self):
-        schema = Schema([Variable("x", VariableKind.CATEGORICAL, ("low", "high"))])
-        intake = Intake(MonitorConfig(variables=schema))
-        assert intake.schema == schema
-        assert intake.take({"x": ["high"]}).codes.tolist() == [[1]]
 
     def test_finish_infers_from_what_is_held(self):
         intake = Intake(MonitorConfig(window=1000))
@@ -85,11 +75,6 @@ class TestInference:
         assert intake.schema is not None
         assert intake.n_pending == 0
         assert intake.finish() is None
-
-    def test_finish_without_rows_does_nothing(self):
-        intake = Intake(MonitorConfig())
-        assert intake.finish() is None
-        assert intake.schema is None
 
 
 def cut(rows: list, sizes: list[int]) -> list[list]:
@@ -114,19 +99,6 @@ class TestCutting:
         np.testing.assert_array_equal(codes, codes_of_parts)
         assert whole.n_rejected == parts.n_rejected
 
-    @pytest.mark.parametrize("size", [1, 7, 20, 33])
-    def test_tables_may_be_cut_anywhere_too(self, size):
-        rows = records(40)
-        table = pa.Table.from_pylist([{**row, "mixed": str(row["mixed"])} for row in rows])
-        data = frame(rows).convert_dtypes()
-        for whole, slices in [
-            (table, [table.slice(i, size) for i in range(0, 40, size)]),
-            (data, [data.iloc[i : i + size] for i in range(0, 40, size)]),
-        ]:
-            first, second = (Intake(MonitorConfig(window=20)) for _ in range(2))
-            np.testing.assert_array_equal(feed(first, [whole])[0], feed(second, slices)[0])
-            assert first.schema == second.schema
-
     def test_whole_numbers_of_any_size_and_floats_may_come_apart(self):
         first, second = (Intake(MonitorConfig(window=4)) for _ in range(2))
         whole = feed(first, [{"x": [2**70, 0.5, 3, 0.25]}])[0]
@@ -147,22 +119,6 @@ class TestCutting:
 
 
 class TestState:
-    @pytest.mark.parametrize("n_before", [0, 1, 19, 20, 33])
-    def test_restored_intake_goes_on_alike(self, n_before):
-        rows = [{**row, "t": i + 0.1} for i, row in enumerate(records(40))]
-        config = MonitorConfig(window=20, time_column="t")
-        first = Intake(config)
-        if n_before:
-            first.take(rows[:n_before])
-        state = first.state()
-        restored = Intake.from_state(config, state)
-        codes, times = feed(first, [rows[n_before:]])
-        again, times_again = feed(restored, [rows[n_before:]])
-        np.testing.assert_array_equal(codes, again)
-        np.testing.assert_array_equal(times, times_again)
-        schemas = [json.dumps(intake.schema.to_dict()) for intake in (first, restored)]
-        assert schemas[0] == schemas[1]
-
     def test_state_is_plain_values_and_arrays(self):
         intake = Intake(MonitorConfig(window=50, on_error=LENIENT))
         intake.take([*records(5), {"text": {}}])
@@ -308,17 +264,6 @@ class TestCodes:
 
 
 class TestRefusals:
-    def test_unreadable_cell_is_refused_when_it_comes(self):
-        intake = Intake(MonitorConfig(window=50))
-        intake.take(records(10))
-        before = intake.state()
-        batch = records(5)
-        batch[3]["text"] = {"nested": 1}
-        with pytest.raises(DataError, match=r"column 'text', row 3: dict is not allowed") as caught:
-            intake.take(batch)
-        assert caught.value.value == {"nested": 1}
-        assert same_state(intake.state(), before)
-
     def test_batch_that_fails_after_the_first_window_leaves_all_as_it_was(self):
         intake = Intake(MonitorConfig(window=20, time_column="t"))
         intake.take([{**row, "t": i} for i, row in enumerate(records(10))])
@@ -332,23 +277,6 @@ class TestRefusals:
         batch[15]["text"] = "a"
         encoded = intake.take(batch)
         assert encoded.codes.shape[1] == len(encoded.times) == 30
-
-    def test_row_is_counted_from_the_start_of_the_batch(self):
-        intake = Intake(MonitorConfig(window=20))
-        intake.take(records(19))
-        batch = records(5)
-        batch[4]["flag"] = [1]
-        with pytest.raises(DataError, match=r"column 'flag', row 4"):
-            intake.take(batch)
-
-    def test_bad_batch_is_refused_when_the_schema_is_known(self):
-        intake = Intake(MonitorConfig(window=2))
-        intake.take({"x": ["a", "b"]})
-        before = intake.state()
-        with pytest.raises(DataError, match=r"column 'x', row 1") as caught:
-            intake.take([{"x": "a"}, {"x": {}}])
-        assert caught.value.value == {}
-        assert same_state(intake.state(), before)
 
     def test_times_for_a_variable_are_refused_with_their_row(self):
         intake = Intake(MonitorConfig(window=2))
@@ -476,29 +404,6 @@ class TestContainers:
         intake.take(data)
         assert intake.schema["x"].kind is VariableKind.CATEGORICAL
         assert len(intake.schema["x"].levels) == 20
-
-    @pytest.mark.parametrize(
-        "batch",
-        [[], (), {}, {"x": []}, pd.DataFrame(), pd.DataFrame({"x": []}), pa.table({"x": []})],
-    )
-    @pytest.mark.parametrize("variables", [None, Schema([])])
-    def test_batch_without_rows_does_nothing(self, batch, variables):
-        intake = Intake(MonitorConfig(variables=variables))
-        assert intake.take(batch) is None
-        assert intake.n_pending == 0
-
-    @pytest.mark.parametrize("batch", [None, 3, "", "text", {"x": 3}, np.zeros((0, 2)), {1, 2}])
-    def test_what_is_no_table_is_refused(self, batch):
-        with pytest.raises(DataError):
-            Intake(MonitorConfig()).take(batch)
-
-    def test_input_is_left_as_it_was(self):
-        rows = records(5)
-        data = {"t": [1, 2], "x": ["a", "b"]}
-        Intake(MonitorConfig(window=3)).take(rows)
-        Intake(MonitorConfig(window=1, time_column="t")).take(data)
-        assert rows == records(5)
-        assert list(data) == ["t", "x"]
 
 
 KNOWN = {"a", "b", "other", "missing"}

@@ -151,18 +151,8 @@ class TestCells:
 
 
 class TestHolding:
-    def test_column_that_comes_late_or_goes_is_missing_elsewhere(self):
-        rows = add(add(level(), {"a": [1]}), {"b": ["x", "y"]})
-        assert held(rows) == {"a": [1, None, None], "b": [None, "x", "y"]}
-        assert rows.n_rows == 3
-
     def test_rows_without_any_column_are_counted(self):
         assert held(add(add(level(), [{}, {}]), {"a": [1]})) == {"a": [None, None, 1]}
-
-    def test_first_bad_row_is_named(self):
-        with pytest.raises(DataError, match=r"column 'b', row 1: list is not allowed") as caught:
-            add(level(), {"a": [1, 2, {}], "b": [0, [5], 0]})
-        assert caught.value.value == [5]
 
     @pytest.mark.parametrize("n_at_a_time", [1, 7, 40])
     def test_fields_that_hardly_any_row_has_are_forgotten_where_there_are_too_many(

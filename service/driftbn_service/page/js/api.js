@@ -70,5 +70,5 @@ export function withQuery(path, query) {
 
 /** Return the path of something that belongs to a monitor. */
 export function ofMonitor({ name, key }, rest = "", query = {}) {
-  return withQuery(`monitors/${encodeURIComponent(name)}${rest}`, { key, ...query });
+  return withQuery(`streams/${encodeURIComponent(name)}${rest}`, { key, ...query });
 }

@@ -21,7 +21,7 @@ export class MonitorHistory {
   async load() {
     [this.series, this.episodes] = await Promise.all([
       ask(ofMonitor(this.place, "/series")).then((columns) => new Series(columns)),
-      askAll(`monitors/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key }),
+      askAll(`streams/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key }),
     ]);
   }
 
@@ -35,7 +35,7 @@ export class MonitorHistory {
   }
 
   async reloadEpisodes() {
-    this.episodes = await askAll(`monitors/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key });
+    this.episodes = await askAll(`streams/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key });
   }
 
   /** Return the graph of a window and all that is known of it. */

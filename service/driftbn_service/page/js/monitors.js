@@ -26,7 +26,7 @@ export class Monitors {
 
   /** Fetch the list; those that need attention come first. */
   async load() {
-    const found = await askAll("monitors");
+    const found = await askAll("streams");
     found.sort((a, b) => RANK[tone(a)] - RANK[tone(b)] || label(a).localeCompare(label(b)));
     this.#all = found;
     if (this.#current !== null) this.show(this.#current);

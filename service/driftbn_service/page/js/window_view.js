@@ -266,6 +266,6 @@ function edgeHint(edge) {
 function emptyWords(monitor) {
   if (monitor === null) return ["No monitor", "The settings name no stream, and the history is empty. As soon as a stream is set up, it appears here by itself."];
   const trouble = monitor.trouble ? ` At present: ${monitor.trouble}.` : "";
-  const fed = monitor.source === "http" ? `Send records to api/v1/monitors/${monitor.name}/records.` : monitor.source ? `Records come from ${monitor.source}.` : "";
+  const fed = monitor.source === "http" ? `Send records to api/v1/streams/${monitor.name}/records.` : monitor.source ? `Records come from ${monitor.source}.` : "";
   return ["Waiting for the first window", `The graph appears here as soon as the first window is full; from the second one on, windows are compared. ${fed} Nothing needs to be reloaded.${trouble}`];
 }
