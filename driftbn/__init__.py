@@ -37,8 +37,8 @@ from driftbn.errors import (
 )
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff, compare, shd
 from driftbn.learning import LearnedStructure, SearchCost, extend_to_dag, learn_structure
-from driftbn.monitor import DriftMonitor
-from driftbn.report import WindowReport
+from driftbn.monitor import DriftMonitor, compare_data
+from driftbn.report import DataComparison, WindowReport
 from driftbn.tables.schema import Schema
 
 __version__ = "0.1.0"
@@ -51,6 +51,7 @@ __all__ = [
     "ColliderRule",
     "ConfigError",
     "Dag",
+    "DataComparison",
     "DataError",
     "DecisionConfig",
     "DriftDecision",
@@ -83,6 +84,7 @@ __all__ = [
     "WindowConfig",
     "WindowReport",
     "compare",
+    "compare_data",
     "extend_to_dag",
     "learn_structure",
     "shd",
