@@ -12,6 +12,7 @@ import ast
 import enum
 import inspect
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -89,6 +90,23 @@ def choice(kind: type[_E], name: str, value: object) -> _E:
             return member
     allowed = ", ".join(repr(member.value) for member in kind)
     raise ConfigError(name, value, f"one of {allowed}")
+
+
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
+
+
+def seconds_of(name: str, text: str) -> float:
+    """Return a duration in seconds.
+
+    >>> seconds_of("window", "15min"), seconds_of("window", "1.5 h")
+    (900.0, 5400.0)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        allowed = "rows such as 5000, without quotes, or a length such as '30s', '15min', '1h'"
+        raise ConfigError(name, text, allowed)
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 Count: TypeAlias = Annotated[int, integers(1)]
@@ -182,9 +200,11 @@ def _part(name: str, wanted: FieldType, value: Any) -> Any:
     kind = wanted.kind
     if isinstance(value, kind):
         return value
+    if isinstance(value, str) and str in wanted.alternatives:
+        value = {"seconds": seconds_of(name, value)}
     if not isinstance(value, Mapping):
-        number = "an integer or " if int in wanted.alternatives else ""
-        raise ConfigError(name, value, f"{number}a {kind.__name__}")
+        short = "an integer, a length such as '1h', or " if int in wanted.alternatives else ""
+        raise ConfigError(name, value, f"{short}a {kind.__name__}")
     known = field_types(kind)
     errors: list[ConfigError] = [
         UnknownSettingError(f"{name}.{key}", item, tuple(known))
@@ -580,8 +600,8 @@ class MonitorConfig(DecisionConfig):
     0.002
     """
 
-    window: int | WindowConfig = field(default_factory=WindowConfig)
-    """Rows of a window, or how to cut windows in full."""
+    window: int | str | WindowConfig = field(default_factory=WindowConfig)
+    """Rows of a window, its length in event time such as ``1h``, or how to cut windows in full."""
     target: str | None = None
     """The field that matters: reports say whether a change touches it."""
     given: tuple[str, ...] = ()
@@ -613,7 +633,8 @@ class MonitorConfig(DecisionConfig):
     def _contradictions(self) -> Iterator[ConfigError]:
         yield from super()._contradictions()
         if self.windows.seconds is not None and self.time_column is None:
-            yield ConfigError("time_column", None, "the field with event times for time windows")
+            allowed = "the field with event times, because windows are cut by them"
+            yield ConfigError("time_column", None, allowed)
 
     @property
     def windows(self) -> WindowConfig:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from driftbn.config import Knowledge, MonitorConfig, WindowMode
+from driftbn.config import Knowledge, MonitorConfig, WindowMode, field_types
 from driftbn.drift.decider import CountDecider
 from driftbn.drift.facts import Fact, FieldHistory, FieldKinds
-from driftbn.drift.outcome import DriftDecision
-from driftbn.drift.trust import CalibrationReport, Shadow, falls_due
-from driftbn.errors import ConfigError, KnowledgeError
+from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision
+from driftbn.drift.trust import POWERLESS, CalibrationReport, Shadow, falls_due, visible_statistic
+from driftbn.errors import ConfigError, DataError, KnowledgeError, UnknownSettingError
+from driftbn.explain.html import framed, monitor_to_html
+from driftbn.explain.sentences import counted
+from driftbn.explain.svg import Moment
 from driftbn.graphs.graph import Dag, Pdag, StructureDiff, compare
 from driftbn.learning import (
     ChiSquareTest,
@@ -29,6 +34,7 @@ from driftbn.learning import (
 from driftbn.learning.search import apply_knowledge, given_first, knowledge_about
 from driftbn.report import (
     BAND_WINDOWS,
+    DataComparison,
     Excluded,
     HammingBand,
     MissingShare,
@@ -37,6 +43,7 @@ from driftbn.report import (
     Twin,
     WarmAudit,
     WindowReport,
+    WindowRow,
 )
 from driftbn.snapshot import (
     KIND,
@@ -52,13 +59,32 @@ from driftbn.snapshot import (
     read_learned,
     unpack,
 )
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind, merged_events
+from driftbn.tables.encode import EncodedTable, SchemaEvent, SchemaEventKind, merged_events
 from driftbn.tables.infer import Bins
 from driftbn.tables.intake import Encoded, Intake
 from driftbn.tables.schema import Schema, is_rare
 from driftbn.windows.buffer import Window, WindowBuffer
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _log = logging.getLogger("driftbn")
+
+KEPT_WINDOWS: Final = 100
+"""Newest windows that ``to_frame`` has; a stream has no end."""
+STRONG: Final = 0.03  # nats: a change that every window should show
+
+
+class ArrowStream(Protocol):
+    """A table of polars, Arrow, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+Batch: TypeAlias = (
+    "pd.DataFrame | ArrowStream | Mapping[str, Any] | Sequence[Mapping[str, Any]] | EncodedTable"
+)
+"""What a monitor takes in."""
 
 
 class DriftMonitor:
@@ -68,12 +94,13 @@ class DriftMonitor:
     a reference that grows with the stream. Records may come in batches of any size: the reports do
     not depend on how the stream is cut.
 
-    Settings are given as ``config``, where a number is the rows of a window, or by their names as
-    in ``DriftMonitor(window=2000, alpha=0.001, target="status")``; each has a default. ``clock``
-    returns seconds, for deadlines and the reported times. ``independence_test`` makes the test that
-    graphs are learned with, from packed table, learner's settings and design effects; by default
-    chi-square or G, as ``config.learner`` says. It is not part of a snapshot, and the decision has
-    two-sample tests of its own.
+    Settings are given as ``config``, or by their names as in ``DriftMonitor(2000, alpha=0.001)``
+    and ``DriftMonitor(window="1h", time="at", target="status")``: a number is the rows of a window,
+    a text its length in event time; each has a default. ``time`` is short for ``time_column``.
+    ``clock`` returns seconds, for deadlines and the reported times. ``independence_test`` makes the
+    test that graphs are learned with, from packed table, learner's settings and design effects; by
+    default chi-square or G, as ``config.learner`` says. It is not part of a snapshot, and the
+    decision has two-sample tests of its own.
 
     Raises ConfigError if a setting is not allowed, or settings are given beside ``config``.
 
@@ -95,9 +122,9 @@ class DriftMonitor:
 
     def __init__(
         self,
-        config: MonitorConfig | int | None = None,
+        config: MonitorConfig | int | str | None = None,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = perf_counter,
         independence_test: MakeTest = ChiSquareTest.of_table,
         **settings: Any,
     ) -> None:
@@ -122,6 +149,43 @@ class DriftMonitor:
         self._distances: tuple[int, ...] = ()  # Hamming distances of the newest calm windows
         self._history: FieldHistory | None = None  # what single fields were like so far
         self._kinds: FieldKinds | None = None  # what their codes mean, once that is known
+        self._last_report: WindowReport | None = None
+        self._rows: deque[WindowRow] = deque(maxlen=KEPT_WINDOWS)
+
+    def __repr__(self) -> str:
+        """Say how windows are cut, what the reference is, and what was decided last."""
+        windows = self.config.windows
+        parts = [] if windows.size is None else [f"{windows.size:,} rows"]
+        parts += [] if windows.seconds is None else [f"{windows.seconds:g} s"]
+        regime, last = self._decider.regime, self._last_report
+        n_windows = 0 if regime is None else len(regime.windows)
+        level = "no window yet" if last is None else f"window {last.index}: {last.decision.level}"
+        reference = counted(n_windows, "window")
+        return f"<DriftMonitor window={' or '.join(parts)}, reference={reference}, {level}>"
+
+    def _repr_html_(self) -> str:
+        moments = [
+            Moment(row.window, row.hamming, row.confirmed, row.level == "drift", row.episode)
+            for row in self._rows
+        ]
+        return framed(monitor_to_html(repr(self)[1:-1], moments, self._last_report))
+
+    @property
+    def last_report(self) -> WindowReport | None:
+        """The report on the newest window; ``None`` before the first and after ``restore``."""
+        return self._last_report
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the newest windows, at most ``KEPT_WINDOWS``, as a table with one row for each.
+
+        Windows from before a ``restore`` are not in it.
+        """
+        import pandas as pd  # noqa: PLC0415 - most of the time that importing the library takes
+
+        frame = pd.DataFrame(self._rows, columns=list(WindowRow._fields)).set_index("window")
+        for name in ("start", "end"):
+            frame[name] = pd.to_datetime(frame[name], unit="s", utc=True)
+        return frame
 
     @property
     def schema(self) -> Schema | None:
@@ -144,19 +208,19 @@ class DriftMonitor:
         """Records left out because they could not be read."""
         return self._intake.n_rejected
 
-    def update(self, batch: object) -> tuple[WindowReport, ...]:
+    def update(self, batch: Batch) -> tuple[WindowReport, ...]:
         """Take in a batch and report on the windows that it completes, in order.
 
         ``batch``: DataFrame of pandas or polars, Arrow table or anything with
-        ``__arrow_c_stream__``, list of dicts, or dict of columns, with any number of rows; or an
-        ``EncodedTable`` in the monitor's own schema, which is fastest. A window that cannot be
-        judged is undecided, with the reason; it is never an error.
+        ``__arrow_c_stream__``, list of dicts, or dict of columns, with any number of rows; one dict
+        of values is one record; or an ``EncodedTable`` in the monitor's own schema, which is
+        fastest. A window that cannot be judged is undecided, with the reason; never an error.
 
         Raises DataError if a record cannot be read; nothing of the batch is taken in. With
         ``on_error="reject_rows"`` such records are left out and counted instead. Raises
         KnowledgeError if ``config.knowledge`` names a field that the stream does not have.
         """
-        return self._take(self._intake.take(batch))
+        return self._take(self._intake.take([batch] if _is_record(batch) else batch))
 
     def finish(self) -> tuple[WindowReport, ...]:
         """Report on the records left at the end of a file, as one or more last windows.
@@ -193,7 +257,7 @@ class DriftMonitor:
         cls,
         data: bytes,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = perf_counter,
         independence_test: MakeTest = ChiSquareTest.of_table,
     ) -> DriftMonitor:
         """Return a monitor that continues exactly where the one stood that gave the snapshot.
@@ -242,6 +306,7 @@ class DriftMonitor:
         if encoded is None:
             return ()
         if self._buffer is None:
+            self._check_target()
             self._apply_knowledge()
             self._buffer = WindowBuffer(self.config.windows, len(encoded.codes))
         n_before = self._buffer.n_records
@@ -256,6 +321,12 @@ class DriftMonitor:
         rest = encoded.events_between(start, encoded.codes.shape[1])
         self._events = merged_events(self._events, rest)
         return tuple(reports)
+
+    def _check_target(self) -> None:
+        target, names = self.config.target, self._schema.names
+        left_out = [item.name for item in self._schema.excluded]
+        if target is not None and target not in (*names, *left_out):
+            raise KnowledgeError("target", target, f"a field of the stream: {names[:8]}…")
 
     def _apply_knowledge(self) -> None:
         """Leave aside what is known of columns that are no variables, once that is known."""
@@ -276,7 +347,41 @@ class DriftMonitor:
             _log.warning("window %d could not be judged", window.index, exc_info=error)
             report = self._undecided(window, f"{type(error).__name__}: {error}")
         self._events = ()
+        self._last_report = report
+        self._rows.append(WindowRow.of(report))
+        if window.index == 1:
+            self._warn_if_blind(report)
         return report
+
+    def _warn_if_blind(self, report: WindowReport) -> None:
+        """Say so if the first window that is judged can show no change of any pair of fields."""
+        decision, n_nodes = report.decision, len(report.graph.nodes)
+        blind = decision.n_undecided and self.calibration().visible_to(0.0) > POWERLESS
+        if not (blind or decision.reason == TOO_FEW_ROWS) or n_nodes < 2:
+            return
+        n_tests = n_nodes * (n_nodes - 1) // 2 * len(self.config.scales)
+        shift = float(visible_statistic(np.ones(1), self.config.level / n_tests)[0])
+        _log.warning(
+            "windows of %d records are too small to show any change between %d fields: use at least"
+            " %d, which show strong changes of fields with few values",
+            report.rows,
+            n_nodes,
+            -(-shift // (STRONG * 100)) * 100,
+        )
+
+    def _judge_table(self, index: int, batch: Batch) -> WindowReport:
+        """Report on a whole table as one window; the first one says what the columns are."""
+        encoded = self._intake.take(batch) or self._intake.finish()
+        if encoded is None:
+            raise DataError("a table to compare must have rows")
+        if index == 0:
+            self._check_target()
+            self._apply_knowledge()
+        n_rows, times = encoded.codes.shape[1], encoded.times
+        self._events = encoded.events_between(0, n_rows)
+        start = None if times is None else float(times.min())
+        end = None if times is None else float(times.max())
+        return self._report(Window(index, encoded.codes, 0, n_rows - 1, start, end, times=times))
 
     @property
     def _schema(self) -> Schema:
@@ -427,12 +532,62 @@ def _shadow_look(before: Shadow, now: Shadow) -> ShadowLook | None:
     return ShadowLook(now.n_alarms > before.n_alarms)
 
 
-def _config(config: MonitorConfig | int | None, settings: Mapping[str, Any]) -> MonitorConfig:
-    if isinstance(config, int):
-        return MonitorConfig(window=config, **settings)
-    for name, value in settings.items() if config is not None else ():
-        raise ConfigError(name, value, "left out where config is given")
-    return config or MonitorConfig(**settings)
+def compare_data(
+    reference: Batch,
+    current: Batch,
+    *,
+    names: tuple[str, str] = ("the reference", "the current table"),
+    **settings: Any,
+) -> DataComparison:
+    """Say whether and how the relations between the fields of two tables differ.
+
+    The second table is judged as a monitor judges a window: by the same tests, with one level
+    ``alpha`` for all of them together. ``settings``: those of a monitor, except for windows.
+
+    Raises DataError if a table cannot be read or is empty, ConfigError if a setting is not allowed.
+
+    >>> from driftbn import compare_data, datasets
+    >>> asia = datasets.asia()
+    >>> monday, tuesday = datasets.sample(asia, 2000, 1), datasets.sample(asia, 3000, 2)
+    >>> compare_data(monday, tuesday).drift
+    False
+    >>> other = datasets.remove_edge(asia, "smoke", "bronc").network
+    >>> found = compare_data(monday, datasets.sample(other, 2000, 3))
+    >>> print(found.explain().headline)
+    The tables differ: the dependency between 'bronc' and 'smoke' was removed.
+    """
+    if "window" in settings:
+        raise ConfigError("window", settings["window"], "left out: each table is one window")
+    fixed = {"window": sys.maxsize, "reference_windows": 1, "shadow_share": 0.0}
+    monitor = DriftMonitor(**{**settings, **fixed})
+    before = monitor._judge_table(0, reference)
+    return DataComparison(before, monitor._judge_table(1, current), names)
+
+
+def _is_record(batch: object) -> bool:
+    """Whether it is one record: a dict in which something is no column."""
+    return isinstance(batch, Mapping) and any(
+        isinstance(cell, str | bytes | Mapping) or not hasattr(cell, "__len__")
+        for cell in batch.values()
+    )
+
+
+def _config(config: object, settings: dict[str, Any]) -> MonitorConfig:
+    if isinstance(config, MonitorConfig):
+        for name, value in settings.items():
+            raise ConfigError(name, value, "left out where config is given")
+        return config
+    if config is not None and not isinstance(config, int | str):
+        allowed = "settings, or the rows of a window; records go to update()"
+        raise ConfigError("config", type(config).__name__, allowed)
+    if "time" in settings:
+        settings["time_column"] = settings.pop("time")
+    if config is not None:
+        settings["window"] = config
+    known = tuple(field_types(MonitorConfig))
+    for name in (name for name in settings if name not in known):
+        raise UnknownSettingError(name, settings[name], known)
+    return MonitorConfig(**settings)
 
 
 def _check_knowledge(knowledge: Knowledge) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from driftbn.codec import Codec, StandIn
 from driftbn.drift.outcome import DriftDecision
 from driftbn.errors import FormatError
-from driftbn.explain import Explanation, explain
-from driftbn.explain.html import report_to_html
+from driftbn.explain import Explanation, explain, explain_tables
+from driftbn.explain.html import comparison_to_html, framed, report_to_html
+from driftbn.explain.sentences import summary_of
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff
 from driftbn.learning import SearchCost
 from driftbn.learning.search import Overrun
@@ -142,6 +143,10 @@ class WindowReport:
     blanket: tuple[str, ...] = ()
     usual: HammingBand | None = None
 
+    def __bool__(self) -> bool:
+        """Whether this window raises an alarm, so that ``if report:`` asks for drift."""
+        return self.drift
+
     @property
     def format(self) -> str:
         """What tells the document of a report from others."""
@@ -205,6 +210,102 @@ class WindowReport:
     def to_html(self) -> str:
         """Return a page with words, picture and tables, as one file that needs nothing else."""
         return report_to_html(self)
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
+
+
+class WindowRow(NamedTuple):
+    """A window as one row of a table."""
+
+    window: int
+    rows: int
+    first_record: int
+    last_record: int
+    start: float | None
+    end: float | None
+    level: str
+    p_value: float
+    effect: float
+    changed: str  # in words; empty if nothing
+    hamming: int  # from the window before, most of it by chance
+    confirmed: int
+    episode: int | None
+
+    @classmethod
+    def of(cls, report: WindowReport) -> WindowRow:
+        decision = report.decision
+        return cls(
+            report.index,
+            report.rows,
+            report.first_record,
+            report.last_record,
+            report.start,
+            report.end,
+            decision.level.value,
+            decision.p_value,
+            decision.effect,
+            "" if decision.kind is None else summary_of(decision),
+            report.diff.hamming,
+            decision.confirmed_hamming,
+            decision.episode,
+        )
+
+
+@dataclass(frozen=True)
+class DataComparison:
+    """Two tables, the second judged as a monitor judges a window by its reference.
+
+    ``reference``, ``current``: what was learned of each; the decision is in ``current``.
+    ``names``: of the tables, for people.
+    """
+
+    reference: WindowReport
+    current: WindowReport
+    names: tuple[str, str]
+
+    @property
+    def decision(self) -> DriftDecision:
+        """Whether the relations differ, in what, and how sure that is."""
+        return self.current.decision
+
+    @property
+    def drift(self) -> bool:
+        """Whether the tables differ by more than chance and ``min_effect``."""
+        return self.current.drift
+
+    def __bool__(self) -> bool:
+        """Whether the tables differ, so that ``if compare_data(...):`` asks for drift."""
+        return self.drift
+
+    def explain(self) -> Explanation:
+        """Say in plain words what differs, how strongly and how surely."""
+        return explain_tables(self.names, self.reference.rows, self.current)
+
+    def __str__(self) -> str:
+        return str(self.explain())
+
+    def to_dict(self) -> dict[str, object]:
+        """Return names, rows and the decision as plain dicts and lists, ready for JSON."""
+        tables = zip(self.names, (self.reference.rows, self.current.rows), strict=True)
+        return {
+            "format": "driftbn.comparison",
+            "version": 1,
+            "tables": [{"name": name, "rows": rows} for name, rows in tables],
+            "decision": self.current.to_dict()["decision"],
+        }
+
+    @property
+    def picture(self) -> WindowReport:
+        """What is drawn: the graph of the second table with what a test confirms, and no more."""
+        return replace(self.current, diff=StructureDiff())
+
+    def to_html(self) -> str:
+        """Return a page with words, picture and tables, as one file that needs nothing else."""
+        return comparison_to_html(self.explain(), self.picture)
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
 
 
 # --- The document, where it departs from the fields ---

@@ -87,6 +87,44 @@ def explain(report: WindowReport) -> Explanation:
     return Explanation(_headline(report), tuple(_sentences(report)), tuple(advice_of(report)))
 
 
+def explain_tables(names: tuple[str, str], n_before: int, report: WindowReport) -> Explanation:
+    """Say in plain words how a table differs from an earlier one; ``report`` judges it by that."""
+    decision = report.decision
+    sizes = (
+        f"{counted(report.rows, 'record')} of {names[1]} were compared with {n_before:,} of"
+        f" {names[0]}, in {counted(len(report.graph.nodes), 'field')}."
+    )
+    found = [sizes, *(change_sentences(decision) if decision.kind is not None else ())]
+    if decision.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
+        found.append(_why_no_alarm(decision))
+    if decision.p_value <= decision.alpha:
+        found.append(
+            f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after"
+            " correction for all tests made. At the chosen level two tables from the same source"
+            f" are told apart in {decision.alpha:.3g} of all comparisons."
+        )
+    else:
+        found += _strongest_sign(decision)
+    found += target_sentences(report)
+    found += twin_sentences(report, _mentioned(decision))
+    caveats = [
+        text.replace("this window is", "the tables are") for text in caveat_sentences(report)
+    ]
+    return Explanation(_tables_headline(decision), (*found, *caveats))
+
+
+def _tables_headline(decision: DriftDecision) -> str:
+    match decision.level:
+        case DriftLevel.DRIFT:
+            return f"The tables differ: {summary_of(decision)}."
+        case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
+            return f"The tables differ, but not enough for an alarm: {summary_of(decision)}."
+        case DriftLevel.UNDECIDED:
+            return f"The tables could not be compared: {decision.reason or TOO_FEW_ROWS}."
+        case _:
+            return "No sign of a change in the relations between the fields."
+
+
 def filled(text: str, first: str = "") -> str:
     """Return a text in lines that fit a terminal, the first one behind a mark."""
     return textwrap.fill(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from driftbn.drift.outcome import Association
 from driftbn.explain import Explanation, explain
-from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of
+from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of, scene_of_graph
 from driftbn.explain.sentences import counted, decimal, event_sentence, moment, printable, strength
 from driftbn.explain.svg import (
     DARK,
@@ -20,6 +20,7 @@ from driftbn.explain.svg import (
     timeline_of,
     windows_per_bar,
 )
+from driftbn.graphs.graph import Dag, Pdag, StructureDiff
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
@@ -111,6 +112,54 @@ def report_to_html(report: WindowReport) -> str:
         section("Left out", [excluded_table(report)]),
     ]
     return page(f"driftbn: window {report.index}", body)
+
+
+def comparison_to_html(explanation: Explanation, report: WindowReport) -> str:
+    """Return a page on two tables: words, picture and tables."""
+    body = [
+        _badge(report),
+        f"<h1>{shown(explanation.headline)}</h1>",
+        _words(explanation),
+        section("Picture", [figure_of(report)]),
+        section("Changed dependencies", [edge_table(report)]),
+        section("Changed fields", [node_table(report)]),
+        section("Tests", [family_table(report)]),
+        section("Too small to tell", [undecided_table(report)]),
+        section("Left out", [excluded_table(report)]),
+    ]
+    return page("driftbn: two tables", body)
+
+
+def monitor_to_html(title: str, moments: Sequence[Moment], last: WindowReport | None) -> str:
+    """Return a page on a monitor: what it is, its newest windows, and the last one in words."""
+    body = [f"<h1>{shown(title)}</h1>"]
+    if moments:
+        body.append(timeline_panel(moments))
+    if last is not None:
+        explanation = explain(last)
+        body += [f"<h2>{shown(explanation.headline)}</h2>", _words(explanation)]
+    return page("driftbn: monitor", body)
+
+
+def graph_to_html(graph: Dag | Pdag) -> str:
+    """Return a page with the picture of a graph."""
+    return page("driftbn: graph", [_figure(scene_of_graph(graph))])
+
+
+def diff_to_html(diff: StructureDiff) -> str:
+    """Return the difference of two graphs as a table."""
+    kinds = ("added", "removed", "reversed", "directed", "undirected")
+    rows = [(kind, *edge) for kind in kinds for edge in getattr(diff, kind)]
+    edges = table(("Change", "From", "To"), rows)
+    return f"<p>Hamming distance {diff.hamming:,}</p>{edges}"
+
+
+def framed(document: str) -> str:
+    """Return a page as part of another, a notebook, whose style it must not touch."""
+    return (
+        f'<iframe srcdoc="{escape(document)}" style="width:100%;height:36rem;border:0"'
+        ' title="driftbn"></iframe>'
+    )
 
 
 def html_of(reports: Sequence[WindowReport]) -> str:

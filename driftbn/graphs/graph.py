@@ -78,6 +78,9 @@ class Pdag:
             graph.add_edges_from(((u, v), (v, u)))
         return graph
 
+    def _repr_html_(self) -> str:
+        return _drawn(self)
+
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph) -> Pdag:
         """Read a networkx graph; a pair of opposite arcs is one undirected edge."""
@@ -178,6 +181,9 @@ class Dag:
     def to_networkx(self) -> nx.DiGraph:
         return self.to_pdag().to_networkx()
 
+    def _repr_html_(self) -> str:
+        return _drawn(self)
+
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph) -> Dag:
         """Read a networkx graph, which must be directed."""
@@ -270,6 +276,12 @@ def _look_up(table: dict[str, _T], node: str) -> _T:
     return table[node]
 
 
+def _drawn(graph: Dag | Pdag) -> str:
+    from driftbn.explain.html import framed, graph_to_html  # noqa: PLC0415 - see pyproject.toml
+
+    return framed(graph_to_html(graph))
+
+
 # How two graphs differ: the Hamming rule, stated once.
 
 
@@ -307,6 +319,11 @@ class StructureDiff:
     def contradictions(self) -> int:
         """Number of edges on which the graphs cannot both be right: all but a direction unknown."""
         return self.skeleton + len(self.reversed)
+
+    def _repr_html_(self) -> str:
+        from driftbn.explain.html import diff_to_html  # noqa: PLC0415 - see pyproject.toml
+
+        return diff_to_html(self)
 
 
 def compare(previous: Dag | Pdag, current: Dag | Pdag) -> StructureDiff:

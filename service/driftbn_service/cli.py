@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Final, NoReturn
 
-import pyarrow as pa
-
 import driftbn
 from driftbn.errors import ConfigError, DriftbnError
-from driftbn_service.commands import note, write_text
-from driftbn_service.errors import ExitCode, UsageError, naming_the_extra
+from driftbn_service.errors import ExitCode, UsageError, arrow_error, naming_the_extra
 
 _COMMANDS: Final = {
     "demo": "watch a made-up stream with known drifts; needs no settings",
+    "init": "write settings, rules and dashboards to begin with",
     "run": "read event streams for as long as it takes",
     "check": "check settings",
     "state": "look at the state of a daemon: list, verify, export",
@@ -57,20 +55,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parsed = _parser(command).parse_args(words)
             return int(parsed.run(parsed))
     except UsageError as error:
-        note(f"error: {error}")
+        _note(f"error: {error}")
         return ExitCode.USAGE
     except ConfigError as error:
         for line in getattr(error, "lines", (str(error),)):
-            note(f"error: {line}")
+            _note(f"error: {line}")
         return ExitCode.CONFIG
     except BrokenPipeError:
         _silence_stdout()
         return ExitCode.BROKEN_PIPE
-    except (DriftbnError, OSError, pa.ArrowException) as error:
-        note(f"error: {error}")
+    except (DriftbnError, OSError, arrow_error()) as error:
+        _note(f"error: {error}")
         return ExitCode.FAILED
     except KeyboardInterrupt:
-        note("interrupted")
+        _note("interrupted")
         return ExitCode.INTERRUPTED
 
 
@@ -98,6 +96,7 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"driftbn {driftbn.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, summary in _COMMANDS.items():
         if name == chosen == "version":
@@ -123,8 +122,13 @@ def _write_versions(arguments: argparse.Namespace) -> int:
     versions = {"driftbn": driftbn.__version__, "python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in _STANDS_ON}
     text = "".join(f"{name} {version}\n" for name, version in versions.items())
-    write_text(json.dumps(versions) + "\n" if arguments.json else text, None)
+    sys.stdout.write(json.dumps(versions) + "\n" if arguments.json else text)
     return 0
+
+
+def _note(message: str) -> None:
+    # What commands share takes a second to import, and --help needs none of it.
+    importlib.import_module("driftbn_service.commands").note(message)
 
 
 def _silence_stdout() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
-
-import pyarrow as pa
 
 from driftbn.errors import ConfigError, DriftbnError, MissingExtraError
 
@@ -25,6 +24,12 @@ class ExitCode(IntEnum):
     CONFIG = 78  # EX_CONFIG of sysexits.h
     INTERRUPTED = 130
     BROKEN_PIPE = 141
+
+
+def arrow_error() -> type[Exception]:
+    """Return what Arrow raises; nothing of it is raised while it is not imported."""
+    found: type[Exception] = getattr(sys.modules.get("pyarrow"), "ArrowException", DriftbnError)
+    return found
 
 
 class InputError(DriftbnError):
@@ -65,7 +70,7 @@ def blamed_on(name: str) -> Iterator[None]:
         raise InputError(name, f"is not UTF-8: {error}") from error
     except MemoryError as error:
         raise InputError(name, "does not fit into memory") from error
-    except (DriftbnError, pa.ArrowException) as error:
+    except (DriftbnError, arrow_error()) as error:
         raise InputError(name, str(error)) from error
 
 

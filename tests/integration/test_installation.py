@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from driftbn_service.commands.init import BESIDE, SOURCES
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +27,15 @@ def test_a_wheel_holds_two_packages_and_nothing_else(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"driftbn", "driftbn_service"}
 
 
+def test_a_wheel_carries_types_and_what_init_writes(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {"driftbn/py.typed", "driftbn_service/py.typed"} <= names
+    wanted = {f"driftbn_service/configs/{source}.toml" for source in SOURCES.values()}
+    wanted |= {f"driftbn_service/configs/{name}" for name in BESIDE}
+    assert wanted <= names
+
+
 def test_an_installed_wheel_runs_by_both_names(wheel: Path, tmp_path: Path) -> None:
     where = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target"]
@@ -38,6 +48,7 @@ def test_an_installed_wheel_runs_by_both_names(wheel: Path, tmp_path: Path) -> N
     assert all(Path(path).is_relative_to(where) for path in found.stdout.split())
     for command in (
         [sys.executable, "-m", "driftbn_service"],
+        [sys.executable, "-m", "driftbn"],
         [sys.executable, where / "bin/driftbn"],
     ):
         done = subprocess.run([*command, "version"], capture_output=True, text=True, **isolated)

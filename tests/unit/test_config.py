@@ -186,7 +186,8 @@ def test_a_choice_is_accepted_as_member_and_as_text(kind: type, name: str, choic
         (lambda: LearnerConfig(alpha=2.0), "a number between 0 and 1"),
         (lambda: SchemaConfig(id_like_ratio=0.0), "above 0 and at most 1"),
         (lambda: SchemaConfig(keep_constant=1), "True or False"),  # type: ignore[arg-type]
-        (lambda: MonitorConfig(window="5"), "an integer or a WindowConfig"),  # type: ignore[arg-type]
+        (lambda: MonitorConfig(window="5"), "a length such as '30s', '15min', '1h'"),
+        (lambda: MonitorConfig(window=5.0), "an integer, a length such as '1h', or a WindowConfig"),  # type: ignore[arg-type]
         (lambda: MonitorConfig(window=0), "window.size = 0 is not allowed: it must be an integer"),
         (lambda: MonitorConfig(window=WindowConfig(seconds=5)), "the field with event times"),
         (lambda: Knowledge(required=5), "a list of pairs"),  # type: ignore[arg-type]

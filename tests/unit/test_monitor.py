@@ -111,9 +111,16 @@ def test_columns_without_part_are_named_with_the_reason() -> None:
     assert "id" not in report.graph.nodes
 
 
-def test_a_target_that_is_no_field_has_no_blanket() -> None:
-    report = DriftMonitor(MonitorConfig(window=400, target="absent")).update(ASIA)[0]
-    assert (report.target, report.blanket) == ("absent", ())
+def test_a_target_that_is_no_field_is_an_error() -> None:
+    monitor = DriftMonitor(400, target="absent")
+    with pytest.raises(KnowledgeError, match=r"target = 'absent' .* a field of the stream"):
+        monitor.update(ASIA)
+
+
+def test_a_target_that_was_left_out_has_no_blanket() -> None:
+    table = ASIA.assign(id=[f"k{i}" for i in range(len(ASIA))])
+    report = DriftMonitor(400, target="id").update(table)[0]
+    assert (report.target, report.blanket) == ("id", ())
 
 
 def test_known_edges_are_in_every_graph() -> None:

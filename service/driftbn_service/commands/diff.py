@@ -1,37 +1,52 @@
-"""``driftbn diff``: how two graphs, or the graphs of two tables, differ."""
+"""``driftbn diff``: how two graphs differ, or whether two tables do."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from driftbn.explain.picture import picture_of, scene_of_graphs
-from driftbn.explain.sentences import printable
+from driftbn.config import MonitorConfig, WarmStart
+from driftbn.drift.outcome import EdgeChange
+from driftbn.explain.picture import picture_of, scene_of, scene_of_graphs
+from driftbn.explain.sentences import decimal, printable
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff, compare, shd
 from driftbn.learning import extend_to_dag
+from driftbn.monitor import compare_data
+from driftbn.report import DataComparison
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from driftbn_service.commands import (
     LearnOptions,
     Line,
     Style,
     add_learning_options,
+    add_setting_options,
     edge_text,
     note,
     png_renderer,
+    save,
     shown,
     write_lines,
     write_picture,
     write_text,
 )
-from driftbn_service.commands.learn import LearnedFile, is_graph, learn_input, read_graph
+from driftbn_service.commands.learn import (
+    LearnedFile,
+    is_graph,
+    learn_input,
+    read_graph,
+    warm_up,
+)
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.records.files import STDIN, Input
+from driftbn_service.records.rows import for_inference, one_table, unmixed
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}
+_DECISION = ("min_effect", "given", "target")
+_STOPPED = "warning: the search was stopped early; the graph has no directions"
 _EVENTS = {
     SchemaEventKind.NEW_LEVEL: "has values that the first table has not",
     SchemaEventKind.NEW_COLUMN: "is not in the first table, or hardly, and was left out",
@@ -69,14 +84,115 @@ class _Comparison:
         directed = set(graph.directed_edges)
         return [(edge, edge in directed) for edge in found]
 
+    def html(self) -> str:
+        raise UsageError("--html is for two tables; graphs have --png")
+
+    def picture(self) -> Drawing:
+        scene = scene_of_graphs(self.previous, self.current)
+        return picture_of(self.title, [self.summary], scene)
+
+    def lines(self, *, quiet: bool) -> list[Line]:
+        diff = self.diff
+        lines = [Line(f"node added {shown(name)}", Style.ADDED) for name in diff.nodes_added]
+        lines += [Line(f"node removed {shown(name)}", Style.REMOVED) for name in diff.nodes_removed]
+        for kind in _KINDS:
+            for edge, directed in self.edges(kind):
+                lines.append(Line(f"{kind} {edge_text(edge, directed)}", _style(kind)))
+        if quiet:
+            return lines
+        numbers = self.hamming
+        return [
+            Line(printable(self.title), Style.HEAD),
+            *lines,
+            Line(self.summary, Style.HEAD),
+            Line(
+                f"as classes {numbers['cpdag']}, as DAGs {numbers['dag']},"
+                f" skeleton {numbers['skeleton']}, contradictions {numbers['contradictions']}",
+                Style.NOTE,
+            ),
+        ]
+
+    def document(self) -> dict[str, Any]:
+        diff = self.diff
+        changes = {
+            kind: [
+                {"source": source, "target": target, "directed": directed}
+                for (source, target), directed in self.edges(kind)
+            ]
+            for kind in _KINDS
+        }
+        return {
+            "format": "driftbn-diff",
+            "version": 1,
+            "previous": self.names[0],
+            "current": self.names[1],
+            **changes,
+            "nodes_added": list(diff.nodes_added),
+            "nodes_removed": list(diff.nodes_removed),
+            "hamming": {"total": diff.hamming, **self.hamming},
+        }
+
+
+@dataclass(frozen=True)
+class _TwoTables:
+    """Two tables as the library compares them."""
+
+    found: DataComparison
+
+    @property
+    def differs(self) -> bool:
+        return self.found.drift
+
+    def html(self) -> str:
+        return self.found.to_html()
+
+    def document(self) -> dict[str, Any]:
+        return self.found.to_dict()
+
+    def picture(self) -> Drawing:
+        words = self.found.explain()
+        return picture_of(
+            " -> ".join(self.found.names), [words.headline], scene_of(self.found.picture)
+        )
+
+    def lines(self, *, quiet: bool) -> list[Line]:
+        decision = self.found.decision
+        changes = [Line(_change_text(edge), _style(edge.change)) for edge in decision.edges]
+        changes += [
+            Line(
+                f"changed {shown(one.name)} ({decimal(one.effect)} nats, p {decimal(one.p_value)})"
+            )
+            for one in decision.node_changes
+        ]
+        if quiet:
+            return changes
+        words = self.found.explain()
+        return [
+            Line(" -> ".join(self.found.names), Style.HEAD),
+            *changes,
+            Line(words.headline, Style.HEAD),
+            *(Line(text, Style.NOTE) for text in words.sentences),
+        ]
+
+
+def _change_text(edge: EdgeChange) -> str:
+    strengths = f"{decimal(edge.before.nats)} -> {decimal(edge.after.nats)} nats"
+    what = f"{edge.change} {edge_text((edge.source, edge.target), edge.directed)}"
+    return f"{what} ({strengths}, p {decimal(edge.p_value)})"
+
+
+def _style(kind: str) -> Style:
+    return _STYLES.get(kind, Style.REVERSED)
+
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "diff",
         description=(
-            "Compare two graphs (JSON or BIF as written by learn) or the graphs of two"
-            " tables. The second table is encoded like the first, and its search starts from what"
-            " the first has found."
+            "Compare two graphs (JSON or BIF as written by learn) edge by edge, or two tables by"
+            " the tests of a monitor: what is told of tables is more than chance. The second table"
+            " is encoded like the first, and its search starts from what the first has found. A"
+            " graph and a table are compared as graphs."
         ),
     )
     parser.add_argument("previous", metavar="A", help="graph or table before; - for standard input")
@@ -85,10 +201,19 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--cold", action="store_true", help="learn the second table without help from the first"
     )
+    decision = parser.add_argument_group("decision on two tables")
+    decision.add_argument(
+        "--level",
+        type=float,
+        metavar="X",
+        help="share of pairs of tables from one source that may be told apart (0.01)",
+    )
+    add_setting_options(decision, MonitorConfig, _DECISION)
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="write JSON instead of text")
     output.add_argument("--output", metavar="FILE", help="instead of standard output")
     output.add_argument("--png", metavar="FILE", help="draw the difference too")
+    output.add_argument("--html", metavar="FILE", help="two tables: a page on the difference too")
     output.add_argument("--quiet", action="store_true", help="text: only the changes")
     output.add_argument(
         "--exit-code",
@@ -104,29 +229,68 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.png == STDIN:
         raise UsageError("--png needs a file; standard output carries the changes")
     render = None if arguments.png is None else png_renderer()
-    comparison = _compared(arguments, LearnOptions.from_arguments(arguments))
-    if render is not None:
-        write_picture(render(_picture(comparison)), arguments.png)
-    if arguments.json:
-        write_text(json.dumps(_document(comparison), indent=1) + "\n", arguments.output)
-    else:
-        write_lines(_lines(comparison, quiet=arguments.quiet), arguments.output)
-    return ExitCode.DIFFERENT if arguments.exit_code and comparison.differs else 0
-
-
-def _compared(arguments: argparse.Namespace, options: LearnOptions) -> _Comparison:
+    options = LearnOptions.from_arguments(arguments)
     kind = options.input_format
     with Input(arguments.previous, kind) as first, Input(arguments.current, kind) as second:
-        names = first.name, second.name
-        previous = _loaded(first, options)
-        learned = previous if isinstance(previous, LearnedFile) else None
-        current = _loaded(second, options, learned, warm=not arguments.cold)
+        found: _Comparison | _TwoTables
+        if is_graph(first) or is_graph(second):
+            found = _compared(arguments, options, first, second)
+        else:
+            found = _compared_tables(arguments, options, first, second)
+    if arguments.html is not None:
+        save([(arguments.html, found.html().encode())])
+    if render is not None:
+        write_picture(render(found.picture()), arguments.png)
+    if arguments.json:
+        write_text(json.dumps(found.document(), indent=1) + "\n", arguments.output)
+    else:
+        write_lines(found.lines(quiet=arguments.quiet), arguments.output)
+    return ExitCode.DIFFERENT if arguments.exit_code and found.differs else 0
+
+
+def _compared(
+    arguments: argparse.Namespace, options: LearnOptions, first: Input, second: Input
+) -> _Comparison:
+    previous = _loaded(first, options)
+    learned = previous if isinstance(previous, LearnedFile) else None
+    current = _loaded(second, options, learned, warm=not arguments.cold)
     for loaded in (previous, current):
-        if isinstance(loaded, LearnedFile):
-            _tell(loaded, quiet=arguments.quiet)
+        if isinstance(loaded, LearnedFile) and loaded.structure.overrun is not None:
+            note(f"{loaded.name}: {_STOPPED}")
     graphs = [g.structure.graph if isinstance(g, LearnedFile) else g for g in (previous, current)]
+    names = first.name, second.name
     with blamed_on(" and ".join(names)):
         return _comparison(names, *graphs)
+
+
+def _compared_tables(
+    arguments: argparse.Namespace, options: LearnOptions, first: Input, second: Input
+) -> _TwoTables:
+    """Judge the second table by the first, and say on standard error what limits the answer."""
+    warm_up()
+    tables = []
+    for source in (first, second):
+        with blamed_on(source.name):
+            tables.append(one_table([batch.data for batch in source.batches(options.columns)]))
+    # Without the mark of records: a column that a whole file lacks is worth a word.
+    (rows,) = unmixed(tables[1].replace_schema_metadata(), known=True)
+    values = {"alpha": arguments.level} | {name: getattr(arguments, name) for name in _DECISION}
+    learner = options.config
+    with blamed_on(f"{first.name} and {second.name}"):
+        found = compare_data(
+            for_inference(tables[0]),
+            rows,
+            names=(shown(first.name), shown(second.name)),
+            learner=replace(learner, warm=WarmStart.NONE) if arguments.cold else learner,
+            knowledge=options.knowledge(tables[0].column_names),
+            **{name: value for name, value in values.items() if value is not None},
+        )
+    for name, report in zip(found.names, (found.reference, found.current), strict=True):
+        if report.overrun is not None:
+            note(f"{name}: {_STOPPED}")
+    for event in () if arguments.quiet else found.current.events:
+        note(f"{second.name}: {_event_text(event)}")
+    return _TwoTables(found)
 
 
 def _loaded(
@@ -135,14 +299,6 @@ def _loaded(
     if is_graph(source):
         return read_graph(source)
     return learn_input(source, options, first, warm=warm)
-
-
-def _tell(learned: LearnedFile, *, quiet: bool) -> None:
-    if learned.structure.overrun is not None:
-        note(f"{learned.name}: warning: the search was stopped early; the graph has no directions")
-    if not quiet:
-        for event in learned.table.events:
-            note(f"{learned.name}: {_event_text(event)}")
 
 
 def _event_text(event: SchemaEvent) -> str:
@@ -173,52 +329,3 @@ def _dags(previous: Dag | Pdag, current: Dag | Pdag) -> tuple[Dag, Dag]:
         return first, current
     anchor = first if set(first.nodes) & set(current.nodes) else None
     return first, extend_to_dag(current, anchor)
-
-
-def _picture(comparison: _Comparison) -> Drawing:
-    scene = scene_of_graphs(comparison.previous, comparison.current)
-    return picture_of(comparison.title, [comparison.summary], scene)
-
-
-def _lines(comparison: _Comparison, *, quiet: bool) -> list[Line]:
-    diff = comparison.diff
-    lines = [Line(f"node added {shown(name)}", Style.ADDED) for name in diff.nodes_added]
-    lines += [Line(f"node removed {shown(name)}", Style.REMOVED) for name in diff.nodes_removed]
-    for kind in _KINDS:
-        style = _STYLES.get(kind, Style.REVERSED)
-        for edge, directed in comparison.edges(kind):
-            lines.append(Line(f"{kind} {edge_text(edge, directed)}", style))
-    if quiet:
-        return lines
-    numbers = comparison.hamming
-    return [
-        Line(printable(comparison.title), Style.HEAD),
-        *lines,
-        Line(comparison.summary, Style.HEAD),
-        Line(
-            f"as classes {numbers['cpdag']}, as DAGs {numbers['dag']},"
-            f" skeleton {numbers['skeleton']}, contradictions {numbers['contradictions']}",
-            Style.NOTE,
-        ),
-    ]
-
-
-def _document(comparison: _Comparison) -> dict[str, Any]:
-    diff = comparison.diff
-    changes = {
-        kind: [
-            {"source": source, "target": target, "directed": directed}
-            for (source, target), directed in comparison.edges(kind)
-        ]
-        for kind in _KINDS
-    }
-    return {
-        "format": "driftbn-diff",
-        "version": 1,
-        "previous": comparison.names[0],
-        "current": comparison.names[1],
-        **changes,
-        "nodes_added": list(diff.nodes_added),
-        "nodes_removed": list(diff.nodes_removed),
-        "hamming": {"total": diff.hamming, **comparison.hamming},
-    }

@@ -483,7 +483,7 @@ def _table_of(config: Any) -> Any:
         more: dict[str, Any] = {"alias": name, "description": field_texts(config)[name]}
         if is_dataclass(wanted.kind):
             part = _table_of(wanted.kind)
-            hint = Count | part if int in wanted.alternatives else part
+            hint = Count | str | part if int in wanted.alternatives else part
             described[f"{name}_"] = (hint, Field(default_factory=dict, **more))
         else:
             limits = _limits(wanted.limits)

@@ -48,8 +48,8 @@ Tree: TypeAlias = dict[str, Any]
 """Settings as read from TOML."""
 
 _HOW_TO_BEGIN: Final = (
-    f"name a file with --config FILE or in {CONFIG_VARIABLE}; configs/example.toml of driftbn is"
-    " one to begin with"
+    f"name a file with --config FILE or in {CONFIG_VARIABLE}; 'driftbn init' writes one to begin"
+    " with"
 )
 _SECRET_KEY: Final = re.compile(r"pass|secret|token|auth|cookie|credential|key|pem", re.I)
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")

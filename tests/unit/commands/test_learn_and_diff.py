@@ -455,6 +455,30 @@ def test_diff_of_tables_learns_both_and_draws(run: Run, table: Path, later: Path
     assert run("diff", table, table, "--cold", "--exit-code").code == 0
 
 
+def test_a_diff_of_tables_states_no_difference_that_is_chance(run: Run, tmp_path: Path) -> None:
+    paths = [
+        written(tmp_path / f"{seed}.csv", sample(asia(), N_ROWS, seed).astype(str))
+        for seed in (1, 2)
+    ]
+    ran = run("diff", *paths, "--exit-code")
+    assert ran.code == 0
+    assert "No sign of a change" in ran.out
+    assert "p-value" in ran.out
+    assert run("diff", *paths, "--quiet").out == ""
+    data = json.loads(run("diff", *paths, "--json").out)
+    assert data["format"] == "driftbn.comparison"
+    assert data["decision"]["p_value"] > data["decision"]["alpha"]
+
+
+def test_a_diff_of_tables_is_written_as_a_page(
+    run: Run, table: Path, later: Path, graphs: tuple[Path, Path]
+) -> None:
+    page = table.with_name("d.html")
+    assert run("diff", table, later, "--html", page, "--level", "0.001").code == 0
+    assert "The tables differ" in page.read_text()
+    failed(run("diff", *graphs, "--html", page), ExitCode.USAGE, "two tables")
+
+
 def test_the_second_table_is_encoded_like_the_first(
     run: Run, table: Path, frame: pd.DataFrame, tmp_path: Path
 ) -> None:

@@ -366,7 +366,12 @@ def test_an_unknown_or_excluded_target_is_told(
     run: Run, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "t.parquet", frame.assign(number=range(len(frame))))
-    failed(run("replay", path, *SIZE, "--target", "none"), 1, str(path), "no variable 'none'")
+    failed(
+        run("replay", path, *SIZE, "--target", "none"),
+        ExitCode.CONFIG,
+        "target = 'none'",
+        "a field",
+    )
     failed(run("replay", path, *SIZE, "--target", "number"), 1, "left out (id_like")
 
 

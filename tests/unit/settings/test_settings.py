@@ -149,7 +149,8 @@ def test_every_mistake_is_told_at_once_with_its_path(write: Write) -> None:
         " first a letter or digit",
         f"{file}streams[0].learner.warm is not known: known are 'algorithm', 'alpha',"
         " 'max_conditioning', 'deadline_seconds', 'max_tests'",
-        f"{file}streams[0].window = '5000' {refused} an integer, without quotes, or a table",
+        f"{file}streams[0].window = '5000' {refused} rows such as 5000, without quotes, or a length"
+        " such as '30s', '15min', '1h'",
         f"{file}streams[0].audit_share = 'x' {refused} a number from 0 to 1, without quotes",
         f"{file}streams[0].learner.max_test is not known: did you mean 'max_tests'?",
         f"{file}streams[0].learner.alpha = 2 {refused} a number between 0 and 1",
