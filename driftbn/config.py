@@ -550,6 +550,10 @@ class DecisionConfig(_Checked):
     max_distance: Annotated[float, Range("more than 0 nats, finite", above=0)] | None = None
     """How far the stream may be from its baseline, in nats, until that is an alert of its own; no
     limit unless given."""
+    given: tuple[str, ...] = ()
+    """Fields that follow no other, such as clock, calendar, weather and keys: no edge points at
+    them, how they come is no drift, and what goes with them is told of the other field. Cycles
+    and counters are recognised."""
     quiet_returns: bool = False
     """Whether a window that a remembered regime explains is no alarm: for streams with day and
     night, with windows that begin and end where these do."""
@@ -604,10 +608,6 @@ class MonitorConfig(DecisionConfig):
     """Rows of a window, its length in event time such as ``1h``, or how to cut windows in full."""
     target: str | None = None
     """The field that matters: reports say whether a change touches it."""
-    given: tuple[str, ...] = ()
-    """Fields that follow no other, such as clock, calendar, weather and keys: no edge points at
-    them, how they come is no drift, and what goes with them is told of the other field. Cycles
-    and counters are recognised."""
     time_column: str | None = None
     """The field with event times, in seconds since the epoch or as timestamps. It is no variable.
     Time windows need it."""

@@ -141,7 +141,7 @@ class DriftMonitor:
         self._learner = StructureLearner(
             config.learner, config.knowledge, self._clock, self._make_test
         )
-        self._decider = CountDecider(config, self._learner, config.given)
+        self._decider = CountDecider(config, self._learner)
         self._previous: LearnedStructure | None = None
         self._dag: Dag | None = None
         self._events: tuple[SchemaEvent, ...] = ()
@@ -290,9 +290,7 @@ class DriftMonitor:
         if values["buffer"] is not None:
             self._apply_knowledge()
             self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
-        self._decider = CountDecider.from_state(
-            values["decider"], config, self._learner, config.given
-        )
+        self._decider = CountDecider.from_state(values["decider"], config, self._learner)
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
         if values["dag"] is not None:

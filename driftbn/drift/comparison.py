@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from driftbn.drift.dispersion import (
     BlockSums,
@@ -53,6 +54,36 @@ def _logs_below(size: int) -> Floats:
 def logs_up_to(n_rows: int) -> Floats:
     """Return n ln n for all counts of this many rows, and more: one table serves many windows."""
     return _logs_below(max(FIRST_LOGS, 1 << n_rows.bit_length()))
+
+
+MIN_CLOCK_LEVELS = 3
+MIN_CLOCK_MOVES = (
+    12  # more than there are levels: by chance all of them go the same way once in 4096
+)
+CLOCK_SHARE = 0.98  # of the moves: a clock may be set, and records may be missing
+
+Clocks = npt.NDArray[np.bool_]
+
+
+def clocks_in(codes: Codes) -> Clocks:
+    """Return which fields of rows in order can only go on, as clocks, calendars and counters.
+
+    After a level always comes the same other one (a cycle), or each level has one stretch of rows
+    only (a counter or date).
+    """
+    return np.array([_is_clock(row) for row in codes], np.bool_)
+
+
+def _is_clock(row: npt.NDArray[np.uint8]) -> bool:
+    at = np.flatnonzero(row[1:] != row[:-1])
+    n_levels = int(np.count_nonzero(np.bincount(row)))
+    if n_levels < MIN_CLOCK_LEVELS:
+        return False
+    width = int(row.max()) + 1
+    moves = np.bincount(row[at].astype(np.int64) * width + row[at + 1], minlength=width * width)
+    usual = moves.reshape(width, width).max(axis=1).sum()
+    cycles = len(at) >= n_levels + MIN_CLOCK_MOVES and usual >= CLOCK_SHARE * len(at)
+    return bool(cycles or len(at) + 1 == n_levels)
 
 
 class Part(NamedTuple):
@@ -107,6 +138,11 @@ class PooledWindows:
         return Part(
             rows, self.cells, self.counts[: self.plan.n_node_cells].copy(), self.information
         )
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        """Which fields are clocks or counters in these windows."""
+        return clocks_in(np.concatenate(self.windows, axis=1))
 
     @cached_property
     def information(self) -> Floats:
@@ -192,7 +228,8 @@ class Comparison:
 
     ``dependent_rows``: whether tests that reject are corrected for dispersion. So that
     overdispersed rows do not make all of them reject, screening corrects for half of the marginal
-    dispersion. ``scatter``: how far the older windows lie apart, if that is known.
+    dispersion. ``scatter``: how far the older windows lie apart, if that is known. ``declared``:
+    names of fields that are said to be given.
     """
 
     def __init__(
@@ -202,12 +239,14 @@ class Comparison:
         *,
         dependent_rows: bool = True,
         scatter: Scatter | None = None,
+        declared: tuple[str, ...] = (),
     ) -> None:
         self.plan = older.plan
         self.older = older
         self.newer = newer
         self.dependent_rows = dependent_rows
         self._scatter = scatter
+        self._declared = declared
         self._logs = logs_up_to(older.n_rows + newer.n_rows)
         self._nodes: dict[int, _Corrected] = {}
         self._pairs: dict[int, _Corrected] = {}
@@ -219,6 +258,20 @@ class Comparison:
         return bool(np.any(self.node_statistics[:, VARIANCE] > 0.0)) or bool(
             np.any(self.pair_statistics[1] >= 1.0)
         )
+
+    @cached_property
+    def given(self) -> Clocks:
+        """Which fields are given: how they come, and go together, is no drift.
+
+        A clock that does not go on as before in the newer windows is broken, and not given.
+        """
+        given = np.array([name in self._declared for name in self.plan.names], np.bool_)
+        clocks = np.flatnonzero(self.older.clocks)
+        if len(clocks):
+            windows = (*self.older.windows, *self.newer.windows)
+            rows = np.concatenate([codes[clocks] for codes in windows], axis=1)
+            given[clocks] |= clocks_in(rows)
+        return given
 
     @cached_property
     def _overdispersed(self) -> bool:

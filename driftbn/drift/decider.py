@@ -27,7 +27,8 @@ from driftbn.drift.outcome import (
     Travelled,
     Wander,
 )
-from driftbn.drift.reference import Clocks, Regime, clocks_in
+from driftbn.drift.plan import TestPlan
+from driftbn.drift.reference import Regime
 from driftbn.drift.scatter import Carried
 from driftbn.drift.trust import (
     CalibrationReport,
@@ -168,15 +169,22 @@ class Judgement:
         return min((result.p_value for result in self.families), default=1.0)
 
 
+@dataclass(frozen=True, eq=False)
+class _Incoming:
+    """A window to be judged; ``facts``: those that make it an alarm."""
+
+    index: int
+    window: LearnedWindow
+    fresh: bool
+    facts: tuple[Fact, ...]
+
+
 class CountDecider:
     """Judges windows by their counts, and names what changed."""
 
-    def __init__(
-        self, config: DecisionConfig, learner: StructureLearner, given: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, config: DecisionConfig, learner: StructureLearner) -> None:
         self.config = config
         self._learner = learner
-        self._declared = given
         self._reset()
 
     def _reset(self) -> None:
@@ -214,12 +222,9 @@ class CountDecider:
         it is judged by itself, and its rows are not counted again. One with ``facts`` is an alarm
         whatever the tests say, and no part of a reference.
         """
-        alarming = bool(facts) and DriftKind.DATA in self.config.alarm_on
-        decider = self.branch() if alarming else self
-        decision = decider._decide(index, window, fresh=fresh)
-        if alarming:
-            decision = self._with_facts(index, decider, decision, facts)
-        elif facts:
+        alarming = facts if DriftKind.DATA in self.config.alarm_on else ()
+        decision = self._decide(_Incoming(index, window, fresh, alarming))
+        if facts and not alarming:
             level = DriftLevel.NOTICE if decision.kind is None else decision.level
             kind = decision.kind or DriftKind.DATA
             decision = replace(decision, level=level, kind=kind, facts=facts)
@@ -231,24 +236,6 @@ class CountDecider:
             decision = replace(decision, **_distance(comparison, decision.given))
         effect = float(window.effects.max(initial=1.0))
         return replace(decision, design_effect=effect, max_distance=self.config.max_distance)
-
-    def _with_facts(
-        self, index: int, judged: CountDecider, decision: DriftDecision, facts: tuple[Fact, ...]
-    ) -> DriftDecision:
-        """Take over what was decided if it is an alarm; otherwise make it one, and nothing more.
-
-        The window after an alarm is not another one if the alarm had the same facts.
-        """
-        decision = replace(decision, facts=facts)
-        settles = decision.level is DriftLevel.SETTLING and _labels(facts) <= self.told
-        if decision.drift or settles:
-            vars(self).update(vars(judged))
-            return decision
-        kind = decision.kind or DriftKind.DATA
-        alarm = replace(decision, level=DriftLevel.DRIFT, kind=kind, scale=1, reason=None)
-        if self.regime is None:
-            self.regime = judged.regime
-        return self.episodes.alarm(index, alarm)
 
     def undecided(self, reason: str) -> DriftDecision:
         """Return the decision on a window that cannot be judged and is not taken in."""
@@ -270,23 +257,32 @@ class CountDecider:
         self.regime, self.baseline, self.settling = None, None, False
         self.episodes.close()
 
-    def _decide(self, index: int, window: LearnedWindow, *, fresh: bool) -> DriftDecision:
+    def _decide(self, new: _Incoming) -> DriftDecision:
         regime = self.regime
         if regime is None:
-            self.regime = self._new_regime(window)
-            return self._decision(DriftLevel.LEARNING)
-        if self.settling and not fresh:
+            self.regime = self._new_regime(new.window)
+            decision = self._decision(DriftLevel.LEARNING)
+            return self._told(new, decision) if new.facts else decision
+        if self.settling and not new.fresh:
             return self.episodes.carry_on(self._decision(DriftLevel.SETTLING))
         if self.settling:
-            return self._settle(index, regime, window)
-        judgement = self.judge(regime, regime.counted(window), fresh=fresh)
+            return self._settle(new, regime)
+        judgement = self.judge(regime, regime.counted(new.window), fresh=new.fresh)
         if judgement.p_value <= self.config.level:
-            return self._reject(index, judgement, window, fresh=fresh)
-        if not judgement.comparison.has_tests:
-            decision = self._decision(DriftLevel.UNDECIDED, judgement)
-            return self.episodes.carry_on(replace(decision, reason=TOO_FEW_ROWS))
-        self._judge_shadow(index, judgement)
-        return self._stay(self._decision(DriftLevel.STABLE, judgement), judgement, fresh=fresh)
+            return self._reject(new, judgement)
+        if judgement.comparison.has_tests:
+            self._judge_shadow(new.index, judgement)
+            return self._stay(new, self._decision(DriftLevel.STABLE, judgement), judgement)
+        decision = self._decision(DriftLevel.UNDECIDED, judgement)
+        if new.facts:
+            return self._told(new, decision)
+        return self.episodes.carry_on(replace(decision, reason=TOO_FEW_ROWS))
+
+    def _told(self, new: _Incoming, decision: DriftDecision) -> DriftDecision:
+        """Make a window an alarm by its facts alone; the regime goes on without it."""
+        kind = decision.kind or DriftKind.DATA
+        alarm = replace(decision, level=DriftLevel.DRIFT, kind=kind, scale=1, facts=new.facts)
+        return self.episodes.alarm(new.index, alarm)
 
     def judge(self, regime: Regime, window: PooledWindows, *, fresh: bool = True) -> Judgement:
         """Compare a window, and the newest ones pooled with it if it is fresh, with the reference.
@@ -326,49 +322,32 @@ class CountDecider:
         n_pairs = plan.n_pair_tests
         if not plan.n_nodes:
             return ()
-        n_scales = len(self.config.scales)
-        n_mechanisms = self._n_mechanisms(regime)
-        factor = n_mechanisms * n_scales / MECHANISM_SHARE
+        node_factor, pair_factor = self._factors(regime, plan)
         exact_to = max(exact_to, self.config.level)
-        given = self._given(regime, comparison)
+        given = comparison.given
         nodes = np.where(given, 1.0, comparison.node_p_values)
-        v, p, effect = strongest(nodes, comparison.node_p_value, exact_to / factor)
+        v, p, effect = strongest(nodes, comparison.node_p_value, exact_to / node_factor)
         fields: tuple[str, ...] = (plan.names[v],)
-        p = min(1.0, p * factor)
-        found = [FamilyResult(Family.MECHANISM, p, fields, scale, n_mechanisms, effect)]
+        p, n_nodes = min(1.0, p * node_factor), _n_mechanisms(regime)
+        found = [FamilyResult(Family.MECHANISM, p, fields, scale, n_nodes, effect)]
         if n_pairs:
-            factor = n_pairs * n_scales / (1.0 - MECHANISM_SHARE)
             ends = plan.tables.source[plan.n_nodes :], plan.tables.child[plan.n_nodes :]
             pairs = np.where(given[ends[0]] & given[ends[1]], 1.0, comparison.pair_p_values)
-            test, p, effect = strongest(pairs, comparison.pair_p_value, exact_to / factor)
+            test, p, effect = strongest(pairs, comparison.pair_p_value, exact_to / pair_factor)
             fields = tuple(plan.names[i] for i in plan.pair_of(test))
-            p = min(1.0, p * factor)
+            p = min(1.0, p * pair_factor)
             found.append(FamilyResult(Family.ASSOCIATION, p, fields, scale, n_pairs, effect))
         return tuple(found)
 
-    def _given(self, regime: Regime, comparison: Comparison) -> Clocks:
-        """Return which fields are given: how they come, and go together, is no drift.
-
-        A clock that does not go on as before in the newer windows is broken, and not given.
-        """
-        given = np.array([name in self._declared for name in regime.plan.names], np.bool_)
-        clocks = np.flatnonzero(regime.clocks)
-        if len(clocks):
-            windows = (*regime.windows, *comparison.newer.windows)
-            rows = np.concatenate([codes[clocks] for codes in windows], axis=1)
-            given[clocks] |= clocks_in(rows)
-        return given
-
-    def _n_mechanisms(self, regime: Regime) -> int:
-        n_nodes = regime.plan.n_nodes
-        grown = len(regime.windows) >= GROWN_REFERENCE
-        return n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
-
-    def _levels(self, comparison: Comparison, regime: Regime) -> tuple[float, float]:
-        """Return the levels of a single test of each family."""
+    def _factors(self, regime: Regime, plan: TestPlan) -> tuple[float, float]:
+        """Return by how much the p-values of nodes, and of pairs, are corrected for all tests."""
         n_scales = len(self.config.scales)
-        node_level = self.config.level * MECHANISM_SHARE / (n_scales * self._n_mechanisms(regime))
-        return node_level, self._single_level(comparison)
+        n_nodes, n_pairs = _n_mechanisms(regime), max(plan.n_pair_tests, 1)
+        return n_nodes * n_scales / MECHANISM_SHARE, n_pairs * n_scales / (1.0 - MECHANISM_SHARE)
+
+    def _single_level(self, judgement: Judgement) -> float:
+        """Return the level of the test of one pair."""
+        return self.config.level / self._factors(judgement.regime, judgement.comparison.plan)[1]
 
     def _judge_shadow(self, index: int, judgement: Judgement) -> None:
         regime = judgement.regime
@@ -381,22 +360,21 @@ class CountDecider:
 
         self.shadow.judge(index, regime, judgement.window, is_drift)
 
-    def _reject(
-        self, index: int, judgement: Judgement, window: LearnedWindow, *, fresh: bool
-    ) -> DriftDecision:
+    def _reject(self, new: _Incoming, judgement: Judgement) -> DriftDecision:
         """Name what changed, unless the change is no alarm or a known regime returns."""
         if self.config.quiet_returns and judgement.scale == 1:
-            judgement = self._nearest(judgement, window)
+            judgement = self._nearest(judgement, new.window)
         if judgement.p_value > self.config.level:
             decision = replace(self._decision(DriftLevel.STABLE, judgement), recurring=True)
-            return self._stay(decision, judgement, fresh=fresh)
-        naming = self._name(judgement, window)
+            return self._stay(new, decision, judgement)
+        naming = name_changes(judgement.comparison, judgement.regime, new.window)
         decision = _named(self._decision(self._level_of(naming), judgement), naming)
         if not decision.drift:
-            return self._stay(decision, judgement, fresh=fresh)
+            return self._stay(new, decision, judgement)
         self.settling = True
-        back = self.episodes.in_doubt and self._returned(window) is not None
-        return self.episodes.alarm(index, replace(decision, scale=judgement.scale), back=back)
+        back = self.episodes.in_doubt and self._returned(new.window) is not None
+        decision = replace(decision, scale=judgement.scale, facts=new.facts)
+        return self.episodes.alarm(new.index, decision, back=back)
 
     def _level_of(self, naming: Naming) -> DriftLevel:
         """Say what a change comes to: by its size, and whether its kind raises an alarm."""
@@ -405,34 +383,32 @@ class CountDecider:
         alarms = naming.kind in self.config.alarm_on and not naming.given_only
         return DriftLevel.DRIFT if alarms else DriftLevel.NOTICE
 
-    def _name(self, judgement: Judgement, window: LearnedWindow) -> Naming:
-        regime = judgement.regime
-        given = self._given(regime, judgement.comparison)
-        return name_changes(judgement.comparison, regime, window, given)
-
-    def _stay(self, decision: DriftDecision, judgement: Judgement, *, fresh: bool) -> DriftDecision:
-        if not fresh:
+    def _stay(self, new: _Incoming, decision: DriftDecision, judgement: Judgement) -> DriftDecision:
+        if new.facts:
+            return self._told(new, decision)
+        if not new.fresh:
             return self.episodes.carry_on(decision)
         regime, window = judgement.regime, judgement.window
-        levels = self._levels(regime.compare(window), regime)
-        regime.absorb(window, suspicious=regime.compare(window).is_suspicious(*levels))
+        alone = regime.compare(window)
+        levels = (self.config.level / factor for factor in self._factors(regime, alone.plan))
+        regime.absorb(window, suspicious=alone.is_suspicious(*levels))
         return self.episodes.quiet(decision)
 
-    def _settle(self, index: int, left: Regime, window: LearnedWindow) -> DriftDecision:
+    def _settle(self, new: _Incoming, left: Regime) -> DriftDecision:
         """Name the change again by a window that is all after it, and start anew from there.
 
         A window that names what the alarm before it did not is an alarm too, and not the start.
         """
-        judgement = self._judge_alone(left, window)
-        decision = self._decision(DriftLevel.SETTLING, judgement)
+        window, judgement = new.window, self._judge_alone(left, new.window)
+        decision = replace(self._decision(DriftLevel.SETTLING, judgement), facts=new.facts)
+        news = not _labels(new.facts) <= self.told
         if judgement.p_value <= self.config.level:
-            naming = self._name(judgement, window)
+            naming = name_changes(judgement.comparison, left, window)
             decision = _named(decision, naming)
             alarms = self._level_of(naming) is DriftLevel.DRIFT
-            if alarms and self.episodes.has_news(decision):
-                return self.episodes.alarm(
-                    index, replace(decision, level=DriftLevel.DRIFT, scale=1)
-                )
+            news |= alarms and self.episodes.has_news(decision)
+        if news:
+            return self._told(new, decision)
         self.settling = False
         self.carried = left.hand_on(judgement.comparison.excess)
         self._archive(left)
@@ -472,7 +448,7 @@ class CountDecider:
         known = [judgement, *(one for one in earlier if one.comparison.has_tests)]
         nearest = max(known, key=lambda one: one.p_value)
         if nearest.p_value <= self.config.level:
-            named = [self._name(one, window) for one in known]
+            named = [name_changes(one.comparison, one.regime, window) for one in known]
             sizes = [len(naming.edges) + len(naming.nodes) or len(window.names) for naming in named]
             nearest = known[sizes.index(min(sizes))]
         if nearest is not judgement:
@@ -499,8 +475,11 @@ class CountDecider:
         if judgement is None:
             return DriftDecision(level, self.config.level, min_effect=self.config.min_effect)
         comparison = judgement.comparison
-        pairs, n_pairs = undecided_pairs(comparison, self._single_level(comparison))
-        given = self._given_names(judgement)
+        pairs, n_pairs = undecided_pairs(comparison, self._single_level(judgement))
+        names = judgement.regime.plan.names
+        given = tuple(names[v] for v in np.flatnonzero(comparison.given).tolist())
+        # Once a regime was left, it is the distance from that one.
+        distance = _distance(comparison, given) if self.baseline is None else {}
         return DriftDecision(
             level=level,
             alpha=self.config.level,
@@ -512,23 +491,15 @@ class CountDecider:
             regime=judgement.regime.number,
             wander=self._wander(judgement.regime),
             given=given,
-            **_distance(comparison, given),
+            **distance,
             reference_windows=len(judgement.regime.windows),
         )
-
-    def _given_names(self, judgement: Judgement) -> tuple[str, ...]:
-        given = self._given(judgement.regime, judgement.comparison)
-        return tuple(judgement.regime.plan.names[v] for v in np.flatnonzero(given).tolist())
 
     def _wander(self, regime: Regime) -> tuple[Wander, ...]:
         factors = regime.scatter(regime.pool).factors()
         found = np.flatnonzero(factors >= WANDERS)
         order = found[np.lexsort((found, -factors[found]))].tolist()
         return tuple(Wander(regime.plan.names[v], round(float(factors[v]), 2)) for v in order)
-
-    def _single_level(self, comparison: Comparison) -> float:
-        n_tests = len(self.config.scales) * max(comparison.plan.n_pair_tests, 1)
-        return self.config.level * (1.0 - MECHANISM_SHARE) / n_tests
 
     def calibration(self, names: Sequence[str], wanted: float) -> CalibrationReport:
         """Say how far the decider can be trusted on what it has seen.
@@ -554,8 +525,9 @@ class CountDecider:
         """Return for every pair the smallest change that one window shows, the worst first."""
         if self.regime is None or not self.regime.recent:
             return ()
-        comparison = self.regime.compare(self.regime.recent[-1].window)
-        pairs, _ = visible_pairs(comparison, self._single_level(comparison))
+        window = self.regime.recent[-1].window
+        judgement = Judgement(self.regime, window, self.regime.compare(window))
+        pairs, _ = visible_pairs(judgement.comparison, self._single_level(judgement))
         return tuple(VisibleChange(one.source, one.target, one.visible_change) for one in pairs)
 
     def state(self) -> dict[str, Any]:
@@ -574,13 +546,9 @@ class CountDecider:
 
     @classmethod
     def from_state(
-        cls,
-        values: Mapping[str, Any],
-        config: DecisionConfig,
-        learner: StructureLearner,
-        given: tuple[str, ...] = (),
+        cls, values: Mapping[str, Any], config: DecisionConfig, learner: StructureLearner
     ) -> CountDecider:
-        decider = cls(config, learner, given)
+        decider = cls(config, learner)
         if values["regime"] is not None:
             decider.regime = Regime.from_state(values["regime"], config, learner)
         decider.settling = values["settling"]
@@ -594,6 +562,12 @@ class CountDecider:
         decider.told = {(name, kind) for name, kind in values["told"]}
         decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
         return decider
+
+
+def _n_mechanisms(regime: Regime) -> int:
+    n_nodes = regime.plan.n_nodes
+    grown = len(regime.windows) >= GROWN_REFERENCE
+    return n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
 
 
 def _labels(facts: Sequence[Fact]) -> set[tuple[str, str]]:

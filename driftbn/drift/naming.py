@@ -19,7 +19,7 @@ from driftbn.config import DriftKind
 from driftbn.drift.comparison import Comparison
 from driftbn.drift.outcome import Association, ChangeType, EdgeChange, NodeChange
 from driftbn.drift.plan import ROWS_PER_CELL, joint_codes, n_configurations, trimmed
-from driftbn.drift.reference import Clocks, Parents, Regime, parents_of
+from driftbn.drift.reference import Parents, Regime, parents_of
 from driftbn.graphs.graph import Pdag
 from driftbn.kernels.evidence import Floats, Ints
 from driftbn.learning import LearnedStructure, LearnedWindow
@@ -535,14 +535,12 @@ class Naming:
     given_only: bool = False
 
 
-def name_changes(
-    comparison: Comparison, regime: Regime, window: LearnedWindow, given: Clocks
-) -> Naming:
+def name_changes(comparison: Comparison, regime: Regime, window: LearnedWindow) -> Naming:
     """Name edges and nodes that changed between the reference and the compared windows.
 
-    ``window``: the newest of these. ``given``: which fields are not blamed; they are named only if
-    nothing else is.
+    ``window``: the newest of these. Given fields are named only if nothing else is.
     """
+    given = comparison.given
     reference, parents, learned = regime.learned.graph, regime.parents, window.learned
     nodes = _changed_nodes(comparison)
     pairs = [pair for pair in _suspect_pairs(comparison) if not all(given[v] for v in pair)]

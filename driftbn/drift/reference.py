@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from driftbn.config import DecisionConfig
 from driftbn.drift.comparison import Comparison, Part, PooledWindows
@@ -36,36 +35,6 @@ def parents_of(nodes: Sequence[str], edges: Iterable[Edge]) -> Parents:
     for source, target in edges:
         found[place[target]] |= {place[source]}
     return found
-
-
-MIN_CLOCK_LEVELS = 3
-MIN_CLOCK_MOVES = (
-    12  # more than there are levels: by chance all of them go the same way once in 4096
-)
-CLOCK_SHARE = 0.98  # of the moves: a clock may be set, and records may be missing
-
-Clocks = npt.NDArray[np.bool_]
-
-
-def clocks_in(codes: Codes) -> Clocks:
-    """Return which fields of rows in order can only go on, as clocks, calendars and counters.
-
-    After a level always comes the same other one (a cycle), or each level has one stretch of rows
-    only (a counter or date).
-    """
-    return np.array([_is_clock(row) for row in codes], np.bool_)
-
-
-def _is_clock(row: npt.NDArray[np.uint8]) -> bool:
-    at = np.flatnonzero(row[1:] != row[:-1])
-    n_levels = int(np.count_nonzero(np.bincount(row)))
-    if n_levels < MIN_CLOCK_LEVELS:
-        return False
-    width = int(row.max()) + 1
-    moves = np.bincount(row[at].astype(np.int64) * width + row[at + 1], minlength=width * width)
-    usual = moves.reshape(width, width).max(axis=1).sum()
-    cycles = len(at) >= n_levels + MIN_CLOCK_MOVES and usual >= CLOCK_SHARE * len(at)
-    return bool(cycles or len(at) + 1 == n_levels)
 
 
 def _added(windows: Sequence[PooledWindows]) -> Counts:
@@ -125,7 +94,6 @@ class Regime:
         self._scatter: dict[int, Scatter] = {}
         self._spread_before: Spread | None = None  # of earlier regimes, for these tests
         self._compared: Comparison | None = None
-        self._clocks: Clocks | None = None
 
     def branch(self) -> Regime:
         branch = copy(self)  # rows and counts are shared: nobody writes to them
@@ -142,13 +110,6 @@ class Regime:
     @property
     def parents(self) -> Parents:
         return parents_of(self.plan.names, self.dag.edges)
-
-    @property
-    def clocks(self) -> Clocks:
-        """Which fields are clocks or counters in the windows of the reference."""
-        if self._clocks is None:
-            self._clocks = clocks_in(np.concatenate(self.windows, axis=1))
-        return self._clocks
 
     @property
     def full(self) -> bool:
@@ -189,8 +150,13 @@ class Regime:
         return self._comparison(self._without(held), newer)
 
     def _comparison(self, older: PooledWindows, newer: PooledWindows) -> Comparison:
-        dependent_rows, scatter = self.config.dependent_rows, self.scatter(older)
-        return Comparison(older, newer, dependent_rows=dependent_rows, scatter=scatter)
+        return Comparison(
+            older,
+            newer,
+            dependent_rows=self.config.dependent_rows,
+            scatter=self.scatter(older),
+            declared=self.config.given,
+        )
 
     def _without(self, newest: Sequence[PooledWindows]) -> PooledWindows:
         if not newest:

@@ -221,13 +221,13 @@ def test_how_a_given_field_comes_is_no_drift() -> None:
     moved = change_root_marginal(BEFORE, "smoke", 0.05, np.random.default_rng(1)).network
     learner = StructureLearner(knowledge=given_first(Knowledge(), ["smoke"], NAMES))
     for fields, level in (((), DriftLevel.DRIFT), (("smoke",), DriftLevel.STABLE)):
-        decider = CountDecider(DecisionConfig(), learner, fields)
+        decider = CountDecider(DecisionConfig(given=fields), learner)
         told = play(decider, [BEFORE] * 5 + [moved], 4, learner)[5]
         assert (told.level, told.given) == (level, fields)
 
 
 def test_what_goes_with_a_given_field_is() -> None:
-    decider = CountDecider(DecisionConfig(), LEARNER, ("smoke",))
+    decider = CountDecider(DecisionConfig(given=("smoke",)), LEARNER)
     told = play(decider, [BEFORE] * 5 + [AFTER], 4)[5]
     assert told.drift
     assert [edge.pair for edge in told.edges] == [("bronc", "smoke")]

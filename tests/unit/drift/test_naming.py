@@ -72,12 +72,12 @@ def named(
 ) -> tuple[Naming, Comparison]:
     learner, known = StructureLearner(), before or asia()
     windows = [learner.learn_window(rows(known, 3000, seed + i), NAMES) for i in range(4)]
-    regime = Regime(0, DecisionConfig(), learner, windows[0])
+    regime = Regime(0, DecisionConfig(given=given), learner, windows[0])
     for window in windows[1:]:
         regime.absorb(regime.counted(window))
     newest = learner.learn_window(rows(after, 3000, seed + 50), NAMES)
     compared = regime.compare(regime.counted(newest))
-    naming = name_changes(compared, regime, newest, np.isin(NAMES, given))
+    naming = name_changes(compared, regime, newest)
     return naming, compared
 
 
@@ -221,7 +221,7 @@ def compare(old: list[np.ndarray], new: np.ndarray) -> tuple[Naming, Comparison,
         regime.absorb(regime.counted(LEARNER.learn_window(codes, names)))
     newest = LEARNER.learn_window(new, names)
     compared = regime.compare(regime.counted(newest))
-    naming = name_changes(compared, regime, newest, np.zeros(len(names), np.bool_))
+    naming = name_changes(compared, regime, newest)
     return naming, compared, regime
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from driftbn.config import DecisionConfig, Knowledge, LearnerConfig
 from driftbn.datasets import asia, remove_edge, sample_codes
-from driftbn.drift.comparison import Comparison, PooledWindows
-from driftbn.drift.reference import LearnedWindow, Regime, clocks_in
+from driftbn.drift.comparison import Comparison, PooledWindows, clocks_in
+from driftbn.drift.reference import LearnedWindow, Regime
 from driftbn.graphs.graph import Pdag
 from driftbn.learning import StructureLearner, learn_structure
 from tests.drift_streams import DriftStream, Repeats
