@@ -16,6 +16,7 @@ PINNED = (
     "pyagrum==3.3.1",
     "pgmpy==1.1.2",
     "causal-learn==0.1.4.8",
+    "jpype1==1.7.1",
 )
 DRIFT_PINNED = (
     "river==0.26.1",
@@ -43,6 +44,7 @@ THREAD_VARIABLES = (
 )
 
 _COMPLETE = "complete"
+_POM = Path(__file__).with_name("pom.xml")
 _log = logging.getLogger(__name__)
 
 
@@ -70,6 +72,18 @@ def ensure_environment(cache: Path = DEFAULT_CACHE, pinned: Sequence[str] = PINN
         _install(python, pinned)
         (home / _COMPLETE).touch()
     return python
+
+
+def ensure_jars(python: Path) -> None:
+    """Put what ``pom.xml`` names beside an environment's Python, where the peers look for it."""
+    jars = python.parent.parent / "jars"
+    if jars.exists():
+        return
+    _log.info("fetching jars into %s", jars)
+    with tempfile.TemporaryDirectory(dir=jars.parent) as fetched:
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={fetched}/jars"]
+        subprocess.run(["mvn", "-B", "-q", "-f", str(_POM), *goal], check=True)
+        Path(fetched, "jars").rename(jars)  # only when complete
 
 
 def _install(python: Path, pinned: Sequence[str]) -> None:

@@ -20,8 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.environment import DEFAULT_CACHE, ensure_environment, pin_to_one_core
-from tests.benchmarks.table import Entry, Run, render, rows_of
+from tests.benchmarks.environment import (
+    DEFAULT_CACHE,
+    ensure_environment,
+    ensure_jars,
+    pin_to_one_core,
+)
+from tests.benchmarks.table import Entry, Result, Run, render, render_distances
 from tests.benchmarks.truth import (
     NETWORKS,
     Codes,
@@ -35,7 +40,7 @@ from tests.benchmarks.truth import (
 )
 
 PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
-EXTRA_PEER_NAMES = ("pyagrum-miic", "pyagrum-tabu")
+EXTRA_PEER_NAMES = ("tetrad-boss", "pgmpy-tabu", "pyagrum-tabu", "pyagrum-miic")
 EARLIER_SEED = 1000  # added to a seed: the independent sample that a warm start has seen
 START_SECONDS = 60.0  # for imports, beside the limit of the learning itself
 
@@ -192,10 +197,10 @@ def make_case(name: str, n_rows: int, seeds: Sequence[int]) -> Case:
     )
 
 
-def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tuple[str, ...]]:
-    """Run every case, few rows first, and return the rows of the table, network by network."""
+def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[Result]:
+    """Run every case, few rows first, and return what was found, network by network."""
     runner = None if python is None else PeerRunner(python, options)
-    found: dict[tuple[str, int], list[tuple[str, ...]]] = {}
+    found: dict[tuple[str, int], Result] = {}
     for n_rows in sorted(options.rows):
         for name in options.networks:
             _log.info("%s, %d rows", name, n_rows)
@@ -203,9 +208,8 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[tu
             entries = run_own_learners(case, options) if with_own else []
             if runner is not None:
                 entries += [runner.run(peer, case) for peer in options.peers]
-            found[name, n_rows] = rows_of(case.network.name, n_rows, entries)
-    ordered = [(name, n_rows) for name in options.networks for n_rows in sorted(options.rows)]
-    return [row for key in ordered for row in found[key]]
+            found[name, n_rows] = Result(case.network.name, n_rows, tuple(entries))
+    return [found[name, n_rows] for name in options.networks for n_rows in sorted(options.rows)]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -254,9 +258,12 @@ def main() -> None:
         sys.stdout.write(run_chains(*chains))
         return
     python = ensure_environment(arguments.cache) if options.peers else None
+    if python is not None and "tetrad-boss" in options.peers:
+        ensure_jars(python)
     _log.info("on core %d", pin_to_one_core(arguments.core))
-    rows = run_all(options, python, with_own=not arguments.peers_only)
-    sys.stdout.write(render(rows, markdown=arguments.markdown))
+    results = run_all(options, python, with_own=not arguments.peers_only)
+    sys.stdout.write(render(results, markdown=arguments.markdown))
+    sys.stdout.write("\n" + render_distances(results))
 
 
 if __name__ == "__main__":

@@ -51,11 +51,19 @@ class Entry:
         return None if self.note else _mean(run.seconds for run in self.runs)
 
 
-def rows_of(network: str, n_rows: int, entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """Return the cells of one network and number of rows, the entries in the given order."""
-    peer_times = [e.seconds for e in entries if e.is_peer and e.seconds is not None]
-    fastest = min(peer_times, default=None)
-    return [(network, str(n_rows), *_cells(entry, fastest)) for entry in entries]
+@dataclass(frozen=True)
+class Result:
+    """All learners on one network and number of rows."""
+
+    network: str
+    n_rows: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def cells(self) -> list[tuple[str, ...]]:
+        times = [e.seconds for e in self.entries if e.is_peer and e.seconds is not None]
+        fastest = min(times, default=None)
+        return [(self.network, str(self.n_rows), *_cells(e, fastest)) for e in self.entries]
 
 
 def _cells(entry: Entry, fastest: float | None) -> tuple[str, ...]:
@@ -86,13 +94,35 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def render(rows: Sequence[tuple[str, ...]], *, markdown: bool) -> str:
+def render(results: Sequence[Result], *, markdown: bool) -> str:
     """Return the table as text: aligned columns, or Markdown."""
+    rows = [row for result in results for row in result.cells]
     if markdown:
         rule = ("---",) * _TEXT_COLUMNS + ("--:",) * (len(COLUMNS) - _TEXT_COLUMNS)
         return "".join(f"| {' | '.join(row)} |\n" for row in (COLUMNS, rule, *rows))
     widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
     return "".join(_aligned(row, widths) for row in (COLUMNS, *rows))
+
+
+def render_distances(results: Sequence[Result]) -> str:
+    """Return a Markdown table of the SHD of every learner, with its time in brackets."""
+    learners = [entry.learner for entry in results[0].entries]
+    lines = [
+        ("network", "rows", *learners),
+        ("---", "--:", *("--:" for _ in learners)),
+        *(
+            (result.network, str(result.n_rows), *map(_distance, result.entries))
+            for result in results
+        ),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _distance(entry: Entry) -> str:
+    if entry.seconds is None:
+        return entry.note
+    shd = _number(_mean(run.structural_distance for run in entry.runs), 1)
+    return f"{shd} ({_duration(entry.seconds)})"
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
