@@ -217,7 +217,7 @@ def test_calibrate_tells_what_a_monitor_sees(run: Run, calm: Path) -> None:
     assert facts["records of a window"] == f"{WINDOW}"
     assert facts["windows of the reference"] == "8"
     assert facts["drifts found"] == "0"
-    assert facts["false alarms measured"].endswith("of 4 windows dealt out anew")
+    assert facts["false alarms measured"].endswith("of 4 windows permuted")
     assert facts["visible in nine of ten pairs"].endswith(" nats")
     pairs = lines[lines.index("pairs of fields that show least") + 1 :]
     effects = pairs[pairs.index("design effects, largest first") + 1 :]
