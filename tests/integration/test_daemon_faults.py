@@ -178,7 +178,8 @@ def test_a_webhook_that_was_away_gets_every_event_in_order(
     FileFeeder(tmp_path / "records.ndjson").send(records)
     daemon = file_daemon(tmp_path, follow=True, outlets=outlet)
     daemon.start()
-    wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS, "all windows", 120)
+    # Events wait by now, and more come; the longer it is away, the longer are the waits.
+    wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS // 4, "a quarter", 120)
     receiver = Receiver(port)
     try:
         wait_for(lambda: len(receiver.received) >= len(expected.events), "all events", 90)
