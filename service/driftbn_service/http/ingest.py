@@ -224,11 +224,11 @@ def _crowded_out(max_bytes: int) -> ProblemError:
 
 
 CONTENT_TYPES: Final = {
-    "application/x-ndjson": TableFormat.NDJSON,
-    "application/json": TableFormat.JSON,
-    "text/csv": TableFormat.CSV,
-    "application/vnd.apache.arrow.stream": TableFormat.ARROW,
-    "application/vnd.apache.parquet": TableFormat.PARQUET,
+    "application/x-ndjson": (TableFormat.NDJSON, "One JSON object a line."),
+    "application/json": (TableFormat.JSON, "One JSON object, or an array of them."),
+    "text/csv": (TableFormat.CSV, "With a header."),
+    "application/vnd.apache.arrow.stream": (TableFormat.ARROW, "An Arrow IPC stream."),
+    "application/vnd.apache.parquet": (TableFormat.PARQUET, "A Parquet file."),
 }
 """What a body may be; a browser sends none of them to another site without asking it first."""
 MAX_ROW_ERRORS: Final = 100
@@ -368,7 +368,7 @@ def operations(limits: Limits) -> tuple[Operation, ...]:
             _REFUSALS,
             method="POST",
             status=HTTPStatus.ACCEPTED,
-            bodies=_BODIES,
+            bodies={name: text for name, (_, text) in CONTENT_TYPES.items()},
             headers={"Content-Encoding": "gzip, zstd or none."},
         ),
     )
@@ -392,13 +392,13 @@ def _stream(service: ServiceView, name: str) -> StreamInfo:
 
 def _kind(request: Request) -> TableFormat:
     content_type = request.headers.get("content-type", "")
-    kind = CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
-    if kind is None:
+    name = content_type.partition(";")[0].strip().lower()
+    if name not in CONTENT_TYPES:
         problem = bad_value("Content-Type", content_type, f"one of {', '.join(CONTENT_TYPES)}")
         problem.status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
         problem.headers["accept-post"] = ", ".join(CONTENT_TYPES)
         raise problem
-    return kind
+    return CONTENT_TYPES[name][0]
 
 
 @contextmanager
@@ -471,11 +471,4 @@ _REFUSALS: Final = {
     422: Reply("There are no records, or some cannot be read.", type_=BadRecords),
     429: Reply("Too much waits to be worked through."),
     503: Reply("Too many send at once, records cannot be stored now, or the monitor has failed."),
-}
-_BODIES: Final = {
-    "application/x-ndjson": "One JSON object a line.",
-    "application/json": "One JSON object, or an array of them.",
-    "text/csv": "With a header.",
-    "application/vnd.apache.arrow.stream": "An Arrow IPC stream.",
-    "application/vnd.apache.parquet": "A Parquet file.",
 }
