@@ -121,7 +121,7 @@ def _with_arrays(value: Any, arrays: dict[str, npt.NDArray[Any]]) -> Any:
 # Parts of a monitor as plain values and arrays, and back.
 
 KIND: Final = "monitor"
-VERSION: Final = 4
+VERSION: Final = 5
 
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class CountDecider:
         self.episodes = Episodes()
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
-        self.told: set[tuple[str, str]] = set()  # fields of the last window, and their facts
+        self.told: set[str] = set()  # fields of which facts of the last window tell
 
     def branch(self) -> CountDecider:
         branch = copy(self)
@@ -229,7 +229,7 @@ class CountDecider:
             kind = decision.kind or DriftKind.DATA
             decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
-        self.told = _labels(facts)
+        self.told = _fields(facts)
         if self.baseline is not None:
             now = self.baseline.counted(window)
             comparison = Comparison(self.baseline.pool, now, dependent_rows=False)
@@ -265,7 +265,8 @@ class CountDecider:
             return self._told(new, decision) if new.facts else decision
         if self.settling and not new.fresh:
             return self.episodes.carry_on(self._decision(DriftLevel.SETTLING))
-        if self.settling:
+        # Facts that the alarm had too are there to stay.
+        if self.settling or (new.facts and _fields(new.facts) <= self.told):
             return self._settle(new, regime)
         judgement = self.judge(regime, regime.counted(new.window), fresh=new.fresh)
         if judgement.p_value <= self.config.level:
@@ -401,7 +402,7 @@ class CountDecider:
         """
         window, judgement = new.window, self._judge_alone(left, new.window)
         decision = replace(self._decision(DriftLevel.SETTLING, judgement), facts=new.facts)
-        news = not _labels(new.facts) <= self.told
+        news = not _fields(new.facts) <= self.told
         if judgement.p_value <= self.config.level:
             naming = name_changes(judgement.comparison, left, window)
             decision = _named(decision, naming)
@@ -412,7 +413,8 @@ class CountDecider:
         self.settling = False
         self.carried = left.hand_on(judgement.comparison.excess)
         self._archive(left)
-        returned = self._returned(window)
+        # What was never so before is no regime that returns, whatever the tests can compare.
+        returned = None if new.facts else self._returned(window)
         if returned is None:
             self.regime = self._new_regime(window)
         else:
@@ -559,7 +561,7 @@ class CountDecider:
         decider.n_regimes = values["n_regimes"]
         decider.episodes = Episodes(**values["episodes"])
         decider.effects = values["effects"]
-        decider.told = {(name, kind) for name, kind in values["told"]}
+        decider.told = set(values["told"])
         decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
         return decider
 
@@ -570,8 +572,8 @@ def _n_mechanisms(regime: Regime) -> int:
     return n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
 
 
-def _labels(facts: Sequence[Fact]) -> set[tuple[str, str]]:
-    return {(fact.field, fact.kind.value) for fact in facts}
+def _fields(facts: Sequence[Fact]) -> set[str]:
+    return {fact.field for fact in facts}
 
 
 def strongest(
