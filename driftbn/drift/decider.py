@@ -15,7 +15,7 @@ import numpy as np
 
 from driftbn.config import DecisionConfig, DriftKind, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
-from driftbn.drift.facts import Fact
+from driftbn.drift.facts import OTHER_VALUES, Fact
 from driftbn.drift.naming import Naming, name_changes
 from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
@@ -197,7 +197,7 @@ class CountDecider:
         self.episodes = Episodes()
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
-        self.told: set[str] = set()  # fields of which facts of the last window tell
+        self.told: set[tuple[str, str]] = set()  # fields of the last window, and their facts
 
     def branch(self) -> CountDecider:
         branch = copy(self)
@@ -229,7 +229,7 @@ class CountDecider:
             kind = decision.kind or DriftKind.DATA
             decision = replace(decision, level=level, kind=kind, facts=facts)
         self.effects = window.effects
-        self.told = _fields(facts)
+        self.told = _labels(facts)
         if self.baseline is not None:
             now = self.baseline.counted(window)
             comparison = Comparison(self.baseline.pool, now, dependent_rows=False)
@@ -266,7 +266,7 @@ class CountDecider:
         if self.settling and not new.fresh:
             return self.episodes.carry_on(self._decision(DriftLevel.SETTLING))
         # Facts that the alarm had too are there to stay.
-        if self.settling or (new.facts and _fields(new.facts) <= self.told):
+        if self.settling or (new.facts and _labels(new.facts) <= self.told):
             return self._settle(new, regime)
         judgement = self.judge(regime, regime.counted(new.window), fresh=new.fresh)
         if judgement.p_value <= self.config.level:
@@ -402,11 +402,12 @@ class CountDecider:
         """
         window, judgement = new.window, self._judge_alone(left, new.window)
         decision = replace(self._decision(DriftLevel.SETTLING, judgement), facts=new.facts)
-        news = not _fields(new.facts) <= self.told
+        news = not _labels(new.facts) <= self.told
         if judgement.p_value <= self.config.level:
             naming = name_changes(judgement.comparison, left, window)
             decision = _named(decision, naming)
-            alarms = self._level_of(naming) is DriftLevel.DRIFT
+            # One window says nothing of how far the stream wanders: what else is news?
+            alarms = self._level_of(naming) is DriftLevel.DRIFT and len(left.windows) > 1
             news |= alarms and self.episodes.has_news(decision)
         if news:
             return self._told(new, decision)
@@ -561,7 +562,7 @@ class CountDecider:
         decider.n_regimes = values["n_regimes"]
         decider.episodes = Episodes(**values["episodes"])
         decider.effects = values["effects"]
-        decider.told = set(values["told"])
+        decider.told = {(name, kind) for name, kind in values["told"]}
         decider.shadow.n_windows, decider.shadow.n_alarms = values["shadow"]
         return decider
 
@@ -572,8 +573,11 @@ def _n_mechanisms(regime: Regime) -> int:
     return n_nodes if grown else max(n_nodes * (n_nodes - 1) // 2, n_nodes)
 
 
-def _fields(facts: Sequence[Fact]) -> set[str]:
-    return {fact.field for fact in facts}
+def _labels(facts: Sequence[Fact]) -> set[tuple[str, str]]:
+    """Return fields and facts; other values than ever may be told in several ways."""
+    return {
+        (fact.field, "values" if fact.kind in OTHER_VALUES else fact.kind.value) for fact in facts
+    }
 
 
 def strongest(

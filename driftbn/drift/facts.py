@@ -87,6 +87,7 @@ class FactKind(StrEnum):
     """Neighbouring records, which were always alike, are so no more."""
 
 
+OTHER_VALUES = (FactKind.NEW_LEVEL, FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL)
 SOFT = (FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL, FactKind.ROUGH)
 
 
