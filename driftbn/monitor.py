@@ -432,7 +432,7 @@ class DriftMonitor:
             if event.kind is SchemaEventKind.NEW_LEVEL
         }
         history = self._history or FieldHistory.empty(self._kinds)
-        return history.with_window(evidence, self._kinds, n_new, window.times)
+        return history.with_window(evidence, self._kinds, n_new, window)
 
     def _undecided(self, window: Window, reason: str) -> WindowReport:
         """Report that a window could not be judged; its graph is the one from before."""

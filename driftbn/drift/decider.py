@@ -15,7 +15,7 @@ import numpy as np
 
 from driftbn.config import DecisionConfig, DriftKind, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
-from driftbn.drift.facts import Fact
+from driftbn.drift.facts import OTHER_VALUES, Fact
 from driftbn.drift.naming import Naming, name_changes
 from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
@@ -265,7 +265,8 @@ class CountDecider:
             return self._told(new, decision) if new.facts else decision
         if self.settling and not new.fresh:
             return self.episodes.carry_on(self._decision(DriftLevel.SETTLING))
-        if self.settling:
+        # Facts that the alarm had too are there to stay.
+        if self.settling or (new.facts and _labels(new.facts) <= self.told):
             return self._settle(new, regime)
         judgement = self.judge(regime, regime.counted(new.window), fresh=new.fresh)
         if judgement.p_value <= self.config.level:
@@ -405,14 +406,16 @@ class CountDecider:
         if judgement.p_value <= self.config.level:
             naming = name_changes(judgement.comparison, left, window)
             decision = _named(decision, naming)
-            alarms = self._level_of(naming) is DriftLevel.DRIFT
+            # One window says nothing of how far the stream wanders: what else is news?
+            alarms = self._level_of(naming) is DriftLevel.DRIFT and len(left.windows) > 1
             news |= alarms and self.episodes.has_news(decision)
         if news:
             return self._told(new, decision)
         self.settling = False
         self.carried = left.hand_on(judgement.comparison.excess)
         self._archive(left)
-        returned = self._returned(window)
+        # What was never so before is no regime that returns, whatever the tests can compare.
+        returned = None if new.facts else self._returned(window)
         if returned is None:
             self.regime = self._new_regime(window)
         else:
@@ -571,7 +574,10 @@ def _n_mechanisms(regime: Regime) -> int:
 
 
 def _labels(facts: Sequence[Fact]) -> set[tuple[str, str]]:
-    return {(fact.field, fact.kind.value) for fact in facts}
+    """Return fields and facts; other values than ever may be told in several ways."""
+    return {
+        (fact.field, "values" if fact.kind in OTHER_VALUES else fact.kind.value) for fact in facts
+    }
 
 
 def strongest(

@@ -19,8 +19,11 @@ import numpy.typing as npt
 
 from driftbn.kernels.counting import N_PARTS
 from driftbn.kernels.evidence import Floats, Ints
+from driftbn.kernels.sequences import UNKNOWN, count_repeated, follow_moves
 from driftbn.learning import LearnedWindow
+from driftbn.learning.independence import Codes
 from driftbn.tables.schema import Schema
+from driftbn.windows.buffer import Window
 
 FIRST_TOLD, FIRST_SOFT = 4, 8  # windows before nothing is told, or what needs a longer past
 LEAST_ROWS = 50  # of a window of which anything is told
@@ -43,13 +46,15 @@ QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 UNUSUAL_QUANTILES = 2  # that must be beyond all of theirs
 UNUSUAL_WIDTHS = 1.5  # of what they had so far
 LEAST_WIDTH = 0.1  # of the distance of the outermost quantiles
-ALIKE = 0.5  # neighbours differ half as much as any two rows: at most, where they are called alike
-ROUGH_RISE = 0.2
-ROUGHER = 2.0  # times the range so far
+ALIKE = 0.7  # of how much any two rows differ neighbours do at most, where they are called alike
+ROUGH_RISE = 0.2  # and the range so far
+ROUGH_WINDOWS = 4  # of the recent ones in which it could be measured, at least
 LEAST_VARIED = 0.02  # of any two rows so many differ: below, nothing is said of neighbours
+STRETCH, STRETCH_MOVES = 32, 10  # rows that come again, and how many differ from the one before
+REPEATED_SHARE = 0.03
+CYCLE_LEVELS, CYCLES = 3, 4  # of a field that always goes on in the same way, at least
 STRAYED = 0.02  # records of a clock that are not what the hour says
-HOURS, SECONDS_OF_HOUR = 24, 3600
-UNKNOWN = -1
+HOURS, SECONDS_OF_HOUR, SECONDS_OF_DAY = 24, 3600, 86_400
 SLOW = 0.01  # neighbours that differ: calendars and counters have no more
 RISING = 0.002  # neighbours that fall: counters have no more
 
@@ -64,6 +69,10 @@ class FactKind(StrEnum):
     """It has one value in nearly all records, and never had."""
     CLOCK = "clock"
     """It no longer follows from the hour of the day, and always did."""
+    JUMPED = "jumped"
+    """It went on elsewhere than always: records are missing, or a clock was set."""
+    REPEATED = "repeated"
+    """Values come again in the order in which they came before."""
     MISSING = "missing"
     """More records lack it than ever."""
     NEW_LEVEL = "new_level"
@@ -78,6 +87,7 @@ class FactKind(StrEnum):
     """Neighbouring records, which were always alike, are so no more."""
 
 
+OTHER_VALUES = (FactKind.NEW_LEVEL, FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL)
 SOFT = (FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL, FactKind.ROUGH)
 
 
@@ -140,6 +150,10 @@ class Measures(NamedTuple):
     falling: Floats  # scales: share of the rows below the row before
     between: Floats  # scales: share of the rows with numbers that are no multiples
     outside: Floats  # scales: share of the rows beyond the range so far
+    repeated: Floats  # share of the rows that end a stretch which was there before
+    moves: Floats  # rows that differ from the row before, which may be of the window before
+    broken: Floats  # of these, moves to another value than always
+    within: Floats  # of these, moves between two records of one day, or of an unknown one
     strayed: Floats  # share of the rows with another value than usual at this hour
     quantiles: Floats  # scales, [scales, quantiles]
 
@@ -151,7 +165,8 @@ class FieldHistory:
     ``past``: the measures, each with a row a window. ``rarest``: the smallest share of each code in
     all windows but the newest, ``newest`` that in the newest. ``range``: the lowest and the highest
     cell of each scale ever, but for the newest window, which has ``newest_range``. ``hours``: the
-    commonest code at each hour of the day, likewise.
+    commonest code at each hour of the day, likewise. ``following``: which code always came after
+    each. ``rows``: the newest window, up to ``last_record`` on ``last_day``.
     A window is compared with all but the newest: a fault that begins inside a window must not make
     itself usual.
     """
@@ -163,6 +178,10 @@ class FieldHistory:
     newest_range: Ints
     hours: Ints  # [fields, 24]
     newest_hours: Ints
+    following: Ints  # [fields, codes]
+    rows: Codes
+    last_record: int = -1
+    last_day: int | None = None
     n_windows: int = 0
 
     @classmethod
@@ -172,25 +191,20 @@ class FieldHistory:
         quantiles = np.zeros((0, n_scales, len(QUANTILES)))
         shares, ends = np.ones((n_fields, kinds.n_codes)), np.repeat([[255], [0]], n_scales, axis=1)
         past = Measures(
-            *(fields, fields, fields, fields, fields), scales, scales, scales, fields, quantiles
+            *(fields, fields, fields, fields, fields, scales, scales, scales),
+            *(fields, fields, fields, fields, fields, quantiles),
         )
-        hours = np.full((n_fields, HOURS), UNKNOWN)
-        return cls(past, shares, shares, ends, ends, hours, hours)
+        hours, following = (np.full((n_fields, n), UNKNOWN) for n in (HOURS, kinds.n_codes))
+        rows = np.zeros((n_fields, 0), np.uint8)
+        return cls(past, shares, shares, ends, ends, hours, hours, following, rows)
 
     def with_window(
-        self,
-        rows: LearnedWindow,
-        kinds: FieldKinds,
-        n_new: Mapping[str, int],
-        times: Floats | None = None,
+        self, rows: LearnedWindow, kinds: FieldKinds, n_new: Mapping[str, int], taken: Window
     ) -> tuple[FieldHistory, tuple[Fact, ...]]:
-        """Return the history with one more window, and what is new about it.
-
-        ``times``: of the rows, in seconds since the epoch, if they are known.
-        """
+        """Return the history with one more window, and what is new about it."""
         if not kinds.names or rows.table.n_rows < LEAST_ROWS:
             return self, ()
-        window = _Window(rows, kinds, times)
+        window = _Window(rows, kinds, taken, self)
         now = window.measures(n_new, self.range, self.hours)
         found = sorted(self._facts(now, window), key=lambda one: (one[0], one[1].field))
         first = {fact.field: fact for _, fact in found}  # the one that says most of each field
@@ -202,6 +216,7 @@ class FieldHistory:
             return
         past = Measures(*(values[:-1] for values in self.past))
         compared = _Compared(now, past, window, 1.0 + SHORT_PAST / self.n_windows)
+        n_levels = (self.following != UNKNOWN).sum(axis=1)
         everything, scales = range(len(window.kinds.names)), window.kinds.scales.tolist()
         for rank, (kind, fields, (told, share, before)) in enumerate(
             (
@@ -211,8 +226,10 @@ class FieldHistory:
                 (FactKind.NEW_LEVEL, scales, compared.alive()),
                 (FactKind.NEW_LEVEL, everything, compared.new()),
                 (FactKind.LOST_LEVEL, everything, compared.lost(self.rarest)),
+                (FactKind.REPEATED, everything, compared.repeated()),
                 (FactKind.CONSTANT, everything, compared.constant()),
                 (FactKind.OUTSIDE, scales, compared.outside()),
+                (FactKind.JUMPED, everything, compared.jumped(n_levels)),
                 (FactKind.CLOCK, everything, compared.clock()),
                 (FactKind.MISSING, everything, compared.missing()),
             )
@@ -234,6 +251,10 @@ class FieldHistory:
             newest_range=window.range,
             hours=np.where(self.newest_hours == UNKNOWN, self.hours, self.newest_hours),
             newest_hours=window.hours,
+            following=window.following,
+            rows=window.codes,
+            last_record=window.last_record,
+            last_day=None if window.times is None else int(window.times[-1] // SECONDS_OF_DAY),
             n_windows=self.n_windows + 1,
         )
 
@@ -248,8 +269,15 @@ class FieldHistory:
 class _Window:
     """The rows of a window, and how they are spread over codes and cells."""
 
-    def __init__(self, rows: LearnedWindow, kinds: FieldKinds, times: Floats | None) -> None:
-        self.codes, self.kinds, self.times = rows.cells, kinds, times
+    def __init__(
+        self, rows: LearnedWindow, kinds: FieldKinds, taken: Window, earlier: FieldHistory
+    ) -> None:
+        self.codes, self.kinds, self.times = rows.cells, kinds, taken.times
+        self.last_record = taken.last_record
+        follows = taken.first_record == earlier.last_record + 1
+        self.before = earlier.rows if follows else earlier.rows[:, :0]
+        self.last_day = earlier.last_day
+        self.following = earlier.following.copy()  # with what this window adds, once measured
         self.n_rows = rows.table.n_rows
         counts = np.zeros((len(kinds.names), kinds.n_codes))
         table = rows.table  # whose levels are bins where there is a scale
@@ -296,19 +324,48 @@ class _Window:
         return np.asarray(self.times // SECONDS_OF_HOUR % HOURS, np.int64)
 
     def _strayed(self, hours: Ints) -> Floats:
-        """Return the share of the rows with other codes than those of their hours, if known."""
+        """Return the share with other codes than those of their hours, of the rows with known ones.
+
+        There is none where fewer than half of the rows have.
+        """
         if self.times is None or (hours == UNKNOWN).all():
             return np.full(len(self.codes), np.nan)
-        return _mean(hours[:, self._hour] != self.codes)
+        usual = hours[:, self._hour]
+        known, other = _mean(usual != UNKNOWN), _mean((usual != UNKNOWN) & (usual != self.codes))
+        found = np.full(len(known), np.nan)
+        np.divide(other, known, out=found, where=known >= 0.5)
+        return found
+
+    def _in_order(self) -> tuple[Floats, Floats, Floats]:
+        """Return repeated rows, moves and broken moves of each field, with the window before."""
+        begin, rows = self.before.shape[1], np.concatenate([self.before, self.codes], axis=1)
+        found = np.empty((3, len(rows)), np.int64)
+        slots = np.empty(1 << rows.shape[1].bit_length(), np.int64)
+        count_repeated(rows, begin, STRETCH, STRETCH_MOVES, slots, found[0])
+        follow_moves(rows, begin, self.following, found[1], found[2])
+        repeated, moves, broken = found.astype(np.float64)
+        return repeated / self.n_rows, moves, broken
+
+    def _within(self, moved: Moved) -> Floats:
+        """Return how often each field moves where the day does not."""
+        if self.times is None:
+            return np.asarray(moved.sum(axis=1), np.float64)
+        days = self.times // SECONDS_OF_DAY
+        found = np.asarray(moved[:, days[1:] == days[:-1]].sum(axis=1), np.float64)
+        if self.before.size and self.last_day == days[0]:
+            found += self.before[:, -1] != self.codes[:, 0]
+        return found
 
     def measures(self, n_new: Mapping[str, int], ends: Ints, hours: Ints) -> Measures:
         kinds, shares, (low, high) = self.kinds, self.shares, ends
         new = [n_new.get(name, 0) / self.n_rows for name in kinds.names]
-        unlike = _mean(self.codes[:, 1:] != self.codes[:, :-1])
+        moved = self.codes[:, 1:] != self.codes[:, :-1]
+        unlike = _mean(moved)
         cells = np.arange(self.by_cell.shape[1])
         # The cell next to the range may be the rest of one that is in it.
         beyond = (cells > high[:, None] + 1) | (cells < low[:, None] - 1)
         beyond &= (low <= high)[:, None]  # there are windows before
+        repeated, moves, broken = self._in_order()
         return Measures(
             rest=1.0 - shares.max(axis=1),
             missing=shares[np.arange(len(shares)), kinds.missing],
@@ -318,6 +375,10 @@ class _Window:
             falling=_mean(self.cells[:, 1:] < self.cells[:, :-1]),
             between=np.where(kinds.whole, self.cell_shares[:, :, 2:].sum(axis=(1, 2)), 0.0),
             outside=(self.by_cell * beyond).sum(axis=1),
+            repeated=repeated,
+            moves=moves,
+            broken=broken,
+            within=self._within(moved),
             strayed=self._strayed(hours),
             quantiles=self._quantiles(),
         )
@@ -349,6 +410,7 @@ def _mean(values: npt.NDArray[Any]) -> Floats:
     return np.asarray(values.sum(axis=1) / max(values.shape[1], 1), np.float64)
 
 
+Moved = npt.NDArray[np.bool_]
 Told = tuple[npt.NDArray[np.bool_], Floats, Floats]  # whether, the share now, and that before
 
 
@@ -360,6 +422,10 @@ class _Compared:
         kinds = window.kinds
         self.moving = (past.unlike.max(axis=0) > SLOW) & (now.missing < MOSTLY_MISSING)
         self.roaming = self.moving[kinds.scales] & (past.falling.max(axis=0) > RISING)
+        varied = (past.rest[:, kinds.scales] > 1.0 - NEARLY_CONSTANT).sum(axis=0)
+        self.roaming &= varied >= FIRST_TOLD
+        # What moves with the date only is a calendar, as a year that was always the same.
+        self.dated = (past.within.max(axis=0) == 0.0) & (now.within == 0.0)
 
     def missing(self) -> Told:
         some = self.past.missing[-MISSING_WINDOWS:]
@@ -388,7 +454,7 @@ class _Compared:
         constant = self.past.rest.max(axis=0) < 1.0 - NEARLY_CONSTANT
         least = np.where(constant, NEW_SHARE_OF_CONSTANT, NEW_SHARE)
         told = now >= self.short * np.maximum(least, 2.0 * most)
-        return told & (now * self.window.n_rows >= NEW_ROWS), now, most
+        return told & (now * self.window.n_rows >= NEW_ROWS) & ~self.dated, now, most
 
     def between(self) -> Told:
         now, most = self.now.between, self.past.between.max(axis=0)
@@ -399,7 +465,7 @@ class _Compared:
         scales = self.window.kinds.scales
         now, most = self.now.rest[scales], self.past.rest.max(axis=0)[scales]
         told = (most < 1.0 - NEARLY_CONSTANT) & (now >= self.short * NEW_SHARE_OF_CONSTANT)
-        return told, now, most
+        return told & ~self.dated[scales], now, most
 
     def outside(self) -> Told:
         now, most = self.now.outside, self.past.outside.max(axis=0)
@@ -424,11 +490,25 @@ class _Compared:
         now, some = self.now.strayed, self.past.strayed[-RECENT:]
         most = np.where(np.isnan(some), 0.0, some).max(axis=0)
         varied = self.past.rest.min(axis=0) >= NEVER_CONSTANT
-        return varied & (most <= STRAYED) & (now >= self.short * STRAYED), 1.0 - now, 1.0 - most
+        follows = varied & (most <= STRAYED) & ~np.isnan(some).all(axis=0)
+        return follows & (now >= self.short * STRAYED), 1.0 - now, 1.0 - most
+
+    def repeated(self) -> Told:
+        now, most = self.now.repeated, self.past.repeated.max(axis=0)
+        return now >= np.maximum(REPEATED_SHARE, 2.0 * self.short * most), now, most
+
+    def jumped(self, n_levels: Ints) -> Told:
+        """Whether a cycle went on elsewhere, with the share of the moves that did."""
+        now, past = self.now, self.past
+        cycles = (n_levels >= CYCLE_LEVELS) & (past.moves.sum(axis=0) >= CYCLES * n_levels)
+        told = cycles & (past.broken.max(axis=0) == 0.0) & (now.broken > 0.0)
+        return told, now.broken / np.maximum(now.moves, 1.0), np.zeros(len(told))
 
     def rough(self) -> Told:
+        """Whether neighbours differ more; never where they could not be compared."""
         now, some = self.now.rough, self.past.rough[-RECENT:]
-        most = some.max(axis=0)
-        rise = self.short * np.maximum(ROUGH_RISE, ROUGHER * (most - some.min(axis=0)))
-        told = (most <= ALIKE) & (now - most >= rise)  # never where there is no number
+        known = ~np.isnan(some)
+        most, least = np.where(known, some, 0.0).max(axis=0), np.where(known, some, 1.0).min(axis=0)
+        rise = np.maximum(ROUGH_RISE, self.short * (most - least))
+        told = (most <= ALIKE) & (now - most >= rise) & (known.sum(axis=0) >= ROUGH_WINDOWS)
         return told & self.moving, now, most

@@ -111,18 +111,23 @@ class Scatter:
     def p_values(self, tests: Ints, value: Floats, dof: Floats, strength: float) -> Floats:
         """Return the predictive p-values of tests of one family; 0 where nothing is known.
 
+        Of a test without a past of its own, as that of a field which came alive, is known what its
+        family does, if there is any of which more is known.
+
         ``value`` has the mean ``dof`` for independent rows. ``strength``: 1 for a single window;
         more for several pooled, which count as one draw of whatever wanders.
         """
         p = np.zeros(len(tests))
-        known = np.flatnonzero(self._known[tests] & (dof > 0.0))
-        if len(known):
-            weights, densities = self._weights_of(tests), self.spread.of(tests[known]).densities()
-            found = np.empty(len(known))
+        tested = np.flatnonzero((dof > 0.0) & self._known.any())
+        if len(tested):
+            weights, own = self._weights_of(tests), self._known[tests[tested]]
+            densities = np.ones((len(tested), len(weights)))
+            densities[own] = self.spread.of(tests[tested[own]]).densities()
+            found = np.empty(len(tested))
             write_predictive_tails(
-                _MIXTURE, weights, densities, value[known], dof[known], strength, found
+                _MIXTURE, weights, densities, value[tested], dof[tested], strength, found
             )
-            p[known] = found
+            p[tested] = found
         return p
 
     def factors(self) -> Floats:

@@ -193,6 +193,8 @@ _FACTS = {
     FactKind.NEW_LEVEL: "{name} has values never seen before in {now} of the records",
     FactKind.LOST_LEVEL: "a common value of {name} no longer comes",
     FactKind.CLOCK: "{name} no longer follows from the time of day",
+    FactKind.JUMPED: "{name} does not go on as it always did",
+    FactKind.REPEATED: "{name} repeats earlier values in {now} of the records",
     FactKind.OUTSIDE: "{name} lies far beyond everything before in {now} of the records",
     FactKind.UNUSUAL: "{name} has other values than ever, as if its unit had changed",
     FactKind.ROUGH: "neighbouring records are no longer alike in {name}",
@@ -204,6 +206,8 @@ _PAST = {
     FactKind.NEW_LEVEL: "It was never more than {before}",
     FactKind.LOST_LEVEL: "Until now at least {before} of the records of every window had it",
     FactKind.CLOCK: "It does in {now} of the records, and did in at least {before} of every window",
+    FactKind.JUMPED: "It always went on the same way; records are missing, or a clock was set",
+    FactKind.REPEATED: "They come in the same order as before, which was never more than {before}",
     FactKind.OUTSIDE: "It was never more than {before}",
     FactKind.UNUSUAL: "{now} of the records lie outside of where nearly all were in every window",
     FactKind.ROUGH: "Neighbours differ {now} as much as any two records, and never did more than"

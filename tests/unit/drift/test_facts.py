@@ -10,7 +10,8 @@ import pytest
 
 from driftbn import DriftMonitor, WindowReport
 from driftbn.datasets import asia, sample
-from driftbn.drift.facts import FIRST_SOFT, FIRST_TOLD, SOFT, FactKind
+from driftbn.drift.facts import FIRST_SOFT, FIRST_TOLD, SOFT, STRETCH, FactKind
+from driftbn.drift.outcome import DriftLevel
 
 ROWS = 480
 HARD = [kind for kind in FactKind if kind not in SOFT]
@@ -20,7 +21,7 @@ def usual(window: int) -> pd.DataFrame:
     """Return a window of records, one every five minutes.
 
     ``speed`` has two digits and changes slowly, ``load`` is drawn anew in each record, ``site``
-    stays the same for some of them, ``hour`` is that of the time.
+    stays the same for some of them, ``hour`` is that of the time, ``turn`` goes round without it.
     """
     rng = np.random.default_rng(window)
     times = 300.0 * (ROWS * window + np.arange(ROWS))
@@ -32,6 +33,7 @@ def usual(window: int) -> pd.DataFrame:
             "speed": np.round(20 + 3 * alike, 2),
             "load": rng.normal(size=ROWS),
             "site": np.repeat(rng.choice(list("uvwx"), ROWS // 8), 8),
+            "turn": list("abcdef") * (ROWS // 6),
         }
     )
 
@@ -49,6 +51,8 @@ BREAK: dict[FactKind, tuple[str, Callable[[pd.DataFrame], object]]] = {
     FactKind.UNUSUAL: ("load", lambda t: t["load"] + 3.0),
     FactKind.ROUGH: ("speed", lambda t: t["speed"].sample(frac=1.0, random_state=1).to_numpy()),
     FactKind.CLOCK: ("hour", lambda t: (t["hour"] + 2) % 24),
+    FactKind.REPEATED: ("load", lambda t: np.append(t["load"][:400], t["load"][320:400])),
+    FactKind.JUMPED: ("turn", lambda t: np.append(t["turn"][:201], t["turn"][199:-2])),
 }
 """The field that breaks, and how."""
 
@@ -117,6 +121,49 @@ def test_a_fault_is_told_of_two_windows_and_then_usual(
     reports = told(snapshots[-1], *(broken(kind, window) for window in range(19, 23)))
     found = [kind in [fact.kind for fact in report.decision.facts] for report in reports]
     assert found == [True, True, False, False]
+    assert [report.decision.level for report in reports[:2]] == [
+        DriftLevel.DRIFT,
+        DriftLevel.SETTLING,
+    ]
+    assert reports[1].decision.regime == reports[0].decision.regime + 1
+
+
+def test_a_cycle_may_jump_between_two_windows(snapshots: list[bytes]) -> None:
+    table = usual(19)
+    (report,) = told(snapshots[-1], table.assign(turn=np.roll(table["turn"], 2)))
+    assert [(fact.field, fact.kind) for fact in report.decision.facts] == [
+        ("turn", FactKind.JUMPED)
+    ]
+
+
+def test_what_was_in_the_window_before_is_repeated_too(snapshots: list[bytes]) -> None:
+    before, table = usual(18), usual(19)
+    load = np.append(before["load"][-100:], table["load"][100:])
+    (report,) = told(snapshots[-1], table.assign(load=load))
+    (fact,) = report.decision.facts
+    assert (fact.field, fact.kind) == ("load", FactKind.REPEATED)
+    assert fact.share == pytest.approx((100 - STRETCH + 1) / ROWS, abs=1e-6)
+
+
+@pytest.mark.parametrize(("begins", "is_told"), [(24.0, False), (11.0, True)])
+def test_a_year_that_begins_at_midnight_is_no_fact(begins: float, is_told: bool) -> None:
+    monitor, rng = DriftMonitor(window=480, time_column="at"), np.random.default_rng(6)
+    for window in range(12):
+        at = 3600.0 * (480 * window + np.arange(480))
+        year = np.where(at < 3600.0 * (480 * 11 + 240 + begins), "2011", "2012")
+        for report in monitor.update({"at": at, "year": year, "load": rng.normal(size=480)}):
+            told_here = [(fact.field, fact.kind) for fact in report.decision.facts]
+            news = [("year", FactKind.NEW_LEVEL)] if is_told and window == 11 else []
+            assert told_here == news
+
+
+def test_short_windows_know_nothing_of_other_hours() -> None:
+    monitor, rng = DriftMonitor(window=300, time_column="at"), np.random.default_rng(7)
+    for window in range(40):
+        at = 300.0 * window + np.arange(300)
+        level = np.where(np.arange(300) < 297, window // 6 % 2, 1 - window // 6 % 2)
+        for report in monitor.update({"at": at, "level": level, "x": rng.normal(size=300)}):
+            assert FactKind.CLOCK not in [fact.kind for fact in report.decision.facts]
 
 
 def test_numbers_that_come_alive_are_told() -> None:
