@@ -461,9 +461,10 @@ class LearnerConfig(_Checked):
     ``none``."""
     deadline_seconds: Seconds | None = None
     """When to stop with a degraded answer; never unless given. A clock decides, so that reports may
-    differ from run to run. The tests without a condition are one step, which always runs whole."""
-    max_tests: Count | None = None
-    """After how many tests to stop with a degraded answer; never unless given."""
+    differ from run to run. The tests without a condition are one step, which always runs whole.
+    Where the graph of the reference is learned again, that has the same time for itself."""
+    max_tests: Count | None = 1_000_000
+    """After how many tests with a condition to stop with a degraded answer, in the same way."""
 
 
 @dataclass(frozen=True)

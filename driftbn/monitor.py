@@ -16,6 +16,7 @@ from driftbn.config import Knowledge, MonitorConfig, WindowMode, field_types
 from driftbn.drift.decider import CountDecider
 from driftbn.drift.facts import Fact, FieldHistory, FieldKinds
 from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision
+from driftbn.drift.reference import Regime
 from driftbn.drift.trust import POWERLESS, CalibrationReport, Shadow, falls_due, visible_statistic
 from driftbn.errors import ConfigError, DataError, KnowledgeError, UnknownSettingError
 from driftbn.explain.html import framed, monitor_to_html
@@ -38,6 +39,7 @@ from driftbn.report import (
     Excluded,
     HammingBand,
     MissingShare,
+    Relearned,
     ShadowLook,
     Timings,
     Twin,
@@ -410,6 +412,7 @@ class DriftMonitor:
             audit=self._audit(window, evidence),
             shadow=_shadow_look(self._decider.shadow, decider.shadow),
             usual=HammingBand.of(self._distances),
+            relearned=_relearned(decider.regime),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
@@ -521,6 +524,11 @@ def _twin_names(window: LearnedWindow) -> tuple[Twin, ...]:
     """Return the fields that are copies in this window, each with the one that it copies."""
     names = window.names
     return tuple(Twin(names[copy], names[first]) for copy, first in sorted(window.twins.items()))
+
+
+def _relearned(regime: Regime | None) -> Relearned | None:
+    found = None if regime is None else regime.relearned
+    return None if found is None else Relearned(found.cost, found.overrun)
 
 
 def _shadow_look(before: Shadow, now: Shadow) -> ShadowLook | None:

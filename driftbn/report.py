@@ -93,6 +93,17 @@ class WarmAudit:
 
 
 @dataclass(frozen=True)
+class Relearned:
+    """The graph of the reference, learned again on all its windows.
+
+    ``overrun``: the limit that stopped the search, if one has: the reference then keeps its graph.
+    """
+
+    cost: SearchCost
+    overrun: Overrun | None = None
+
+
+@dataclass(frozen=True)
 class ShadowLook:
     """A decision on rows in which nothing can have changed, to see how often it cries wolf."""
 
@@ -113,8 +124,9 @@ class WindowReport:
     ``decision``: whether the relations changed, and in what. ``conflicts``: pairs for which the
     data demand both directions. ``events``: differences from the schema met since the previous
     window. ``overrun``: the limit that stopped the search, if one has. ``audit``: the comparison
-    with a search from nothing, if there was one. ``shadow``: the decision on permuted rows, if
-    there was one. ``target``: the field that the user cares for, if one was named. ``blanket``: the
+    with a search from nothing, if there was one. ``relearned``: what it cost to learn the graph of
+    the reference again, if it was time. ``shadow``: the decision on permuted rows, if there was
+    one. ``target``: the field that the user cares for, if one was named. ``blanket``: the
     fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
     """
 
@@ -142,6 +154,7 @@ class WindowReport:
     target: str | None = None
     blanket: tuple[str, ...] = ()
     usual: HammingBand | None = None
+    relearned: Relearned | None = None
 
     def __bool__(self) -> bool:
         """Whether this window raises an alarm, so that ``if report:`` asks for drift."""

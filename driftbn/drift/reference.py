@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from driftbn.config import DecisionConfig
+from driftbn.config import DecisionConfig, WarmStart
 from driftbn.drift.comparison import Comparison, Part, PooledWindows
 from driftbn.drift.dispersion import BlockSums, CombinedSums
 from driftbn.drift.plan import LevelMap, TestPlan, make_plan, member_sets, plan_of, with_cards
@@ -17,7 +17,7 @@ from driftbn.drift.scatter import Carried, LaterWindows, Scatter, Spread
 from driftbn.graphs.graph import Edge
 from driftbn.kernels.evidence import Floats
 from driftbn.kernels.tables import Counts
-from driftbn.learning import LearnedWindow, StructureLearner
+from driftbn.learning import LearnedStructure, LearnedWindow, StructureLearner
 from driftbn.learning.independence import Codes, PackedTable
 from driftbn.snapshot import dag_values, learned_values, read_dag, read_learned
 from driftbn.tables.infer import Bins
@@ -81,6 +81,7 @@ class Regime:
         self.carried = carried
         self.later: LaterWindows | None = None
         self.waiting = False  # whether the newest window is not yet in the reference, and will be
+        self.relearned: LearnedStructure | None = None  # with the newest window, if it was time
 
     def _set_reference(self, windows: Sequence[PooledWindows]) -> None:
         self._set_pool(_added(windows), [window.part for window in windows])
@@ -100,6 +101,7 @@ class Regime:
         branch.levels = LevelMap.from_array(self.levels.number)
         branch.recent = list(self.recent)
         branch._scatter = dict(self._scatter)
+        branch.relearned = None
         return branch
 
     @property
@@ -261,16 +263,25 @@ class Regime:
         return kept
 
     def _relearn(self) -> None:
-        """Learn the graph on all windows of the reference; few spurious edges, and more power."""
+        """Learn the graph on all windows of the reference; few spurious edges, and more power.
+
+        The tallies of the graph before order the search. What separated pairs is not recalled: most
+        rows are the same as then, and a set that once separated by chance would do so again.
+        """
         cells = np.concatenate([part.cells for part in self.pool.parts], axis=1)
         bins = self.bins.renewed(cells)
         # Not repaired: a score takes a rare effect for a parent, and its root for a mechanism.
-        config = replace(
-            self._learner.config, alpha=REFERENCE_ALPHA, repair=False, deadline_seconds=None
-        )
+        config = replace(self._learner.config, alpha=REFERENCE_ALPHA, repair=False)
+        if config.warm is WarmStart.TALLIES_AND_SEPARATORS:
+            config = replace(config, warm=WarmStart.TALLIES)
         found = self._learner.with_config(config).learn_window(
-            cells, self.plan.names, bins=bins, dependent_rows=self.config.dependent_rows
+            cells,
+            self.plan.names,
+            self.learned,
+            bins=bins,
+            dependent_rows=self.config.dependent_rows,
         )
+        self.relearned = found.learned
         if found.learned.overrun is not None:
             return
         if bins is not self.bins:
@@ -352,6 +363,7 @@ class Regime:
             for codes, is_held in zip(recent, in_reference, strict=True)
         ]
         regime.waiting = values["waiting"]
+        regime.relearned = None
         regime.carried = values["carried"] and Carried.from_state(values["carried"])
         regime.later = values["later"] and LaterWindows.from_state(values["later"])
         return regime

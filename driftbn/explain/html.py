@@ -333,6 +333,9 @@ def numbers(report: WindowReport) -> str:
         ("Dependencies in the graph", f"{len(report.dag.edges):,}"),
         ("Pairs with conflicting directions", f"{len(report.conflicts):,}"),
     ]
+    if report.relearned is not None:
+        weighted = f"{report.relearned.cost.weighted:,}"
+        pairs.append(("Weighted cost of learning the reference again", weighted))
     if report.audit is not None:
         pairs.append(("Edges a cold search differs in", f"{report.audit.disagreement:,}"))
     return facts(pairs)

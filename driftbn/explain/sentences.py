@@ -438,6 +438,11 @@ def caveat_sentences(report: WindowReport) -> list[str]:
     found = _undecided(report)
     if report.overrun is not None:
         found.append(_overrun(report.overrun))
+    if report.relearned is not None and report.relearned.overrun is not None:
+        found.append(
+            f"Learning the graph of the reference again was stopped because"
+            f" {_limit(report.relearned.overrun)}; the reference keeps the graph from before."
+        )
     if report.decision.design_effect > DEPENDENT_ROWS:
         found.append(_dependent_rows(report))
     if report.decision.wander:
@@ -470,12 +475,15 @@ def _visible(pair: UndecidedPair) -> str:
 
 
 def _overrun(overrun: Overrun) -> str:
-    deadline = overrun is Overrun.DEADLINE
-    limit = "its time was over" if deadline else "its number of tests was used up"
     return (
-        f"The search for the graph was stopped because {limit}; the graph shown is the one from"
-        " before."
+        f"The search for the graph was stopped because {_limit(overrun)}; the graph shown is the"
+        " one from before."
     )
+
+
+def _limit(overrun: Overrun) -> str:
+    deadline = overrun is Overrun.DEADLINE
+    return "its time was over" if deadline else "its number of tests was used up"
 
 
 def _dependent_rows(report: WindowReport) -> str:

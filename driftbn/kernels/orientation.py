@@ -425,6 +425,8 @@ def keep_compelled(dag: Mask, arrows: Arrows) -> None:
 
 ADD, REMOVE, REVERSE = range(3)
 MAX_PARENTS = 8
+MOVES_PER_NODE = 4  # only gains that contradict each other could take more
+TABLES, MOVES = range(2)  # places in the count
 LEAST_GAIN = 1e-9  # in nats; less is rounding
 
 
@@ -441,29 +443,35 @@ class Repair(NamedTuple):
     opposite: Ints  # [2 * pairs]; place of the same pair among the other node's neighbours
     stale: Mask  # [nodes]; whose gains are to be worked out
     parents: Ints  # [nodes]; scratch
-    tests: Ints  # [1]; tables counted
+    count: Ints  # [2]; tables counted, moves made
 
 
 @kernel
-def climb(repair: Repair, evidence: Evidence, work: Workspace, price: float, max_moves: int) -> int:
-    """Make the move that gains most until none gains; return how many were made.
+def pursue_repair(
+    repair: Repair, evidence: Evidence, work: Workspace, price: float, n_tables: int
+) -> int:
+    """Make the move that gains most until none gains; pause after about ``n_tables`` tables.
 
     ``evidence.entropy`` has the score's penalty in it, ``price`` is that of an edge beside it.
     """
-    arrow = repair.arrows.arrow
-    for n_moves in range(max_moves):
+    arrow, count = repair.arrows.arrow, repair.count
+    limit = count[TABLES] + n_tables
+    while count[MOVES] < MOVES_PER_NODE * arrow.shape[0]:
         for y in range(arrow.shape[0]):
             if repair.stale[y]:
+                if count[TABLES] >= limit:
+                    return PAUSED
                 _weigh_parents(repair, evidence, work, y, price)
                 repair.stale[y] = False
         x, y, move = _best_move(repair)
         if move < 0:
-            return n_moves
+            return FINISHED
+        count[MOVES] += 1
         arrow[x, y] = move == ADD
         arrow[y, x] = move == REVERSE
         repair.stale[y] = True
         repair.stale[x] = move == REVERSE
-    return max_moves
+    return FINISHED
 
 
 @kernel
@@ -518,6 +526,6 @@ def _weigh_parents(
             repair.gain[i] = np.inf if arrows.arrow[x, y] else -np.inf
             continue
         _, value, dof = test_conditional(evidence, work, y, x, others, np.inf)
-        repair.tests[0] += 1
+        repair.count[TABLES] += 1
         scale = 1.0 + evidence.excess[x] * evidence.excess[y]
         repair.gain[i] = 0.5 * (value - (scale - 1.0) * dof * log_rows) / scale - price

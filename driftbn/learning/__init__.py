@@ -224,8 +224,8 @@ class StructureLearner:
         known = apply_knowledge(self.knowledge, test.names, excluded)
         limits = self._limits(started)
         warm = previous is not None and config.warm is not WarmStart.NONE
-        repaired = config.repair and test.has_score
-        census_size = 1 if repaired else self.census_size
+        scored = test if config.repair and isinstance(test, ChiSquareTest) else None
+        census_size = self.census_size if scored is None else 1
         test.begin(max(config.max_conditioning, census_size))
         skeleton = find_skeleton(
             test,
@@ -235,17 +235,17 @@ class StructureLearner:
             limits,
         )
         asked = test.tests.copy()
-        plan = OrientationPlan(config.collider_rule, census_size, self.max_sets, repaired)
+        plan = OrientationPlan(config.collider_rule, census_size, self.max_sets, scored is not None)
         if not skeleton.finished:
             oriented = unoriented(skeleton)
-        elif previous is not None and warm and repaired and previous.overrun is None:
+        elif previous is not None and warm and scored and previous.overrun is None:
             oriented = orient_like(skeleton, previous.graph, known)
         else:
             oriented = orient(skeleton, test, plan, known, limits)
         directed = test.tests.copy()
         n_tables = 0
-        if repaired and oriented.finished:
-            oriented, skeleton, n_tables = repair(oriented, skeleton, test, known)
+        if scored is not None and oriented.finished:
+            oriented, skeleton, n_tables = repair(oriented, skeleton, scored, known, limits)
         return LearnedStructure(
             graph=oriented.graph,
             separators=skeleton.separators,

@@ -32,8 +32,8 @@ from driftbn.kernels.orientation import (
     Census,
     Repair,
     ask_census,
-    climb,
     pursue_census,
+    pursue_repair,
     tell_census,
 )
 from driftbn.kernels.search import (
@@ -72,7 +72,6 @@ class IndependenceTest(ABC):
     """
 
     names: tuple[str, ...]
-    has_score = False  # whether ``repair`` can be called
 
     @abstractmethod
     def first_separator(self, x: int, y: int, sets: Sequence[Sequence[int]] | Ints) -> int | None:
@@ -114,10 +113,6 @@ class IndependenceTest(ABC):
 
     def pursue_census(self, census: Census, n_tests: int) -> int:
         return self._pursue(census, ask_census, tell_census, n_tests)
-
-    def repair(self, repair: Repair) -> None:
-        """Improve a DAG by a score of its own, if the test has one."""
-        raise NotImplementedError
 
     def _pursue(
         self, asker: _A, ask: Callable[[_A], int], tell: Callable[[_A, int], None], n_tests: int
@@ -181,7 +176,6 @@ WORD_BITS = 64
 WORDS_STEP = 4  # bit sets are padded to whole vectors of four words, so no loop has a tail
 JOINT_LEVELS_MAX = 8192  # levels of all variables; the counts of their pairs then take 256 MB
 STRENGTH_STEPS = 16  # of one critical value
-MOVES_PER_NODE = 4  # of a repair: only gains that contradict each other could take more
 EXACT_DOF_MAX = 2048  # beyond, Wilson and Hilferty's cube is right to five digits
 
 # A block of neighbouring rows is one word of a bit set, or several.
@@ -246,8 +240,6 @@ class ChiSquareTest(IndependenceTest):
     >>> test.statistic(0, 1, [2])
     (400.0, 2)
     """
-
-    has_score = True
 
     def __init__(
         self,
@@ -374,17 +366,17 @@ class ChiSquareTest(IndependenceTest):
     def pursue_census(self, census: Census, n_tests: int) -> int:
         return int(pursue_census(census, self._evidence, self._work, n_tests))
 
-    def repair(self, repair: Repair) -> None:
-        """Improve a DAG by the extended BIC (Chen and Chen 2008), move by move.
+    def pursue_repair(self, repair: Repair, n_tables: int) -> int:
+        """Improve a DAG by the extended BIC (Chen and Chen 2008), move by move; return the state.
 
         The score of a child is its log-likelihood less ln(rows)/2 for each degree of freedom and
         ln(variables) for each parent. Degrees of freedom are cells less configurations, of those
         that occur: equivalent DAGs have equal scores, and cells that cannot occur cost nothing.
         """
-        n_nodes = len(self.names)
+        price = math.log(max(len(self.names), 1))
         scored = self._evidence._replace(entropy=penalized_entropy(self.n_rows))
         room = _make_workspace(self._evidence, MAX_PARENTS)
-        climb(repair, scored, room, math.log(max(n_nodes, 1)), MOVES_PER_NODE * n_nodes)
+        return int(pursue_repair(repair, scored, room, price, n_tables))
 
 
 def _permuted(matrix: npt.NDArray[_N], order: Ints) -> npt.NDArray[_N]:

@@ -12,6 +12,7 @@ from driftbn.errors import VariableMismatchError
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.kernels.evidence import Floats
 from driftbn.kernels.orientation import (
+    TABLES,
     Arrows,
     Census,
     Colliders,
@@ -25,10 +26,11 @@ from driftbn.kernels.orientation import (
     undirect_cycles,
 )
 from driftbn.kernels.search import PAUSED, UNLIMITED
-from driftbn.learning.independence import IndependenceTest, Ints, Mask, places
+from driftbn.learning.independence import ChiSquareTest, IndependenceTest, Ints, Mask, places
 from driftbn.learning.search import KnownEdges, Limits, Skeleton, make_question, make_subsets
 
 CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
+TABLES_PER_LOOK = 1024  # counted by a repair between two looks at the clock
 CLEAR = 0.5  # least p-value of a separator if no set of the census separates
 
 
@@ -258,7 +260,11 @@ def _within(place: dict[str, int], edges: Sequence[Edge]) -> list[Edge]:
 
 
 def repair(
-    oriented: Orientation, skeleton: Skeleton, test: IndependenceTest, known: KnownEdges
+    oriented: Orientation,
+    skeleton: Skeleton,
+    test: ChiSquareTest,
+    known: KnownEdges,
+    limits: Limits,
 ) -> tuple[Orientation, Skeleton, int]:
     """Improve what was learned by a score; return also how many tables that took.
 
@@ -275,9 +281,11 @@ def repair(
         opposite=_opposite_places(arrows),
         stale=np.ones(len(dag), np.bool_),
         parents=np.zeros(len(dag), np.int64),
-        tests=np.zeros(1, np.int64),
+        count=np.zeros(2, np.int64),
     )
-    test.repair(state)
+    while test.pursue_repair(state, TABLES_PER_LOOK) == PAUSED:
+        if limits.late:
+            return unoriented(skeleton), skeleton, int(state.count[TABLES])
     edge = dag | dag.T
     compelled = _make_arrows(edge, known.required | (edge & known.closed.T), known.closed.copy())
     keep_compelled(dag, compelled)
@@ -286,7 +294,7 @@ def repair(
     return (
         Orientation(skeleton.names, compelled),
         replace(skeleton, adjacent=edge, separators=separators),
-        int(state.tests[0]),
+        int(state.count[TABLES]),
     )
 
 

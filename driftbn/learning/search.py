@@ -128,8 +128,8 @@ class Overrun(enum.Enum):
 class Limits:
     """How long a search may go on.
 
-    ``clock``: returns seconds; only differences count. ``max_tests``: tests after which to stop, or
-    ``None``.
+    ``clock``: returns seconds; only differences count. ``max_tests``: tests with a condition after
+    which to stop, or ``None``.
     """
 
     clock: Callable[[], float]
@@ -137,20 +137,25 @@ class Limits:
     max_tests: int | None = None
 
     def overrun(self, test: IndependenceTest) -> Overrun | None:
-        if self.max_tests is not None and int(test.tests[:, 0].sum()) >= self.max_tests:
+        if self._tests_left(test) <= 0:
             return Overrun.TESTS
-        if self.stop_at is not None and self.clock() >= self.stop_at:
-            return Overrun.DEADLINE
-        return None
+        return Overrun.DEADLINE if self.late else None
+
+    @property
+    def late(self) -> bool:
+        return self.stop_at is not None and self.clock() >= self.stop_at
 
     def go_on(self, test: IndependenceTest) -> bool:
         return self.overrun(test) is None
 
     def allotment(self, test: IndependenceTest) -> int:
         """Return how many tests may run before the next look at the limits."""
+        return max(1, min(TESTS_PER_LOOK, self._tests_left(test)))
+
+    def _tests_left(self, test: IndependenceTest) -> int:
         if self.max_tests is None:
             return TESTS_PER_LOOK
-        return max(1, min(TESTS_PER_LOOK, self.max_tests - int(test.tests[:, 0].sum())))
+        return self.max_tests - int(test.tests[1:, 0].sum())
 
 
 # RDSA tallies: how often a node has helped to separate a target from others.

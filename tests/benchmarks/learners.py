@@ -40,7 +40,7 @@ from tests.benchmarks.truth import (
 )
 
 PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
-EXTRA_PEER_NAMES = ("tetrad-boss", "pgmpy-tabu", "pyagrum-tabu", "pyagrum-miic")
+EXTRA_PEER_NAMES = ("tetrad-boss", "pyagrum-tabu", "pyagrum-miic")
 EARLIER_SEED = 1000  # added to a seed: the independent sample that a warm start has seen
 START_SECONDS = 60.0  # for imports, beside the limit of the learning itself
 

@@ -141,11 +141,6 @@ def _read_pgmpy(graph: Any, request: Request) -> Learned:
     return list(graph.directed_edges), list(graph.undirected_edges)
 
 
-def _prepare_pgmpy_tabu(module: Any, request: Request, frame: pd.DataFrame) -> Call:
-    learner = module.HillClimbSearch(scoring_method="bic-d", tabu_length=100, show_progress=False)
-    return lambda: learner.fit(frame).causal_graph_
-
-
 def _prepare_boss(module: Any, request: Request, frame: pd.DataFrame) -> Call:
     """Start Java, whose jars stand beside this environment's Python, and hand the rows over."""
     if not module.isJVMStarted():
@@ -200,7 +195,6 @@ PEERS = {
     "pyagrum-miic": Peer("pyagrum", _prepare_miic, _read_pyagrum),
     "pyagrum-tabu": Peer("pyagrum", _prepare_tabu, _read_pyagrum),
     "pgmpy": Peer("pgmpy.causal_discovery", _prepare_pgmpy, _read_pgmpy),
-    "pgmpy-tabu": Peer("pgmpy.causal_discovery", _prepare_pgmpy_tabu, _read_pgmpy),
     "tetrad-boss": Peer("jpype", _prepare_boss, _read_tetrad),
     "causal-learn": Peer(
         "causallearn.search.ConstraintBased.PC", _prepare_causal_learn, _read_causal_learn

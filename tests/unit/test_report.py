@@ -23,7 +23,7 @@ from driftbn.drift.outcome import (
 from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag, compare
 from driftbn.learning import Overrun, SearchCost
-from driftbn.report import ShadowLook, Timings, WarmAudit, WindowReport
+from driftbn.report import Relearned, ShadowLook, Timings, WarmAudit, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
 BEFORE, AFTER = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
@@ -79,6 +79,7 @@ def make_report() -> WindowReport:
         missing=(("a", 0.25),),
         target="b",
         blanket=("a", "c"),
+        relearned=Relearned(cost, Overrun.DEADLINE),
     )
 
 

@@ -10,7 +10,7 @@ from driftbn.datasets import asia, remove_edge, sample_codes
 from driftbn.drift.comparison import Comparison, PooledWindows, clocks_in
 from driftbn.drift.reference import LearnedWindow, Regime
 from driftbn.graphs.graph import Pdag
-from driftbn.learning import StructureLearner, learn_structure
+from driftbn.learning import Overrun, StructureLearner, learn_structure
 from tests.drift_streams import DriftStream, Repeats
 
 NAMES = sorted(asia().nodes)
@@ -142,6 +142,20 @@ def test_a_search_that_is_stopped_leaves_the_graph_as_it_is() -> None:
     for seed in range(1, 8):
         regime.absorb(regime.counted(window(seed)))
     assert regime.dag == before
+    assert regime.relearned is not None
+    assert regime.relearned.overrun is Overrun.TESTS
+
+
+def test_the_graph_is_learned_again_within_the_deadline_and_from_the_tallies_before() -> None:
+    readings = iter([0.0])
+    late = LearnerConfig(deadline_seconds=1.0)
+    learner = StructureLearner(late, clock=lambda: next(readings, 5.0))
+    regime = Regime(0, DecisionConfig(), learner, window(0))
+    regime.absorb(regime.counted(window(1)))
+    assert regime.relearned is not None
+    assert regime.relearned.overrun is Overrun.DEADLINE
+    assert regime.relearned.cost.warm
+    assert regime.branch().relearned is None
 
 
 def test_a_level_met_later_is_counted_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from itertools import product
 
@@ -15,7 +16,7 @@ from driftbn.datasets import random_network, sample_codes
 from driftbn.kernels.orientation import Repair
 from driftbn.learning import ChiSquareTest, RdsaTally, SeparatorMap, StructureLearner
 from driftbn.learning.orientation import repair, unoriented
-from driftbn.learning.search import Skeleton, apply_knowledge
+from driftbn.learning.search import Limits, Skeleton, apply_knowledge
 from tests.networks import load
 
 Arrow = tuple[int, int]
@@ -48,9 +49,9 @@ def neighbours_of(arrows: set[Arrow], n_nodes: int) -> list[set[Arrow]]:
 class Watched(ChiSquareTest):
     """Keeps what a repair comes to."""
 
-    def repair(self, repair: Repair) -> None:
-        super().repair(repair)
+    def pursue_repair(self, repair: Repair, n_tables: int) -> int:
         self.repaired = repair
+        return super().pursue_repair(repair, n_tables)
 
 
 def rows_of(seed: int, n_rows: int = 4000) -> np.ndarray:
@@ -67,7 +68,13 @@ def test_repair_ends_where_no_move_gains_and_knows_what_each_arrow_is_worth(seed
     skeleton = Skeleton(
         names, nothing, everything, SeparatorMap(names), RdsaTally.zero(names), finished=True
     )
-    repair(unoriented(skeleton), skeleton, test, apply_knowledge(Knowledge(), names))
+    repair(
+        unoriented(skeleton),
+        skeleton,
+        test,
+        apply_knowledge(Knowledge(), names),
+        Limits(time.perf_counter),
+    )
     arrows = test.repaired.arrows
     dag = {(int(x), int(y)) for x, y in np.argwhere(arrows.arrow)}
     assert len(dag) > 3
