@@ -363,7 +363,7 @@ def test_a_full_disk_is_waited_for(
         return retry(seconds)
 
     monkeypatch.setattr(committer.abandoned, "wait", wait)
-    take_rows(lane, WINDOW)
+    take_rows(lane, 8 * WINDOW)  # more than fits the pages that there are
     assert committer.commit(lane)
     assert troubles == [f"{store.path}: the state cannot be written: the disk is full"] * 2
     assert committer.trouble is None
@@ -374,7 +374,7 @@ def test_a_wait_can_be_abandoned_and_nothing_has_happened(lane: Lane, store: Sto
     committer = make_committer(Clock())
     limit_pages(store, 0)
     committer.abandoned.set()
-    take_rows(lane, WINDOW)
+    take_rows(lane, 8 * WINDOW)  # more than fits the pages that there are
     assert not committer.commit(lane)
     assert store.monitor("orders", "") is None
     assert store.lane("orders", "").checkpoint.position is None
