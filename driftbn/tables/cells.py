@@ -265,7 +265,12 @@ def unified(arrays: Sequence[Any]) -> Any:
     >>> unified([pa.array([1]), pa.array(["a"])]).field("text").to_pylist()
     [b'1', b'a']
     """
-    if len({array.type for array in arrays}) == 1 and _is_coded_text(arrays[0].type):
+    first = arrays[0].type
+    alike = all(array.type == first for array in arrays)
+    if alike and first in _KEPT:
+        whole = pa.concat_arrays(arrays)
+        return whole if whole.null_count < len(whole) else pa.nulls(len(whole))
+    if alike and _is_coded_text(first):
         with suppress(pa.ArrowException):  # codes too narrow for all texts, or null among them
             return pa.concat_arrays(pa.chunked_array(arrays).unify_dictionaries().chunks)
     plain = [_decoded(array) for array in arrays]
@@ -277,6 +282,10 @@ def unified(arrays: Sequence[Any]) -> Any:
         return settled(pa.concat_arrays([_as_mixed(array) for array in plain]))
     kind = kinds.pop() if kinds else pa.null()
     return pa.concat_arrays([_cast(array, kind) for array in plain])
+
+
+_KEPT: Final = (pa.large_string(), pa.int64(), pa.bool_())
+"""Types of which ``_decoded`` makes no other, but for columns without any value."""
 
 
 def _is_coded_text(kind: Any) -> bool:

@@ -154,6 +154,9 @@ def grid_variable(name: str, values: NDArray[np.float64], n_bins: int) -> Variab
     Its edges hold all that ``quantile_edges`` returns. Beyond the range of the values they lie ever
     farther apart, and so they do on the way to zero: when its unit changes, a field is still in
     several cells. Values with few decimal digits are counted in units of the last one.
+
+    A grid of so many bins that its levels are more than a variable may have is none: the bins then
+    are those of ``quantile_edges`` and stay as they are.
     """
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
