@@ -290,8 +290,8 @@ def _note_crowded(found: dict[int, DataError], columns: dict[str, Any]) -> None:
 def _stored(cell: Any) -> object:
     if isinstance(cell, tuple):
         return {"mark": "time"}
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return {"float": repr(cell)}
+    if isinstance(cell, float):  # a zero below zero is zero
+        return cell + 0.0 if math.isfinite(cell) else {"float": repr(cell)}
     return cell
 
 

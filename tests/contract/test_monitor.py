@@ -896,7 +896,10 @@ def test_a_stationary_stream_settles_at_a_fixed_size() -> None:
         monitor.update(frame_of(network, next(batches)))
         sizes.append((*held_bytes(monitor), len(monitor.snapshot())))
     late = np.array(sizes[20:], float)
-    assert np.all(late.max(axis=0) <= 1.05 * late.min(axis=0))
+    held, written = late[:, :2], late[:, 2]
+    assert np.all(held.max(axis=0) <= 1.05 * held.min(axis=0))
+    # Rows compress well or badly by chance; their number stays.
+    assert written[20:].mean() <= 1.02 * written[:20].mean()
 
 
 @pytest.mark.slow

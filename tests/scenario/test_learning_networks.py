@@ -84,7 +84,7 @@ def test_separators_larger_than_the_census_are_not_forgotten(rule: ColliderRule)
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
 def test_truth_leads_to_the_true_class_of_known_networks(algorithm: Algorithm, name: str) -> None:
     dag = load(name).dag
-    config = LearnerConfig(algorithm=algorithm, max_conditioning=most_parents(dag))
+    config = LearnerConfig(algorithm=algorithm, max_conditioning=most_parents(dag), max_tests=None)
     learner = StructureLearner(config, max_sets=None, census_size=1)
     learned = learner.learn_from(DSeparationOracle(dag))
     assert learned.graph == dag.cpdag()

@@ -299,6 +299,7 @@ class TestSnapshots:
     @given(records, st.integers(1, 9), st.integers(1, 5))
     @settings(max_examples=60, deadline=None)
     @example([{}, {"a": None}, {}, {"a": 0.0}, {"a": 2**53 + 1}], 2, 3)
+    @example([{"a": None, "b": {}}, {"a": None, "b": -0.0}], 2, 1)
     def test_snapshots_do_not_depend_on_how_the_stream_is_cut(self, rows, window, size):
         config = MonitorConfig(window=window, on_error="reject_rows")
         whole, parts = DriftMonitor(config), DriftMonitor(config)
