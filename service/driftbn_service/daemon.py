@@ -466,6 +466,7 @@ class Daemon:
         Returns 0, or 1 if a stream has failed or had to be left.
         """
         self._notifier.stopping()
+        logger.info("stopping: what was read is worked off; a second signal ends it at once")
         failed = any(stream.state is StreamState.FAILED for stream in self._assembly.streams)
         in_time = self._assembly.stop(SHUTDOWN_SECONDS, force)
         logger.info("stopped" if in_time else "stopped before all was worked off; nothing is lost")
@@ -483,8 +484,7 @@ class Daemon:
                     signals.wait(pause)
                     if signals.take_reload():
                         self.reload()
-                n_stops = signals.n_stops
-                return self.shutdown(force=lambda: signals.n_stops > max(1, n_stops))
+                return self.shutdown(force=lambda: signals.n_stops > 1)
             except BaseException:
                 self._assembly.stop(0.0, lambda: True)
                 raise

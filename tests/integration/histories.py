@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driftbn_service.state import FILE, Store
+from driftbn_service.state import FILE, Store, StoreError
 
 from driftbn import datasets
 from tests.drift_streams import DriftStream, Recurring
@@ -80,9 +80,14 @@ def count_windows(path: Path, stream: str = STREAM, key: str = "") -> int:
     """Return how many windows are in a history that a daemon may be writing."""
     if not path.exists():
         return 0
-    with Store(path, read_only=True) as store:
-        monitor = store.monitor(stream, key)
-        return 0 if monitor is None else monitor.n_windows
+    try:
+        with Store(path, read_only=True) as store:
+            monitor = store.monitor(stream, key)
+            return 0 if monitor is None else monitor.n_windows
+    except StoreError as error:
+        if "try again" not in str(error):  # said while a daemon starts
+            raise
+        return 0
 
 
 def read_history(directory: Path, state_dir: Path | None = None) -> History:

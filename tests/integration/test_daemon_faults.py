@@ -84,7 +84,7 @@ def test_a_second_signal_ends_a_daemon_that_waits_for_room(
     feeder.send(records[10 * WINDOW : 20 * WINDOW])
     wait_for(lambda: daemon.readiness()[0] == 503, "it is not ready any more")
     daemon.signal(signal.SIGTERM)
-    wait_for(lambda: daemon.readiness()[0] != 0, "it still answers")
+    wait_for(lambda: "stopping" in daemon.log_tail(), "it has noticed the first signal")
     daemon.signal(signal.SIGTERM)
     assert daemon.wait(20) == 1
     assert "nothing is lost" in daemon.log_tail()

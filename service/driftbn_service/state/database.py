@@ -271,17 +271,25 @@ class ReadOnlyDatabase(Database):
     def reading(self) -> Iterator[Connection]:
         """Give the connection, which sees one moment of the state; one thread at a time.
 
-        Raises ``StoreError`` also if somebody has begun to write to a state that nobody had open.
+        Raises ``StoreError`` also if somebody begins just then to write to a state that nobody had
+        open.
         """
         with self._lock, _told(self.path, "read"):
+            if self._was_taken_up():
+                self._connection.close()
+                self._connection = self._opened()
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
             finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-            if self._at_rest is not None and (self._has_log() or self._stamp() != self._at_rest):
+            if self._was_taken_up():
                 raise StoreError(self.path, "the state is being written to since now: try again")
+
+    def _was_taken_up(self) -> bool:
+        """Whether somebody writes to a state that nobody had open."""
+        return self._at_rest is not None and (self._has_log() or self._stamp() != self._at_rest)
 
     def _opened(self) -> Connection:
         self.path.open("rb").close()  # says better than SQLite why a file cannot be opened

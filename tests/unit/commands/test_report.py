@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ from driftbn_service.commands import MAX_PIXELS
 from driftbn_service.commands import report as report_command
 from driftbn_service.events import Publication
 from driftbn_service.state import Store, StoreError
+from driftbn_service.state.database import ReadOnlyDatabase
 
 from driftbn.config import DriftKind, MonitorConfig
 from driftbn.datasets import asia, labelled, random_dag, remove_edge
@@ -459,10 +461,21 @@ def test_reader_of_a_history_at_rest_sees_that_it_changed(
         assert len(reader.windows("orders", "")) == 2
         with Store(path) as writer:
             writer.publish(published(reports[:3]))
-            with pytest.raises(StoreError, match="try again"):
-                reader.windows("orders", "")
-    with Store(path, read_only=True) as reader:
-        assert len(reader.windows("orders", "")) == 3
+            assert len(reader.windows("orders", "")) == 3
+            writer.publish(published(reports[:4]))
+            assert len(reader.windows("orders", "")) == 4
+        assert len(reader.windows("orders", "")) == 4
+
+
+def test_history_that_is_taken_up_while_it_is_read_is_refused(
+    reports: tuple[WindowReport, ...], tmp_path: Path
+) -> None:
+    path = make_history(tmp_path / "state.sqlite", published(reports[:2]))
+    database = ReadOnlyDatabase(path)
+    with ExitStack() as daemon:
+        with pytest.raises(StoreError, match="try again"), database.reading():
+            daemon.enter_context(Store(path))
+        database.close()
 
 
 WRITER = """
