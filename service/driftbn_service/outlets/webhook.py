@@ -14,7 +14,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 
 from driftbn_service.events import Event
 from driftbn_service.outlets.base import OutletError
-from driftbn_service.settings import WebhookOutletSettings
+from driftbn_service.settings import PostOutletSettings
 
 posting_logger = logging.getLogger("driftbn.service.outlets")
 
@@ -158,9 +158,11 @@ class WebhookOutlet:
     comes again because its answer was lost.
     """
 
+    content_type = "application/cloudevents+json; charset=utf-8"
+
     def __init__(
         self,
-        settings: WebhookOutletSettings,
+        settings: PostOutletSettings,
         *,
         clock: Callable[[], float] = time,
         timeout_seconds: float = TIMEOUT_SECONDS,
@@ -192,13 +194,13 @@ class WebhookOutlet:
     def close(self) -> None:
         self._poster.close()
 
+    def body(self, event: Event) -> bytes:
+        """Return what is posted for an event."""
+        return event.to_json()
+
     def _post(self, event: Event) -> None:
         status = self._poster.post(
-            event.to_json(),
-            {
-                "Content-Type": "application/cloudevents+json; charset=utf-8",
-                "Idempotency-Key": event.id,
-            },
+            self.body(event), {"Content-Type": self.content_type, "Idempotency-Key": event.id}
         )
         if status is not None:
             self.refused += (event,)

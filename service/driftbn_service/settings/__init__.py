@@ -389,14 +389,25 @@ class FileOutletSettings(_Outlet):
     """The file; it is made if it is not there."""
 
 
-class WebhookOutletSettings(_WithToken, _Outlet):
-    """Events posted to an address."""
+class PostOutletSettings(_WithToken, _Outlet):
+    """What all outlets have that post to an address."""
 
-    kind: Literal["webhook"] = "webhook"
     url: HttpUrl
     """Where to post to: ``http://`` or ``https://``."""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     """More headers of the request."""
+
+
+class WebhookOutletSettings(PostOutletSettings):
+    """Events posted to an address."""
+
+    kind: Literal["webhook"] = "webhook"
+
+
+class SlackOutletSettings(PostOutletSettings):
+    """Messages to an incoming webhook of Slack, or of a chat that takes the same."""
+
+    kind: Literal["slack"] = "slack"
 
 
 class RedisOutletSettings(_WithPassword, _Redis, _Outlet):
@@ -437,6 +448,7 @@ OutletSettings: TypeAlias = Annotated[
     LogOutletSettings
     | FileOutletSettings
     | WebhookOutletSettings
+    | SlackOutletSettings
     | RedisOutletSettings
     | KafkaOutletSettings
     | AlertmanagerOutletSettings,

@@ -1,0 +1,36 @@
+"""Messages to a channel, over a real socket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from driftbn_service.outlets.slack import SlackOutlet
+from driftbn_service.settings import SlackOutletSettings
+
+from tests.outlet_parts import make_event, receiver
+
+EVENT = make_event(1)
+WORDS = {"headline": "'a < b' broke", "sentences": ["Since 12:00."], "advice": ["Ask <!here>."]}
+
+
+def told(**others: str) -> object:
+    event = replace(EVENT, document={**EVENT.document, "data": WORDS}, **others)
+    with receiver() as found:
+        outlet = SlackOutlet(SlackOutletSettings.model_validate({"url": found.url}))
+        outlet.open()
+        outlet.send([event])
+        outlet.close()
+    (request,) = found.requests
+    assert request.headers["Content-Type"] == "application/json; charset=utf-8"
+    return request.document
+
+
+def test_message_names_the_stream_and_says_what_happened_and_what_to_do() -> None:
+    text = "*orders*: 'a &lt; b' broke\n• Since 12:00.\n• Ask &lt;!here&gt;."
+    assert told(monitor="orders", key="") == {"text": text}
+
+
+def test_message_of_a_keyed_stream_names_the_key_and_mentions_nobody() -> None:
+    document = told(monitor="orders", key="<@U1>")
+    assert isinstance(document, dict)
+    assert document["text"].startswith("*orders / &lt;@U1&gt;*: ")
