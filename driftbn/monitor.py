@@ -14,9 +14,10 @@ import numpy as np
 
 from driftbn.config import Knowledge, MonitorConfig, WindowMode, field_types
 from driftbn.drift.decider import CountDecider
-from driftbn.drift.facts import Fact, FieldHistory, FieldKinds
+from driftbn.drift.facts import Fact, FactKind, FieldHistory, FieldKinds
 from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision
 from driftbn.drift.reference import Regime
+from driftbn.drift.shares import Moved, moved_values
 from driftbn.drift.trust import POWERLESS, CalibrationReport, Shadow, falls_due, visible_statistic
 from driftbn.errors import ConfigError, DataError, KnowledgeError, UnknownSettingError
 from driftbn.explain.html import framed, monitor_to_html
@@ -75,6 +76,12 @@ _log = logging.getLogger("driftbn")
 KEPT_WINDOWS: Final = 100
 """Newest windows that ``to_frame`` has; a stream has no end."""
 STRONG: Final = 0.03  # nats: a change that every window should show
+_EVENTS: Final = {
+    FactKind.MISSING: SchemaEventKind.MISSING_VALUES,
+    FactKind.OUTSIDE: SchemaEventKind.OTHER_SCALE,
+    FactKind.UNUSUAL: SchemaEventKind.OTHER_SCALE,
+}
+"""Facts that are differences from the schema."""
 
 
 class ArrowStream(Protocol):
@@ -400,8 +407,10 @@ class DriftMonitor:
         history, facts = self._field_history(window, evidence) if fresh else (self._history, ())
         decision = decider.decide(window.index, evidence, fresh=fresh, facts=facts)
         decided = self._clock()
+        bare = self._bare_report(window, known.graph, dag, decision)
         report = replace(
-            self._bare_report(window, known.graph, dag, decision),
+            bare,
+            events=(*bare.events, *_events_of(decision.facts, bare)),
             diff=compare(self._dag or dag, dag),
             class_diff=compare(before.graph, known.graph),
             cost=evidence.learned.cost,
@@ -413,6 +422,7 @@ class DriftMonitor:
             shadow=_shadow_look(self._decider.shadow, decider.shadow),
             usual=HammingBand.of(self._distances),
             relearned=_relearned(decider.regime),
+            moved=self._moved(window, decision),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
@@ -422,6 +432,18 @@ class DriftMonitor:
         if decision.calm and usable:
             self._distances = (*self._distances, report.diff.hamming)[-BAND_WINDOWS:]
         return report
+
+    def _moved(self, window: Window, decision: DriftDecision) -> tuple[Moved, ...]:
+        """Return which values moved against the regime that the window was compared with."""
+        known = (self._decider.regime, *self._decider.archive)
+        regimes = [regime for regime in known if regime is not None]
+        if decision.kind is None or not regimes:
+            return ()
+        # A window after an alarm is of the regime that it begins, and was compared with the old.
+        compared = [one for one in regimes if one.number == decision.regime] or regimes
+        regime = regimes[0] if decision.settling else compared[0]
+        before = [part.cells for part in regime.pool.parts]
+        return moved_values(decision, self._schema, regime.bins, before, window.codes)
 
     def _field_history(
         self, window: Window, evidence: LearnedWindow
@@ -509,6 +531,16 @@ def _without_rare(
         event
         for event in events
         if event.column not in schema.rare or not is_rare(event.n_rows, window.n_rows)
+    )
+
+
+def _events_of(facts: Sequence[Fact], report: WindowReport) -> tuple[SchemaEvent, ...]:
+    """Return the differences from the schema that facts show and no column as a whole."""
+    told = {event.column for event in report.events}
+    return tuple(
+        SchemaEvent(_EVENTS[fact.kind], fact.field, n_rows=round(fact.share * report.rows))
+        for fact in facts
+        if fact.kind in _EVENTS and fact.field not in told
     )
 
 

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from driftbn.codec import Codec, StandIn
 from driftbn.drift.outcome import DriftDecision
+from driftbn.drift.shares import Moved
 from driftbn.errors import FormatError
 from driftbn.explain import Explanation, explain, explain_tables
+from driftbn.explain.changes import summary_of
 from driftbn.explain.html import comparison_to_html, framed, report_to_html
-from driftbn.explain.sentences import summary_of
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff
 from driftbn.learning import SearchCost
 from driftbn.learning.search import Overrun
@@ -128,6 +129,8 @@ class WindowReport:
     the reference again, if it was time. ``shadow``: the decision on permuted rows, if there was
     one. ``target``: the field that the user cares for, if one was named. ``blanket``: the
     fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
+    ``moved``: the few combinations of values whose shares of the records moved most, where
+    something changed.
     """
 
     index: int
@@ -155,6 +158,7 @@ class WindowReport:
     blanket: tuple[str, ...] = ()
     usual: HammingBand | None = None
     relearned: Relearned | None = None
+    moved: tuple[Moved, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether this window raises an alarm, so that ``if report:`` asks for drift."""
@@ -258,7 +262,7 @@ class WindowRow(NamedTuple):
             decision.level.value,
             decision.p_value,
             decision.effect,
-            "" if decision.kind is None else summary_of(decision),
+            "" if decision.kind is None else summary_of(report),
             report.diff.hamming,
             decision.confirmed_hamming,
             decision.episode,

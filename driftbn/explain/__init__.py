@@ -7,28 +7,34 @@ they may stand in a log.
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from driftbn.config import DriftKind
 from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
-from driftbn.explain.sentences import (
+from driftbn.explain.changes import (
     advice_of,
+    causes_of,
+    change_details,
+    main_sentences,
+    summary_of,
+    target_sentences,
+    touched_fields,
+    twin_sentences,
+)
+from driftbn.explain.sentences import (
     caveat_sentences,
-    change_sentences,
     counted,
     decimal,
     event_sentence,
     joined,
     listed,
+    moment,
     quoted,
     shortened,
     span,
     strength,
-    summary_of,
-    target_sentences,
-    touched_fields,
-    twin_sentences,
 )
 from driftbn.learning.search import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
@@ -37,18 +43,42 @@ if TYPE_CHECKING:
     from driftbn.report import WindowReport
 
 
+MAX_SENTENCES = 4
+"""Of an explanation, besides its headline and at least one sentence on what to do."""
 SMALLEST_P = 1e-300  # a p-value of 0 has only been rounded to it
 
 _AFTER_FAILURE = "The graph shown is the one from before; the next window is judged as usual."
 _WIDTH = 80  # columns of a terminal that has not been touched
 
 
+class State(StrEnum):
+    """How a stream is, as people are told it."""
+
+    LEARNING = "learning"
+    CALM = "calm"
+    CHANGED = "changed"
+    """An episode is open, whether or not the newest window shows anything."""
+    CANNOT_TELL = "cannot tell"
+    FAILED = "failed"
+
+
+def state_of(decision: DriftDecision) -> State:
+    if decision.failed:
+        return State.FAILED
+    if decision.drift or decision.settling or _is_in_episode(decision):
+        return State.CHANGED
+    if decision.level is DriftLevel.UNDECIDED:
+        return State.CANNOT_TELL
+    return State.LEARNING if decision.level is DriftLevel.LEARNING else State.CALM
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What a report says, for people who know the fields and not the method.
 
-    ``sentences``: what changed, since when, how strongly, how sure, and what could not be told.
-    ``advice``: what to do now; often nothing.
+    ``sentences``: what the change is, since when, and which values moved. ``advice``: what to do
+    now; often nothing. ``details``: how strong and how sure it is, what the words mean, and what
+    could not be told.
 
     >>> print(Explanation("All is calm.", ("Nothing changed.",)))
     All is calm.
@@ -59,15 +89,21 @@ class Explanation:
     headline: str
     sentences: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [filled(self.headline)]
-        if self.sentences:
-            parts.append("\n".join(filled(text, "- ") for text in self.sentences))
-        if self.advice:
-            lines = [filled(text, "- ") for text in self.advice]
-            parts.append("\n".join(["What to do:", *lines]))
-        return "\n\n".join(parts)
+        parts = [filled(self.headline), _bullets(self.sentences)]
+        parts.append(_bullets(self.advice, "What to do:"))
+        return "\n\n".join(filter(None, parts))
+
+    def in_full(self) -> str:
+        """Return the text with its details."""
+        return "\n\n".join(filter(None, (str(self), _bullets(self.details, "In detail:"))))
+
+
+def _bullets(texts: tuple[str, ...], heading: str = "") -> str:
+    lines = [filled(text, "- ") for text in texts]
+    return "\n".join([heading, *lines] if heading and lines else lines)
 
 
 def explain(report: WindowReport) -> Explanation:
@@ -84,7 +120,10 @@ def explain(report: WindowReport) -> Explanation:
     <BLANKLINE>
     - Window 0 holds 9 records (numbers 0 to 8).
     """
-    return Explanation(_headline(report), tuple(_sentences(report)), tuple(advice_of(report)))
+    sentences = tuple(_sentences(report))[:MAX_SENTENCES]
+    details = tuple(text for text in _details(report) if text not in sentences)
+    advice = tuple(advice_of(report))[: MAX_SENTENCES + 1 - len(sentences)]
+    return Explanation(_headline(report), sentences, advice, details)
 
 
 def explain_tables(names: tuple[str, str], n_before: int, report: WindowReport) -> Explanation:
@@ -94,31 +133,37 @@ def explain_tables(names: tuple[str, str], n_before: int, report: WindowReport) 
         f"{counted(report.rows, 'record')} of {names[1]} were compared with {n_before:,} of"
         f" {names[0]}, in {counted(len(report.graph.nodes), 'field')}."
     )
-    found = [sizes, *(change_sentences(decision) if decision.kind is not None else ())]
+    what, how = main_sentences(report) if decision.kind is not None else ([], [])
+    found = [*what, *how, sizes]
     if decision.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
-        found.append(_why_no_alarm(decision))
+        found.append(_why_no_alarm(report))
+    found += target_sentences(report)
+    details = change_details(report)
     if decision.p_value <= decision.alpha:
-        found.append(
+        details.append(
             f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after"
             " correction for all tests made. At the chosen level two tables from the same source"
             f" are told apart in {decision.alpha:.3g} of all comparisons."
         )
     else:
         found += _strongest_sign(decision)
-    found += target_sentences(report)
-    found += twin_sentences(report, _mentioned(decision))
+    details += twin_sentences(report, _mentioned(report))
     caveats = [
         text.replace("this window is", "the tables are") for text in caveat_sentences(report)
     ]
-    return Explanation(_tables_headline(decision), (*found, *caveats))
+    if decision.kind is None:  # silence is not evidence
+        found += caveats[: MAX_SENTENCES - len(found)]
+    more = tuple(text for text in (*details, *caveats) if text not in found)
+    return Explanation(_tables_headline(report), tuple(found[:MAX_SENTENCES]), (), more)
 
 
-def _tables_headline(decision: DriftDecision) -> str:
+def _tables_headline(report: WindowReport) -> str:
+    decision = report.decision
     match decision.level:
         case DriftLevel.DRIFT:
-            return f"The tables differ: {summary_of(decision)}."
+            return f"The tables differ: {summary_of(report)}."
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
-            return f"The tables differ, but not enough for an alarm: {summary_of(decision)}."
+            return f"The tables differ, but not enough for an alarm: {summary_of(report)}."
         case DriftLevel.UNDECIDED:
             return f"The tables could not be compared: {decision.reason or TOO_FEW_ROWS}."
         case _:
@@ -142,45 +187,88 @@ def _headline(report: WindowReport) -> str:
     match decision.level:
         case DriftLevel.DRIFT:
             back = f"; back to regime {decision.regime}" if decision.recurring else ""
-            return f"Drift in window {report.index:,}: {summary_of(decision)}{back}."
+            return f"Drift in window {report.index:,}: {summary_of(report)}{back}."
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
             small = decision.level is DriftLevel.NEGLIGIBLE
             why = "too small for an alarm" if small else "that raises no alarm"
-            return f"{window}: a change {why}; {summary_of(decision)}."
+            return f"{window}: a change {why}; {summary_of(report)}."
         case DriftLevel.SETTLING:
-            return f"{window}, after a drift: {_settled(decision)}."
-        case DriftLevel.STABLE if decision.recurring:
-            return f"{window}: the relations are back to an earlier state, which is no alarm."
+            return f"{window}, after a drift: {_settled(report)}."
         case DriftLevel.STABLE:
-            though = (
-                ", though the graph differs more than usual" if differs_unusually(report) else ""
-            )
-            return f"{window}: no sign of a change in the relations between the fields{though}."
+            return f"{window}: {_calm(report)}."
         case DriftLevel.LEARNING:
             return f"{window}: learning, there is nothing yet to compare with."
         case DriftLevel.UNDECIDED:
             return f"{window} could not be judged: {decision.reason or TOO_FEW_ROWS}."
 
 
-def _settled(decision: DriftDecision) -> str:
+def _calm(report: WindowReport) -> str:
+    decision = report.decision
+    if decision.recurring:
+        return "the relations are back to an earlier state, which is no alarm"
+    if _is_in_episode(decision):
+        since = "" if decision.since is None else f", begun in window {decision.since:,},"
+        return f"nothing further changed; episode {decision.episode}{since} is open"
+    though = ", though the graph differs more than usual" if differs_unusually(report) else ""
+    return f"no sign of a change in the relations between the fields{though}"
+
+
+def _is_in_episode(decision: DriftDecision) -> bool:
+    """Whether the episode of a window goes on after it."""
+    return decision.episode is not None and decision.episode_event is not EpisodeEvent.ENDED
+
+
+def _settled(report: WindowReport) -> str:
+    decision = report.decision
     if decision.recurring:
         return "the relations are back to an earlier state"
     if decision.kind is not None:
-        return summary_of(decision)
+        return summary_of(report)
     return "the relations are being learned anew"
 
 
 def _sentences(report: WindowReport) -> list[str]:
     decision = report.decision
+    if decision.kind is None:
+        found = [_window_sentence(report)]
+        if decision.level is DriftLevel.UNDECIDED:
+            found += _level_sentences(report)
+        return [*found, *caveat_sentences(report)]
+    what, how = main_sentences(report)
+    found = [*what, _when(report), *how]
+    if decision.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
+        found.append(_why_no_alarm(report))
+    return [*found, *target_sentences(report)]
+
+
+def _details(report: WindowReport) -> list[str]:
+    decision = report.decision
     found = [_window_sentence(report)]
     if decision.kind is not None:
-        found += change_sentences(decision)
+        found += change_details(report)
     found += _level_sentences(report)
     found += _episode_sentences(decision)
     found += target_sentences(report)
-    found += twin_sentences(report, _mentioned(decision))
+    found += twin_sentences(report, _mentioned(report))
     found += _raw_sentences(report)
     return found + caveat_sentences(report)
+
+
+def _when(report: WindowReport) -> str:
+    """Say since when: in records, and in event time if there is one."""
+    decision = report.decision
+    time = span(report.start, report.end)
+    place = (
+        f"records {report.first_record:,} to {report.last_record:,}{f', {time}' if time else ''}"
+    )
+    if decision.since is not None and decision.since < report.index:
+        return f"It began in window {decision.since:,}; this is window {report.index:,} ({place})."
+    if decision.scale is not None and decision.scale > 1:
+        return (
+            f"It shows in the last {decision.scale} windows together, up to window"
+            f" {report.index:,} ({place}), so it may have begun before that one."
+        )
+    return f"It is seen since window {report.index:,} ({place})."
 
 
 def _window_sentence(report: WindowReport) -> str:
@@ -201,7 +289,7 @@ def _level_sentences(report: WindowReport) -> list[str]:
         case DriftLevel.DRIFT:
             return _scale_sentences(decision) + _certainty(decision) + _regime(decision)
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
-            why = _why_no_alarm(decision)
+            why = _why_no_alarm(report)
             return [*_scale_sentences(decision), why, *_certainty(decision), *_regime(decision)]
         case DriftLevel.SETTLING:
             return _settling(decision) + _regime(decision)
@@ -214,8 +302,9 @@ def _level_sentences(report: WindowReport) -> list[str]:
             return []
 
 
-def _why_no_alarm(decision: DriftDecision) -> str:
-    if decision.level is DriftLevel.NOTICE and set(touched_fields(decision)) <= set(decision.given):
+def _why_no_alarm(report: WindowReport) -> str:
+    decision = report.decision
+    if decision.level is DriftLevel.NOTICE and set(touched_fields(report)) <= set(decision.given):
         return "Only how given fields come has changed, such as clock, calendar or keys."
     if decision.level is DriftLevel.NOTICE:
         return f"Changes of this kind ({decision.kind}) are set to raise no alarm."
@@ -330,6 +419,8 @@ def _usual(report: WindowReport) -> str:
 def _agreement(report: WindowReport) -> str:
     """Say how what was learned and what was tested go together."""
     number = report.decision.confirmed_hamming
+    if causes_of(report):
+        return "What changed is told above."
     if number:
         changes = counted(number, "change of a dependency", "changes of dependencies")
         return f"The tests, which compare with the whole reference, confirm {changes}."
@@ -343,8 +434,9 @@ def _agreement(report: WindowReport) -> str:
     return "Neighbouring windows differ by chance; the tests confirm no change."
 
 
-def _mentioned(decision: DriftDecision) -> tuple[str, ...]:
-    found = [*touched_fields(decision)]
+def _mentioned(report: WindowReport) -> tuple[str, ...]:
+    decision = report.decision
+    found = [*touched_fields(report)]
     found += [name for edge in decision.edges for name in edge.given]
     found += [name for change in decision.node_changes for name in change.parents]
     if decision.level is DriftLevel.STABLE and decision.families:
@@ -359,6 +451,8 @@ _SCHEMA_PARTS = (
     (SchemaEventKind.MISSING_COLUMN, "{names} {is_are} absent"),
     (SchemaEventKind.NEW_COLUMN, "{names} {is_are} new"),
     (SchemaEventKind.NEW_LEVEL, "{names} {has_have} values never seen before"),
+    (SchemaEventKind.MISSING_VALUES, "{names} {has_have} no value more often than ever"),
+    (SchemaEventKind.OTHER_SCALE, "{names} {has_have} numbers of another size"),
 )
 _BACK_SHORT = "the relations are back to an earlier state"
 _BACK = "the relations between the fields are back to an earlier state"
@@ -377,44 +471,14 @@ def monitor_name(monitor: str, key: str) -> str:
     return f"{monitor} for {quoted(key)}" if key else monitor
 
 
-def summary(decision: DriftDecision) -> str:
-    """Return what changed as part of a sentence.
-
-    >>> from driftbn.drift.outcome import NodeChange
-    >>> change = NodeChange("delay", ("day", "rain"), 0.001, 0.1)
-    >>> rule = DriftDecision(
-    ...     DriftLevel.DRIFT, 0.01, kind=DriftKind.MECHANISM, node_changes=(change,)
-    ... )
-    >>> summary(rule)
-    "'delay' now comes out differently for the same values of 'day' and 'rain'"
-    """
-    changes = decision.node_changes
-    if decision.facts:
-        return summary_of(decision)
-    if decision.kind is not DriftKind.MECHANISM or not changes:
-        return summary_of(decision)
-    if len(changes) == 1 and changes[0].parents:
-        name, inputs = quoted(changes[0].name), listed(changes[0].parents, limit=3)
-        return f"{name} now comes out differently for the same values of {inputs}"
-    names = listed([change.name for change in changes], limit=3)
-    be = "comes" if len(changes) == 1 else "come"
-    return f"{names} now {be} out differently for the same values of the fields they depend on"
-
-
-def episode_headline(name: str, decision: DriftDecision, back: bool) -> str:
+def episode_headline(name: str, report: WindowReport, back: bool) -> str:
     """Return the one thing to know of an episode; ``back`` if an earlier state has come back."""
-    return f"Drift in {name}: {summary(decision)}{f'; {_BACK_SHORT}' if back else ''}."
+    return f"Drift in {name}: {summary_of(report)}{f'; {_BACK_SHORT}' if back else ''}."
 
 
 def started(name: str, report: WindowReport, explanation: Explanation) -> Explanation:
     """Return the words of an episode that begins, given those of its first window."""
-    lead = (
-        f"The records of {name} from about number {report.first_record:,} on differ from earlier"
-        " ones in a way that chance does not explain. Records are judged in pieces of the stream"
-        f" that are called windows; this was seen in window {report.index:,}."
-    )
-    headline = f"Drift in {name}: {summary(report.decision)}."
-    return Explanation(headline, (lead, *explanation.sentences), explanation.advice)
+    return replace(explanation, headline=f"Drift in {name}: {summary_of(report)}.")
 
 
 def updated(name: str, report: WindowReport, explanation: Explanation, known: str) -> Explanation:
@@ -423,11 +487,11 @@ def updated(name: str, report: WindowReport, explanation: Explanation, known: st
     if decision.recurring:
         news = f"more is known now: {_BACK}"
     elif decision.level is DriftLevel.DRIFT:
-        news = f"something further changed: {summary(decision)}"
+        news = f"something further changed: {summary_of(report)}"
     else:
-        news = f"more is known now: {summary(decision)}"
-    sentences = (known, *explanation.sentences)
-    return Explanation(f"Drift in {name}, {news}.", sentences, explanation.advice)
+        news = f"more is known now: {summary_of(report)}"
+    sentences = (known, *explanation.sentences)[:MAX_SENTENCES]
+    return replace(explanation, headline=f"Drift in {name}, {news}.", sentences=sentences)
 
 
 def ended(name: str, report: WindowReport, known: str, episode: int, back: bool) -> Explanation:
@@ -454,13 +518,19 @@ def noticed(
     name: str, report: WindowReport, explanation: Explanation, fields: tuple[str, ...]
 ) -> Explanation:
     """Return the words of what moves and raises no alarm: now, and since the last notice."""
-    if report.decision.level is DriftLevel.NOTICE and set(fields) == {
-        *touched_fields(report.decision)
-    }:
-        headline = f"Notice from {name}: {summary(report.decision)}."
-        return Explanation(headline, explanation.sentences, explanation.advice)
+    if report.decision.level is DriftLevel.NOTICE and set(fields) == {*touched_fields(report)}:
+        return replace(explanation, headline=f"Notice from {name}: {summary_of(report)}.")
     since = "This is what moved since the last such notice, in ways that raise no alarm."
     return Explanation(f"{name} is still moving: {listed(fields)}.", (since,))
+
+
+def completed(window: int, seconds: float) -> str:
+    """Return when a window without event times was complete, as a sentence.
+
+    >>> completed(1200, 0.0)
+    'Window 1,200 was complete at 1970-01-01 00:00:00 UTC.'
+    """
+    return f"Window {window:,} was complete at {moment(seconds)}."
 
 
 def begun(episode: int, window: int, record: int | None, time: str | None) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from driftbn.drift.outcome import Association
-from driftbn.explain import Explanation, explain
+from driftbn.explain import Explanation, explain, state_of
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of, scene_of_graph
 from driftbn.explain.sentences import counted, decimal, event_sentence, moment, printable, strength
 from driftbn.explain.svg import (
@@ -44,8 +44,8 @@ td{overflow-wrap:break-word}
 p{margin:.5em 0}
 .level{display:inline-block;padding:1px 10px;border-radius:99px;border:2px solid var(--soft);
 font-size:.85rem;font-weight:600}
-.level.drift{border-color:var(--removed);color:var(--removed)}
-.level.settling,.level.negligible,.level.notice,.level.undecided{border-color:var(--reversed);color:var(--reversed)}
+.level.changed,.level.failed{border-color:var(--removed);color:var(--removed)}
+.level.cannot_tell{border-color:var(--reversed);color:var(--reversed)}
 .text{max-width:46rem;padding-left:1.2em}
 .text li{margin:.35em 0}
 .soft{color:var(--soft)}
@@ -184,13 +184,17 @@ def html_of(reports: Sequence[WindowReport]) -> str:
 
 
 def _badge(report: WindowReport) -> str:
-    level = report.decision.level.value
-    return f'<p><span class="level {level}">{level}</span></p>'
+    state = state_of(report.decision)
+    return f'<p><span class="level {state.name.lower()}">{state}</span></p>'
 
 
 def _words(explanation: Explanation) -> str:
     advice = bullets(explanation.advice)
-    return bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "")
+    advice = advice and f"<h3>What to do</h3>{advice}"
+    more = folded("How strong, how sure, and what the words mean", bullets(explanation.details))
+    return (
+        bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "") + more
+    )
 
 
 def timeline_panel(moments: Sequence[Moment], chosen: range = range(0)) -> str:
@@ -439,6 +443,11 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
         f"<div><dt>{shown(name)}</dt><dd>{shown(value)}</dd></div>" for name, value in pairs
     )
     return f'<dl class="panel">{items}</dl>'
+
+
+def folded(heading: str, inner: str) -> str:
+    """Return a part that is opened on demand; nothing if it is empty."""
+    return inner and f"<details><summary>{shown(heading)}</summary>{inner}</details>"
 
 
 def section(heading: str, parts: Iterable[str]) -> str:

@@ -309,6 +309,10 @@ class SchemaEventKind(StrEnum):
     """A column that the schema neither has nor excludes for good; it was left out."""
     MISSING_COLUMN = "missing_column"
     """A variable without a column; it was encoded as ``__missing__``."""
+    MISSING_VALUES = "missing_values"
+    """A variable that has no value in more rows than ever."""
+    OTHER_SCALE = "other_scale"
+    """Numbers of another size than ever, as where a unit has changed."""
 
 
 @dataclass(frozen=True)

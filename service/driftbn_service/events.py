@@ -29,7 +29,7 @@ from driftbn.drift.outcome import (
     Travelled,
 )
 from driftbn.explain import Explanation
-from driftbn.explain.sentences import target_touch, touched_fields
+from driftbn.explain.changes import summary_of, target_touch, touched_fields
 from driftbn.report import REPORTS, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
@@ -169,7 +169,7 @@ class OpenEpisode:
     severity: Severity | None = None
     edges: tuple[EdgeChange, ...] = field(default=(), repr=False)
     nodes: tuple[NodeChange, ...] = field(default=(), repr=False)
-    target_touch: str | None = None  # see ``driftbn.explain.sentences.target_touch``
+    target_touch: str | None = None  # see ``driftbn.explain.changes.target_touch``
     recurring: bool = False  # whether subscribers know that an earlier state has come back
 
     @property
@@ -196,11 +196,12 @@ class Noticed:
             return report.index - self.window >= NOTICE_WINDOWS
         return report.end - self.time >= NOTICE_SECONDS
 
-    def with_window(self, decision: DriftDecision) -> Noticed:
+    def with_window(self, report: WindowReport) -> Noticed:
         """Add what a window has to say; what an alarm tells is no matter of a notice."""
         found: tuple[str, ...] = ()
+        decision = report.decision
         if decision.level is DriftLevel.NOTICE:
-            found = touched_fields(decision)
+            found = touched_fields(report)
         if decision.calm and decision.reference_windows >= MOVED_WINDOWS:
             found += self._moved(decision)
         fields = tuple(dict.fromkeys((*self.fields, *found)))[:MAX_CHANGES]
@@ -395,7 +396,7 @@ class _Teller:
     def _notice(self, known: Noticed) -> Noticed:
         """Tell what moves and raises no alarm, unless the last notice is less than a week old."""
         report, decision = self._report, self._report.decision
-        known = known.with_window(decision)
+        known = known.with_window(report)
         if not (known.fields and decision.calm and known.is_past(report)):
             return known
         words = explain.noticed(self._name, report, self._words, known.fields)
@@ -469,7 +470,7 @@ class _Teller:
             return episode
         return replace(
             episode,
-            summary=explain.summary(decision),
+            summary=summary_of(self._report),
             kind=decision.kind,
             severity=decision.severity,
             edges=decision.edges[:MAX_CHANGES],

@@ -108,6 +108,7 @@ def test_publication_has_report_words_and_timings() -> None:
     assert publication.explanation == {
         "headline": report.explain().headline,
         "sentences": list(report.explain().sentences),
+        "details": list(report.explain().details),
         "advice": [],
     }
     assert publication.timings == {"learn": 0.25, "decide": 0.5}
@@ -204,7 +205,7 @@ def test_start_tells_all_that_is_known() -> None:
     decision = replace(part(DRIFT, STARTED), node_changes=(RULE,), regime=1)
     (event,) = told(make_report(12, decision, target="delay", end=60.0))
     data = event.document["data"]
-    assert data | {"sentences": None, "edges": None} == {
+    assert data | {"sentences": None, "details": None, "edges": None} == {
         "monitor": "orders",
         "key": "",
         "window": 12,
@@ -213,6 +214,7 @@ def test_start_tells_all_that_is_known() -> None:
         "last_record": 1299,
         "headline": "Drift in orders: a dependency between 'rain' and 'delay' was added.",
         "sentences": None,
+        "details": None,
         "advice": data["advice"],
         "episode": 2,
         "since_window": 12,

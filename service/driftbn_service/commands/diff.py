@@ -169,9 +169,9 @@ class _TwoTables:
         words = self.found.explain()
         return [
             Line(" -> ".join(self.found.names), Style.HEAD),
-            *changes,
             Line(words.headline, Style.HEAD),
             *(Line(text, Style.NOTE) for text in words.sentences),
+            *changes,
         ]
 
 

@@ -14,13 +14,24 @@ from typing import Any, Final
 from driftbn.codec import Codec
 from driftbn.config import check_integer
 from driftbn.errors import DriftbnError
-from driftbn.explain import begun, episode_headline, filled, lasted, monitor_name
+from driftbn.explain import (
+    State,
+    begun,
+    completed,
+    episode_headline,
+    filled,
+    lasted,
+    monitor_name,
+    state_of,
+)
+from driftbn.explain.changes import main_sentences, target_sentences
 from driftbn.explain.html import (
     bullets,
     edge_table,
     excluded_table,
     family_table,
     figure_of,
+    folded,
     node_table,
     numbers,
     page,
@@ -31,7 +42,7 @@ from driftbn.explain.html import (
     undecided_table,
 )
 from driftbn.explain.picture import picture_of, scene_of
-from driftbn.explain.sentences import change_sentences, counted, moment, printable, target_sentences
+from driftbn.explain.sentences import counted, moment, printable
 from driftbn.explain.svg import Drawing, Moment, timeline_of
 from driftbn.report import REPORTS, WindowReport
 from driftbn_service.commands import (
@@ -58,6 +69,7 @@ MAX_EPISODES: Final = 10
 """Episodes that are listed; the others are counted."""
 _MAX_NAMED: Final = 10  # names that an error lists
 _MAX_NAMING: Final = 4  # windows of one episode whose words are told
+_MAX_ADVICE: Final = 2
 _MAX_SENTENCES: Final = 3  # of those on changes that a picture has room for
 _LARGEST: Final = 2**63 - 1  # what SQLite can count to
 _DRAWN: Final = (
@@ -112,6 +124,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="write a page that needs nothing else; a browser prints it to PDF",
     )
     output.add_argument("--png", metavar="FILE", help="write a picture for a chat message")
+    output.add_argument(
+        "--details", action="store_true", help="add how strong and how sure the change is"
+    )
     output.add_argument("--json", action="store_true", help="write a JSON object instead of words")
     parser.set_defaults(run=run)
 
@@ -132,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_text(json.dumps(_document(story)) + "\n", None)
     elif not outputs:
-        write_lines(_lines(story), None)
+        write_lines(_lines(story, arguments.details), None)
     return 0
 
 
@@ -175,7 +190,7 @@ class Story:
     headline: str
     context: tuple[str, ...]  # from when to when
     changes: tuple[str, ...]
-    found: tuple[str, ...]  # how, and what else is known; empty if ``changes`` tells that
+    found: tuple[str, ...]  # how strong and how sure it is, and what could not be told
     advice: tuple[str, ...]
     report: WindowReport = field(repr=False)
     episode: EpisodeRow | None = None  # None if it is about a window
@@ -190,8 +205,8 @@ class Story:
     @property
     def state(self) -> str:
         if self.episode is None:
-            return self.report.decision.level.value
-        return "drift" if self.episode.is_open else "ended"
+            return state_of(self.report.decision).value
+        return State.CHANGED.value if self.episode.is_open else "ended"
 
     @property
     def subject(self) -> str:
@@ -284,31 +299,49 @@ class _Source:
     def _of_window(self, index: int | None) -> Story:
         if index is None:
             index = self._store.windows(*self._whose, limit=1)[0].window_index
-        report = self._report(index)
-        if report is None:
+        found = self._store.window(*self._whose, index)
+        if found is None:
             there = self._store.series(*self._whose, sys.maxsize).window_index
             which = f"there are {there[0]} to {there[-1]}"
             raise self._absent(f"there is no window {index} of {self._name}; {which}")
+        report = WindowReport.from_dict(found.report)
         words = report.explain()
-        monitor, key = self._whose
-        return Story(monitor, key, words.headline, (), words.sentences, (), words.advice, report)
+        context = () if report.end is not None else (completed(index, found.row.stored),)
+        return Story(
+            *self._whose,
+            words.headline,
+            context,
+            words.sentences,
+            words.details,
+            words.advice,
+            report,
+        )
 
     def _of_episode(self, episode: EpisodeRow) -> Story:
         naming = self._naming(episode)
         report = _with_all_changes(episode, naming)
         alarm = self._report(episode.started_window)
         every = naming if alarm is None else [alarm, *naming]
-        about = {text for one in every for text in _changes(one)}
+        what, how = main_sentences(report)
         return Story(
             *self._whose,
-            episode_headline(self._name, report.decision, episode.recurring),
-            (_context(episode),),
-            _once(text for one in naming for text in _changes(one)),
-            _once(text for one in every for text in one.explain().sentences if text not in about),
-            _once(text for one in every for text in one.explain().advice),
+            episode_headline(self._name, report, episode.recurring),
+            (self._context(episode),),
+            (*what, *how, *target_sentences(report)),
+            _once(text for one in every for text in one.explain().details),
+            _once(text for one in every for text in one.explain().advice)[:_MAX_ADVICE],
             report,
             episode,
         )
+
+    def _context(self, row: EpisodeRow) -> str:
+        """Say from when to when an episode is: by event time, or when its first window was full."""
+        time = None if row.started_time is None else moment(row.started_time)
+        first = self._store.window(*self._whose, row.started_window)
+        if time is None and first is not None:
+            time = f"complete at {moment(first.row.stored)}"
+        began = begun(row.episode, row.started_window, row.started_record, time)
+        return lasted(began, row.n_windows, row.last_window, row.ended_window)
 
     def _naming(self, episode: EpisodeRow) -> list[WindowReport]:
         """Return the windows that name the changes of an episode, as far as they are kept."""
@@ -337,12 +370,6 @@ class _Source:
         return NotInHistoryError(self._store.path, problem)
 
 
-def _changes(report: WindowReport) -> list[str]:
-    """Return what a window says of changes."""
-    about = {*change_sentences(report.decision), *target_sentences(report)}
-    return [text for text in report.explain().sentences if text in about]
-
-
 def _once(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
@@ -364,24 +391,18 @@ def _with_all_changes(episode: EpisodeRow, reports: Sequence[WindowReport]) -> W
     return replace(last, decision=decision)
 
 
-def _context(row: EpisodeRow) -> str:
-    time = None if row.started_time is None else moment(row.started_time)
-    began = begun(row.episode, row.started_window, row.started_record, time)
-    return lasted(began, row.n_windows, row.last_window, row.ended_window)
-
-
 # --- Words and data ---
 
 
-def _lines(story: Story) -> list[Line]:
+def _lines(story: Story, in_full: bool) -> list[Line]:
     blank = Line("", Style.NOTE)
     lines = [Line(printable(story.title), Style.NOTE)]
     lines += [Line(text, Style.HEAD) for text in _wrapped(story.headline)]
     lines += [blank, *_bullets((*story.context, *story.changes))]
     if story.advice:
         lines += [blank, Line("What to do:", Style.HEAD), *_bullets(story.advice)]
-    if story.found:
-        lines += [blank, Line("How it was found:", Style.HEAD), *_bullets(story.found)]
+    if story.found and in_full:
+        lines += [blank, Line("In detail:", Style.HEAD), *_bullets(story.found)]
     if story.episodes:
         lines += [blank, _HEAD, *(_episode_line(row) for row in story.episodes)]
     return lines + [Line(text, Style.NOTE) for text in _more_episodes(story)]
@@ -416,8 +437,9 @@ def _document(story: Story) -> dict[str, Any]:
         "subject": "window" if story.episode is None else "episode",
         "state": story.state,
         "headline": story.headline,
-        "sentences": [*story.context, *story.changes, *story.found],
+        "sentences": [*story.context, *story.changes],
         "advice": list(story.advice),
+        "details": list(story.found),
         "episode": None if story.episode is None else _ROWS.encode(story.episode),
         "window": story.report.to_dict(),
         "timeline": {"window": series.pop("window_index"), **series},
@@ -459,7 +481,7 @@ def _html(story: Story) -> str:
         section("Time line", [timeline_panel(story.moments, story.chosen)]),
         section("Changed dependencies", [edge_table(report)]),
         section("Changed fields", [node_table(report)]),
-        section("How it was found", [bullets(story.found)]),
+        folded("How strong, how sure, and what the words mean", bullets(story.found)),
         section("Episodes", [_episode_table(story)]),
         section("Numbers", [_note(story, _NUMBERED), numbers(report), family_table(report)]),
         section("Too small to tell", [undecided_table(report)]),
@@ -480,7 +502,8 @@ def _chat_picture(story: Story) -> Drawing:
 
 def _badge(story: Story) -> str:
     name = f"{story.name}, {story.subject}"
-    state = f'<span class="level {story.state}">{story.state}</span>'
+    kind = story.state.replace(" ", "_")
+    state = f'<span class="level {kind}">{story.state}</span>'
     return f'<p>{state} <span class="soft">{shown(name)}</span></p>'
 
 

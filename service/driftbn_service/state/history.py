@@ -144,6 +144,8 @@ class Series:
     alpha: tuple[float | None, ...]
     last_record: tuple[int, ...]
     end: tuple[float | None, ...]
+    effect: tuple[float | None, ...]
+    stored: tuple[float, ...]
 
 
 @dataclass(frozen=True)

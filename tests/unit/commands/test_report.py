@@ -113,9 +113,12 @@ def test_newest_episode_is_told_in_words_with_advice_and_all_episodes(
     assert re.fullmatch(f"Drift in orders: the dependency {PAIR} was removed.", lines[1])
     flat = " ".join(ran.out.split())
     assert f"Episode 0 began in window {ALARM}, record {ALARM * WINDOW:,}" in flat
-    assert "Strength before: very strong" in flat or "Strength before: strong" in flat
-    assert "the p-value is" in flat
+    assert "How it changed: among records with" in flat
+    assert "the p-value is" not in flat
     assert "What to do:" in ran.out
+    full = " ".join(run(history, "--details").out.split())
+    assert "Strength before: very strong" in full or "Strength before: strong" in full
+    assert "the p-value is" in full
     assert re.search(r"^ +0  5 to \d+ +ended  Window", ran.out, re.MULTILINE)
     assert max(map(len, lines[:-3])) <= 80
 
@@ -123,7 +126,7 @@ def test_newest_episode_is_told_in_words_with_advice_and_all_episodes(
 def test_newest_window_is_told_where_there_is_no_episode(run: Run, history: Path) -> None:
     ran = run(history, monitor="quiet")
     assert ran.code == ExitCode.OK
-    assert ran.out.splitlines()[0] == "quiet for 'only', window 2: stable"
+    assert ran.out.splitlines()[0] == "quiet for 'only', window 2: calm"
     assert "episode  windows" not in ran.out
 
 
@@ -132,7 +135,7 @@ def test_episode_that_goes_on_says_so(
 ) -> None:
     path = make_history(tmp_path / "state.sqlite", published(reports[: ALARM + 2]))
     told = run(path).out
-    assert told.splitlines()[0] == "orders, episode 0: drift"
+    assert told.splitlines()[0] == "orders, episode 0: changed"
     assert "and goes on" in " ".join(told.split())
     assert f"{ALARM} to now" in told
 
@@ -140,7 +143,7 @@ def test_episode_that_goes_on_says_so(
 def test_window_is_told_on_demand(run: Run, history: Path) -> None:
     ran = run(history, "--window", ALARM)
     assert f"Drift in window {ALARM}" in ran.out
-    assert ran.out.splitlines()[0] == f"orders, window {ALARM}: drift"
+    assert ran.out.splitlines()[0] == f"orders, window {ALARM}: changed"
 
 
 def test_json_has_words_changes_time_line_and_episodes(run: Run, history: Path) -> None:
@@ -178,7 +181,7 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
     edges = [edge["source"] + edge["target"] for edge in told["window"]["decision"]["edges"]]
     assert edges == ["ab", "cd", "ef"]
     assert "between 'a' and 'b' was added; 2 more dependencies changed" in told["headline"]
-    sentences = " ".join(told["sentences"])
+    sentences = " ".join(told["details"])
     for pair in ("'a' and 'b'", "'c' and 'd'", "'e' and 'f'"):
         assert f"A dependency between {pair} was added" in sentences
 
@@ -515,7 +518,7 @@ def test_report_is_made_while_another_process_writes_and_after_it_was_killed(
         try:
             publish(4)
             assert (tmp_path / "state.sqlite-wal").exists()
-            assert "orders, window 3: stable" in run(path).out
+            assert "orders, window 3: calm" in run(path).out
             publish(N_WINDOWS)
             assert "orders, episode 0: ended" in run(path).out
         finally:

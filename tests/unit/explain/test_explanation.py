@@ -69,7 +69,7 @@ def rules(
 def text_of(told: DriftDecision | WindowReport) -> str:
     """Return the whole text as one line."""
     report = told if isinstance(told, WindowReport) else make_report(told)
-    return " ".join(str(report.explain()).split())
+    return " ".join(report.explain().in_full().split())
 
 
 class Case(NamedTuple):
@@ -124,15 +124,16 @@ CASES = {
     "a mechanism has the same inputs and another rule": Case(
         rules(RULE),
         (
-            "'delay' follows the same fields by another rule",
-            "the same inputs now lead to other outcomes",
-            "'delay' follows 'day' and 'rain' as before, by another rule",
+            "'delay' now comes out differently for the same values of 'day' and 'rain'",
+            "where some fields have the same values as before, others now have other ones",
+            "Among records with the same 'day' and 'rain', the values of 'delay' come in other",
             "medium, 0.02 nats per record",
         ),
         ("was added",),
     ),
     "two mechanisms take the plural": Case(
-        rules(RULE, replace(RULE, name="rain")), ("'delay' and 'rain' follow the same fields",)
+        rules(RULE, replace(RULE, name="rain")),
+        ("'delay' and 'rain' now come out differently for the same values of other",),
     ),
     "a marginal leaves the dependencies as before": Case(
         rules(NodeChange("rain", (), 0.001, 0.02), kind=DriftKind.MARGINAL),
@@ -144,12 +145,12 @@ CASES = {
     ),
     "the node of a structural drift need not follow the same fields": Case(
         drift(node_changes=(replace(RULE, parents=("day",)),)),
-        ("records that agree in 'day', the values of 'delay' come in other shares",),
+        ("records with the same 'day', the values of 'delay' come in other shares",),
         ("same fields",),
     ),
     "an association without an edge names the clearest pair": Case(
         drift(kind=DriftKind.ASSOCIATION, edges=()),
-        ("how 'day' and 'rain' go together changed", "no single dependency could be named"),
+        ("how 'day' and 'rain' depend on each other changed", "No single dependency could be"),
     ),
     "a pair whose test does not reject is not named": Case(
         drift(
@@ -246,7 +247,10 @@ CASES = {
     ),
     "a notice says why it is no alarm": Case(
         rules(RULE, level=DriftLevel.NOTICE),
-        ("a change that raises no alarm; 'delay' follows", "kind (mechanism) are set to raise no"),
+        (
+            "a change that raises no alarm; 'delay' now comes out",
+            "kind (mechanism) are set to raise no",
+        ),
         ("What to do",),
     ),
     "a stream that moves by itself is promised no rate of false alarms": Case(

@@ -1,0 +1,681 @@
+"""What changed, how, and what to do: the sentences that a reader is told first.
+
+A field that stopped coming, is empty or has other values than ever has no dependencies that could
+be compared with earlier ones. So this is said instead of a change of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from driftbn.config import DriftKind
+from driftbn.drift.facts import MISSING_RISE, Fact, FactKind
+from driftbn.drift.outcome import (
+    Association,
+    ChangeType,
+    DriftDecision,
+    DriftLevel,
+    EdgeChange,
+    Family,
+    NodeChange,
+)
+from driftbn.drift.shares import LEAST_MOVED, Moved, Value
+from driftbn.explain.sentences import (
+    counted,
+    decimal,
+    joined,
+    listed,
+    moment,
+    number,
+    percent,
+    quoted,
+    strength,
+)
+from driftbn.learning import Overrun
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from driftbn.tables.schema import MISSING, OTHER, RESERVED
+
+if TYPE_CHECKING:
+    from driftbn.report import WindowReport
+
+EMPTY_SHARE: Final = 0.995  # of the records without a value: from here on all are said to be
+MOSTLY: Final = 0.5  # of the records: from here on an event is about the field as a whole
+NEW_SHARE: Final = 0.1  # of the records with values never seen before, or with a lost one
+RENAMED_RATIO: Final = 2.0  # of the shares of a lost and a new value: at most, if one is the other
+LEAST_OTHERWISE: Final = 0.05  # by which a share moves if a field comes otherwise than before
+MAX_MOVED: Final = 3  # combinations that a sentence tells
+
+MAX_CHANGES = 5
+"""Changes of one kind that are told in full; the others are counted."""
+SURE_P = 1e-6
+"""P-value below which no larger window would tell anything else."""
+TOO_DEPENDENT_ROWS = 20.0
+"""Design effect above which windows should be larger."""
+_UNITS = (
+    "Strength is measured in nats: how much knowing one field tells about the other, where 0 is"
+    " nothing and 0.03 or more is strong; the interval holds the true value in 95 of 100 cases."
+)
+_DISTANCE = (
+    "How far two rules are apart is measured in nats per record, where 0 is not at all and 0.03 or"
+    " more is strong."
+)
+_RELATED_ALL_THE_SAME = (FactKind.CLOCK, FactKind.JUMPED, FactKind.REPEATED, FactKind.ROUGH)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What has happened to a field itself.
+
+    ``finding``: the end of a headline, without values of records. ``lead``: a sentence on it, if
+    there is more to say. ``advice``: what to do. ``hides``: whether the dependencies of the field
+    cannot be compared with earlier ones while it lasts.
+    """
+
+    field: str
+    finding: str
+    lead: str
+    advice: str
+    hides: bool = True
+
+
+def causes_of(report: WindowReport) -> tuple[Cause, ...]:
+    """Return what has happened to fields themselves, those that stopped coming first."""
+    decision = report.decision
+    if decision.kind is None:
+        return ()
+    found = {cause.field: cause for cause in _of_events(report)}
+    for fact in decision.facts:
+        found.setdefault(fact.field, _of_fact(fact, report))
+    for moved in report.moved:
+        before, now = moved.shares
+        is_missing = moved.value.level == MISSING and not moved.among
+        if is_missing and now - before >= MISSING_RISE:
+            fact = Fact(moved.value.field, FactKind.MISSING, now, before)
+            found.setdefault(fact.field, _of_fact(fact, report))
+    return tuple(found.values())
+
+
+def _of_events(report: WindowReport) -> Iterator[Cause]:
+    named = {fact.field for fact in report.decision.facts}
+    named |= {one.value.field for one in report.moved}
+    for event in report.events:
+        share = event.n_rows / report.rows
+        if event.kind is SchemaEventKind.MISSING_COLUMN and share >= MOSTLY:
+            yield _absent(event.column, share)
+        elif event.kind is SchemaEventKind.NEW_LEVEL and event.column in named:
+            cause = _of_levels(event, share, report)
+            if cause is not None:
+                yield cause
+
+
+def _absent(field: str, share: float) -> Cause:
+    name = quoted(field)
+    who = f"{percent(share)} of the records come without it"
+    if share >= EMPTY_SHARE:
+        who = "no record has it any more"
+    return Cause(
+        field,
+        f"{name} stopped coming",
+        f"The field {name} is absent, not empty: {who}.",
+        f"Ask whoever sends the records whether {name} was dropped or renamed.",
+    )
+
+
+def _of_levels(event: SchemaEvent, share: float, report: WindowReport) -> Cause | None:
+    """Return what new values of a field mean, if they are more than new values."""
+    name, field = quoted(event.column), event.column
+    own = [one for one in report.moved if one.value.field == field and not one.among]
+    had_numbers = any(one.value.level is None for one in report.moved if one.value.field == field)
+    if event.levels == ("",) and share >= MOSTLY:
+        lead = f"There is an empty text where a value was, in {_records(share)}."
+        return Cause(field, f"{name} is empty in {_records(share)}", lead, _fills(name))
+    if had_numbers and share >= MOSTLY:
+        such = f", such as {quoted(event.levels[0])}" if event.levels else ""
+        return Cause(
+            field,
+            f"{name} is no longer a number",
+            f"There is a text in its place{such}, in {_records(share)}.",
+            f"Look at what writes {name}: a format, a unit or a decimal comma that is new.",
+        )
+    lost = [one for one in own if one.value.level not in (None, *RESERVED) and one.now == 0]
+    if len(lost) == 1 and event.n_levels == 1 and event.levels:
+        before = lost[0].shares[0]
+        if before >= LEAST_MOVED and 1 / RENAMED_RATIO <= share / before <= RENAMED_RATIO:
+            old, new = quoted(str(lost[0].value.level)), quoted(event.levels[0])
+            return Cause(
+                field,
+                f"a value of {name} seems to have been renamed",
+                f"{old} ({percent(before)} of the records before) no longer comes, and {new}, never"
+                f" seen before, comes in {percent(share)}.",
+                f"If that was meant, rename the value wherever {name} is used; if not, correct it"
+                " at its source.",
+            )
+    return None
+
+
+def _fills(name: str) -> str:
+    return f"Look at what fills {name}: a lookup or a join that finds nothing, or its source."
+
+
+def _of_fact(fact: Fact, report: WindowReport) -> Cause:
+    name = quoted(fact.field)
+    finding = fact_words(fact, FACTS[fact.kind])
+    lead = f"{fact_words(fact, PAST[fact.kind])}."
+    advice = f"Look for what changed at the source of {name}."
+    match fact.kind:
+        case FactKind.MISSING:
+            finding = f"{name} has no value in {_records(fact.share)}"
+            most = percent(fact.before)
+            lead = f"Before, at most {most} were without." if fact.before else ""
+            lead = lead or "Before, every record had one."
+            advice = _fills(name)
+        case FactKind.OUTSIDE | FactKind.UNUSUAL:
+            finding = f"the numbers of {name} have another size, as if its unit had changed"
+            lead = _middles(fact.field, report.moved) or lead
+            advice = (
+                f"Check the unit of {name} at its source, such as cents for euros or milliseconds"
+                " for seconds."
+            )
+        case FactKind.CONSTANT:
+            advice = f"Look whether {name} is stuck at its source."
+        case FactKind.LOST_LEVEL | FactKind.NEW_LEVEL:
+            lead = moved_sentence(_own(fact.field, report.moved)) or lead
+    few = fact.kind is FactKind.NEW_LEVEL and fact.share < NEW_SHARE
+    return Cause(
+        fact.field, finding, lead, advice, fact.kind not in _RELATED_ALL_THE_SAME and not few
+    )
+
+
+def _records(share: float) -> str:
+    return "every record" if share >= EMPTY_SHARE else f"{percent(share)} of the records"
+
+
+def _own(field: str, moved: Sequence[Moved]) -> list[Moved]:
+    return [one for one in moved if one.value.field == field and not one.among]
+
+
+def _middles(field: str, moved: Sequence[Moved]) -> str | None:
+    """Say where the middle half of the numbers was and is, if that is known."""
+    ranges = [one.value for one in _own(field, moved) if one.value.level is None]
+    if len(ranges) < 2:
+        return None
+    before, now = map(_range, ranges[:2])
+    return f"About half of its values were {before} until now; about half are {now} now."
+
+
+FACTS: Final = {
+    FactKind.CONSTANT: "{name} hardly varies any more",
+    FactKind.MISSING: "{name} has no value in {now} of the records",
+    FactKind.NEW_LEVEL: "{name} has values never seen before in {now} of the records",
+    FactKind.LOST_LEVEL: "a common value of {name} no longer comes",
+    FactKind.CLOCK: "{name} no longer follows from the time of day",
+    FactKind.JUMPED: "{name} does not go on as it always did",
+    FactKind.REPEATED: "{name} repeats earlier values in {now} of the records",
+    FactKind.OUTSIDE: "{name} lies far beyond everything before in {now} of the records",
+    FactKind.UNUSUAL: "{name} has other values than ever, as if its unit had changed",
+    FactKind.ROUGH: "neighbouring records are no longer alike in {name}",
+}
+PAST: Final = {
+    FactKind.CONSTANT: "{now} of the records have the same value, or one from the same range; it"
+    " was never more than {before}",
+    FactKind.MISSING: "It was never more than {before}",
+    FactKind.NEW_LEVEL: "It was never more than {before}",
+    FactKind.LOST_LEVEL: "Until now at least {before} of the records of every window had it",
+    FactKind.CLOCK: "It does in {now} of the records, and did in at least {before} of every window",
+    FactKind.JUMPED: "It always went on the same way; records are missing, or a clock was set",
+    FactKind.REPEATED: "They come in the same order as before, which was never more than {before}",
+    FactKind.OUTSIDE: "It was never more than {before}",
+    FactKind.UNUSUAL: "{now} of the records lie outside of where nearly all were in every window",
+    FactKind.ROUGH: "Neighbours differ {now} as much as any two records, and never did more than"
+    " {before}",
+}
+
+
+def fact_words(fact: Fact, words: str) -> str:
+    return words.format(
+        name=quoted(fact.field), now=percent(fact.share), before=percent(fact.before)
+    )
+
+
+def hidden_fields(causes: Sequence[Cause]) -> frozenset[str]:
+    """Return the fields whose dependencies cannot be compared with earlier ones."""
+    return frozenset(cause.field for cause in causes if cause.hides)
+
+
+def detached_field(report: WindowReport) -> tuple[str, tuple[str, ...]] | None:
+    """Return a field that lost its dependencies while its own values come as before, and on what.
+
+    So it is where values are attached to the wrong records.
+    """
+    removed = [edge for edge in report.decision.edges if edge.change is ChangeType.REMOVED]
+    if len(removed) < 2 or not report.moved:
+        return None
+    common = set.intersection(*(set(edge.pair) for edge in removed))
+    moved = {
+        one.value.field
+        for one in report.moved
+        if not one.among and abs(one.shares[1] - one.shares[0]) >= LEAST_OTHERWISE
+    }
+    if len(common) != 1 or common & moved:
+        return None
+    (field,) = common
+    return field, tuple(name for edge in removed for name in edge.pair if name != field)
+
+
+# --- Values and their shares ---
+
+
+def moved_of(report: WindowReport, fields: Sequence[str]) -> list[Moved]:
+    """Return what moved of a pair of fields, or of the values of one by itself or among others."""
+    wanted = set(fields)
+    if len(fields) > 1:
+        pairs = (
+            (one, {one.value.field, *(value.field for value in one.among)}) for one in report.moved
+        )
+        return [one for one, names in pairs if wanted <= names]
+    found = [one for one in report.moved if one.value.field in wanted]
+    return [one for one in found if one.among] or found
+
+
+def moved_sentence(moved: Sequence[Moved]) -> str | None:
+    """Say which shares moved from what to what; ``None`` if none did.
+
+    >>> high, low, review = Value("risk", "high"), Value("risk", "low"), Value("status", "review")
+    >>> moved_sentence([Moved(review, (high,), 61, 100, 6, 50)])
+    "How it changed: among records with 'risk' = 'high', 'status' = 'review' went from 61% to 12%."
+    """
+    parts = []
+    for one in moved[:MAX_MOVED]:
+        among = joined([value_words(value) for value in one.among])
+        where = f"among records with {among}, " if among else ""
+        before, now = map(percent, one.shares)
+        parts.append(f"{where}{value_words(one.value)} went from {before} to {now}")
+    whole = "" if not moved or moved[0].among else " of the records"
+    return f"How it changed: {'; '.join(parts)}{whole}." if parts else None
+
+
+def value_words(value: Value) -> str:
+    """Return a value of a field in words.
+
+    >>> value_words(Value("age", None, 18.0, 65.0)), value_words(Value("age", "__missing__"))
+    ("'age' between 18 and 65", "no value of 'age'")
+    """
+    name = quoted(value.field)
+    if value.level is None:
+        return f"{name} {_range(value)}"
+    if value.level == MISSING:
+        return f"no value of {name}"
+    return (
+        f"rare or new values of {name}"
+        if value.level == OTHER
+        else f"{name} = {quoted(value.level)}"
+    )
+
+
+def _range(value: Value) -> str:
+    low, high = value.low, value.high
+    if low is None:
+        return "any number" if high is None else f"up to {number(high)}"
+    return f"above {number(low)}" if high is None else f"between {number(low)} and {number(high)}"
+
+
+# --- What changed ---
+
+
+def summary_of(report: WindowReport) -> str:
+    """Return what changed as the end of a headline, without a full stop."""
+    decision, causes = report.decision, causes_of(report)
+    if causes:
+        return _causes_summary(causes, report)
+    detached = detached_field(report)
+    if detached is not None:
+        return f"{quoted(detached[0])} no longer tells anything about {listed(detached[1])}"
+    if decision.edges:
+        return _edges_summary(decision.edges, decision)
+    if decision.node_changes:
+        return _nodes_summary(decision.node_changes)
+    pair = _strongest_pair(decision)
+    if decision.kind is DriftKind.ASSOCIATION and pair:
+        return f"how {listed(pair)} depend on each other changed"
+    return "the relations between the fields changed"
+
+
+def _causes_summary(causes: Sequence[Cause], report: WindowReport) -> str:
+    others = [cause.field for cause in causes[1:]]
+    more = f"; there is more of this kind in {listed(others, limit=3)}" if others else ""
+    edges = _other_edges(report, causes)
+    besides = f"; besides, {_edges_summary(edges, report.decision)}" if edges else ""
+    return f"{causes[0].finding}{more}{besides}"
+
+
+def _other_edges(report: WindowReport, causes: Sequence[Cause]) -> tuple[EdgeChange, ...]:
+    """Return the changes of edges that no field's own change may be the reason of."""
+    hidden = hidden_fields(causes)
+    return tuple(edge for edge in report.decision.edges if not hidden & {*edge.pair})
+
+
+def _edges_summary(edges: Sequence[EdgeChange], decision: DriftDecision) -> str:
+    """Return the largest change of an edge, and the fields of the others."""
+    first, *more = edges
+    headline = _edge_headline(first, decision)
+    if not more:
+        return headline
+    others = [name for edge in more for name in _ends(edge, decision) if name not in first.pair]
+    number = counted(len(more), "more dependency", "more dependencies")
+    among = f", with {listed(list(dict.fromkeys(others)), limit=3)}" if others else ""
+    return f"{headline}; {number} changed{among}"
+
+
+def _nodes_summary(changes: Sequence[NodeChange]) -> str:
+    names, plural = listed([change.name for change in changes], limit=3), len(changes) > 1
+    if not any(change.parents for change in changes):
+        return f"the values of {names} come in other shares than before"
+    verb = "come" if plural else "comes"
+    inputs = "other fields" if plural else listed(changes[0].parents, limit=3)
+    return f"{names} now {verb} out differently for the same values of {inputs}"
+
+
+def main_sentences(report: WindowReport) -> tuple[list[str], list[str]]:
+    """Say what the change is, and how shares of values moved: at most a sentence each."""
+    causes = causes_of(report)
+    if causes:
+        return [causes[0].lead], _hidden_sentence(report, causes)
+    return _meaning(report), _moved_sentences(report)
+
+
+def _hidden_sentence(report: WindowReport, causes: Sequence[Cause]) -> list[str]:
+    """Say which dependencies cannot be compared, in place of how they changed."""
+    hidden, decision = hidden_fields(causes), report.decision
+    pairs = [edge.pair for edge in decision.edges]
+    pairs += [(node.name, name) for node in decision.node_changes for name in node.parents]
+    ends = [pair for pair in pairs if hidden & {*pair}]
+    field = next((name for pair in ends for name in pair if name in hidden), "")
+    others = sorted({name for pair in ends for name in pair if field in pair} - {field})
+    if not others:
+        return []
+    return [
+        f"While that lasts, how {quoted(field)} and {listed(others)} depend on each other cannot"
+        " be compared with before."
+    ]
+
+
+def _meaning(report: WindowReport) -> list[str]:
+    """Say in other words what the first change is."""
+    decision, detached = report.decision, detached_field(report)
+    if detached is not None:
+        return [
+            f"The values of {quoted(detached[0])} themselves come as often as before, so they may"
+            " belong to other records now."
+        ]
+    if decision.edges:
+        return [_edge_meaning(decision.edges[0], decision)]
+    meaning = None if decision.kind is None else _MEANINGS.get(decision.kind)
+    return [] if meaning is None else [meaning]
+
+
+_MEANINGS: Final = {
+    DriftKind.MARGINAL: "How often values come has changed, not how fields depend on each other.",
+    DriftKind.MECHANISM: "Which fields depend on each other is as before, as far as records show.",
+    DriftKind.ASSOCIATION: "No single dependency could be named.",
+}
+
+
+def _edge_meaning(edge: EdgeChange, decision: DriftDecision) -> str:
+    ends = (edge.source, edge.target)
+    first, second = map(quoted, ends[::-1] if edge.target in decision.given else ends)
+    held = f", among records with the same {listed(edge.given)}" if edge.given else ""
+    if edge.change is ChangeType.REMOVED:
+        return f"Knowing {first} tells next to nothing about {second} any more{held}."
+    if edge.change is ChangeType.ADDED:
+        return f"Knowing {first} now tells something about {second}{held}."
+    return f"{first} and {second} still depend on each other, but not as they did."
+
+
+def _moved_sentences(report: WindowReport) -> list[str]:
+    decision = report.decision
+    edges = decision.edges
+    if detached_field(report) is not None:
+        edges = tuple(edge for edge in edges if edge.change is ChangeType.REMOVED)
+    subjects: list[tuple[str, ...]] = [edge.pair for edge in edges]
+    if not edges:
+        subjects = [(change.name,) for change in decision.node_changes]
+    found = [moved_of(report, fields) for fields in subjects or [_strongest_pair(decision)]]
+    found = [some for some in found if some]
+    most = 2 if len(found) == 1 else 1  # of each, as a sentence has room for three
+    sentence = moved_sentence([one for some in found for one in some[:most]])
+    return [] if sentence is None else [sentence]
+
+
+def change_details(report: WindowReport) -> list[str]:
+    """Return all that is known of what changed, with strengths; see ``main_sentences``."""
+    decision, causes = report.decision, causes_of(report)
+    hidden, edges = hidden_fields(causes), _other_edges(report, causes)
+    nodes = [one for one in decision.node_changes if not hidden & {one.name, *one.parents}]
+    found = _fact_sentences(report)
+    if decision.kind is not None and (edges or nodes or not causes):
+        found.append(_kind_sentence(decision))
+    found += [_edge_sentence(edge, decision) for edge in edges[:MAX_CHANGES]]
+    if len(edges) > MAX_CHANGES:
+        more = counted(len(edges) - MAX_CHANGES, "more change")
+        found.append(f"There {_be(len(edges) - MAX_CHANGES)} {more} of this kind.")
+    if edges:
+        found.append(_UNITS)
+    found += [_node_sentence(change) for change in nodes[:MAX_CHANGES]]
+    if len(nodes) > MAX_CHANGES:
+        found.append(f"The same holds for {counted(len(nodes) - MAX_CHANGES, 'more field')}.")
+    if nodes and not edges:
+        found.append(_DISTANCE)
+    return found
+
+
+def _fact_sentences(report: WindowReport) -> list[str]:
+    """Return what is plain to see of single fields, unless an event says it better."""
+    found, told = [], {cause.field for cause in _of_events(report)}
+    facts = [fact for fact in report.decision.facts if fact.field not in told]
+    for fact in facts[:MAX_CHANGES]:
+        what = fact_words(fact, FACTS[fact.kind])
+        found.append(f"{what[0].upper()}{what[1:]}. {fact_words(fact, PAST[fact.kind])}.")
+    if len(facts) > MAX_CHANGES:
+        more = counted(len(facts) - MAX_CHANGES, "more field")
+        found.append(f"There is something like this in {more}.")
+    return found
+
+
+def _kind_sentence(decision: DriftDecision) -> str:
+    if decision.kind is DriftKind.STRUCTURAL:
+        number = len(decision.edges)
+        which = counted(number, "dependency", "dependencies")
+        return f"What changed is which fields depend on each other: {which} could be named."
+    if decision.kind is DriftKind.ASSOCIATION:
+        pair = _strongest_pair(decision)
+        sign = f" The clearest sign is between {listed(pair)}." if pair else ""
+        return "How fields depend on each other changed, but no dependency could be named." + sign
+    if decision.kind is DriftKind.MECHANISM:
+        return (
+            "As far as these records show the dependencies are those of before, but where some"
+            " fields have the same values as before, others now have other ones."
+        )
+    return (
+        "Only how often values come has changed, in fields that depend on no other; how the fields"
+        " depend on each other has not."
+    )
+
+
+# --- What to do ---
+
+
+def advice_of(report: WindowReport) -> list[str]:
+    """Return what to do, the most urgent first."""
+    found = _advice_on_change(report)
+    if report.decision.failed:
+        found.append("Please report this error; if it comes again, keep the records of a window.")
+    elif report.decision.level is DriftLevel.UNDECIDED or _lacks_power(report.decision):
+        found.append("Larger windows would show smaller changes.")
+    if report.overrun is not None:
+        setting = "deadline_seconds" if report.overrun is Overrun.DEADLINE else "max_tests"
+        found.append(f"Raise {setting}, or watch fewer fields, so that the search can finish.")
+    if report.decision.design_effect > TOO_DEPENDENT_ROWS and _is_in_doubt(report.decision):
+        found.append(
+            "Use larger windows: where records resemble each other this much, windows of this size"
+            " can raise false alarms."
+        )
+    if report.events and report.decision.kind is None:
+        found.append("Find out whether the new or absent columns and values are meant to be so.")
+    return found
+
+
+def _advice_on_change(report: WindowReport) -> list[str]:
+    decision = report.decision
+    if decision.level is not DriftLevel.DRIFT:
+        return []
+    causes, detached = causes_of(report), detached_field(report)
+    touched = touched_fields(report)
+    where = f" {listed(touched)}" if touched else " the fields"
+    end = "" if report.end is None else f" ({moment(report.end)})"
+    found = [
+        f"Look for what changed at the source of{where} up to record {report.last_record:,}{end}."
+    ]
+    if causes:
+        found = [causes[0].advice]
+    elif detached is not None:
+        name = quoted(detached[0])
+        found = [f"Check the join or lookup that brings {name} to the records: its key, its order."]
+    if report.target is not None and target_touch(report) in ("itself", "nearby"):
+        found.append(f"Check whatever relies on {quoted(report.target)}.")
+    return found
+
+
+def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
+    """Return the pair of fields whose way of going together changed most surely, if one did."""
+    for result in decision.families:
+        if result.family is Family.ASSOCIATION and result.p_value <= decision.alpha:
+            return result.fields
+    return ()
+
+
+def touched_fields(report: WindowReport) -> tuple[str, ...]:
+    """Return the fields that a change is about: what happened to fields first, given ones last."""
+    decision, causes = report.decision, causes_of(report)
+    hidden = hidden_fields(causes)
+    named = [name for edge in _other_edges(report, causes) for name in _ends(edge, decision)]
+    named += [one.name for one in decision.node_changes if not hidden & {one.name, *one.parents}]
+    found = [cause.field for cause in causes]
+    found += sorted(named, key=lambda name: name in decision.given)
+    if not found and decision.kind is DriftKind.ASSOCIATION:
+        found += _strongest_pair(decision)
+    return tuple(dict.fromkeys(found))
+
+
+def _arrow_of(edge: EdgeChange) -> str:
+    if not edge.directed:
+        return "the data do not tell its direction"
+    source, target = quoted(edge.source), quoted(edge.target)
+    verb = "it pointed" if edge.change is ChangeType.REMOVED else "it points"
+    return f"{verb} from {source} to {target}"
+
+
+def _strength_of(association: Association) -> str:
+    """Return an association in a word and in numbers.
+
+    >>> _strength_of(Association(0.05, 0.04, 0.06))
+    'strong (0.05 nats, 95 % interval 0.04 to 0.06)'
+    """
+    low, high = decimal(association.low), decimal(association.high)
+    word = strength(association.nats)
+    return f"{word} ({decimal(association.nats)} nats, 95 % interval {low} to {high})"
+
+
+def _be(number: int, *, past: bool = False) -> str:
+    one, many = ("was", "were") if past else ("is", "are")
+    return one if number == 1 else many
+
+
+def _edge_headline(edge: EdgeChange, decision: DriftDecision) -> str:
+    article = "a" if edge.change is ChangeType.ADDED else "the"
+    first, second = _ends(edge, decision)
+    return f"{article} dependency between {quoted(first)} and {quoted(second)} was {edge.change}"
+
+
+def _ends(edge: EdgeChange, decision: DriftDecision) -> list[str]:
+    """Return the ends of an edge, first the one that more of what changed is about.
+
+    A field that is given comes second: the clock does not follow demand.
+    """
+    about = dict.fromkeys((edge.source, edge.target), 0.0)
+    for name in about:
+        about[name] = sum(one.effect for one in decision.edges if name in one.pair)
+    return sorted(about, key=lambda name: (name in decision.given, -about[name]))
+
+
+def _edge_sentence(edge: EdgeChange, decision: DriftDecision) -> str:
+    what, arrow = _edge_headline(edge, decision), _arrow_of(edge)
+    if edge.change is ChangeType.REVERSED and edge.directed:
+        arrow += f", before from {quoted(edge.target)} to {quoted(edge.source)}"
+    how = f", comparing only records that agree in {listed(edge.given)}" if edge.given else ""
+    return (
+        f"{what[0].upper()}{what[1:]} ({arrow}). Strength before: {_strength_of(edge.before)};"
+        f" now: {_strength_of(edge.after)}{how}."
+    )
+
+
+def _node_sentence(change: NodeChange) -> str:
+    size = f"{strength(change.effect)}, {decimal(change.effect)} nats per record"
+    held = f"Among records with the same {listed(change.parents)}, the" if change.parents else "The"
+    return f"{held} values of {quoted(change.name)} come in other shares than before ({size})."
+
+
+def target_touch(report: WindowReport) -> str | None:
+    """Return how near a named change is to the target.
+
+    ``"itself"``, ``"nearby"`` (a field of its Markov blanket) or ``"elsewhere"``; ``None`` if there
+    is no target or no field was named.
+    """
+    touched = touched_fields(report)
+    if report.target is None or not touched:
+        return None
+    if {report.target, dict(report.twins).get(report.target)} & set(touched):
+        return "itself"
+    return "nearby" if set(report.blanket) & set(touched) else "elsewhere"
+
+
+def target_sentences(report: WindowReport) -> list[str]:
+    if report.target is None:
+        return []
+    touch, target = target_touch(report), quoted(report.target)
+    if touch == "itself":
+        return [f"The change touches {target}, the field you named as target."]
+    if touch == "nearby":
+        near = [name for name in report.blanket if name in touched_fields(report)]
+        return [
+            f"The change does not touch the target {target} itself, but {listed(near)}, which"
+            f" {'tells' if len(near) == 1 else 'tell'} something about it directly."
+        ]
+    if touch == "elsewhere":
+        return [
+            f"The change touches neither the target {target} nor any field that tells something"
+            " about it directly."
+        ]
+    if report.decision.level is DriftLevel.DRIFT:
+        return [f"No field could be named, so whether it touches the target {target} is not known."]
+    return []
+
+
+def twin_sentences(report: WindowReport, mentioned: Sequence[str]) -> list[str]:
+    """Return for the mentioned fields which others always say the same."""
+    return [
+        f"{quoted(name)} always says the same as {quoted(other)}, so either may be meant."
+        for name, other in report.twins
+        if other in mentioned or name in mentioned
+    ]
+
+
+def _lacks_power(decision: DriftDecision) -> bool:
+    """Whether silence may be due to the size of the window; a stream that moves has no better."""
+    return bool(decision.n_undecided) and decision.kind is None and not decision.wander
+
+
+def _is_in_doubt(decision: DriftDecision) -> bool:
+    """Whether larger windows could decide otherwise."""
+    return decision.kind is None or decision.p_value > SURE_P
