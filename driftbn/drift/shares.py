@@ -29,6 +29,7 @@ MAX_MOVED = 16
 """Combinations of one report."""
 MAX_SUBJECTS = 4  # fields, edges and changed fields, each, that are looked at
 MAX_OF_FIELD, MAX_OF_PAIR = 3, 2
+LEAST_OF_FIRST = 0.3  # of the weight of what moved most: what else is told of the same fields
 MAX_GIVEN = 4  # fields that another one follows, of which combinations are looked at
 LEAST_MOVED = 0.02  # a smaller difference of shares says nothing to anybody
 LEAST_ROWS = 20  # of a share
@@ -153,7 +154,8 @@ class _Rows:
                     int(n) for of, t in zip(rows, tables, strict=True) for n in (t[s, code], of[s])
                 ]
                 found.append((float(score[s, code]), Moved(self._value(v, code), among, *counts)))
-        return sorted(found, key=lambda item: -item[0])
+        found.sort(key=lambda item: -item[0])
+        return [item for item in found if item[0] >= LEAST_OF_FIRST * found[0][0]]
 
     def _tables(self, v: int, places: list[int]) -> tuple[list[Ints], Iterable[tuple[int, ...]]]:
         """Return counts ``[configurations, codes]``, before and now, and the configurations."""

@@ -220,10 +220,11 @@ def _is_in_episode(decision: DriftDecision) -> bool:
 
 def _settled(report: WindowReport) -> str:
     decision = report.decision
-    if decision.recurring:
-        return "the relations are back to an earlier state"
+    back = "the relations are back to an earlier state" if decision.recurring else ""
     if decision.kind is not None:
-        return summary_of(report)
+        return "; ".join(filter(None, (summary_of(report), back)))
+    if back:
+        return back
     return "the relations are being learned anew"
 
 

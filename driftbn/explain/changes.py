@@ -7,7 +7,7 @@ be compared with earlier ones. So this is said instead of a change of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from driftbn.config import DriftKind
@@ -354,6 +354,14 @@ def _other_edges(report: WindowReport, causes: Sequence[Cause]) -> tuple[EdgeCha
     """Return the changes of edges that no field's own change may be the reason of."""
     hidden = hidden_fields(causes)
     return tuple(edge for edge in report.decision.edges if not hidden & {*edge.pair})
+
+
+def told_decision(report: WindowReport) -> DriftDecision:
+    """Return the decision without the edges and fields whose change a field's own one explains."""
+    decision, causes = report.decision, causes_of(report)
+    hidden = hidden_fields(causes)
+    nodes = tuple(one for one in decision.node_changes if not hidden & {*one.parents})
+    return replace(decision, edges=_other_edges(report, causes), node_changes=nodes)
 
 
 def _edges_summary(edges: Sequence[EdgeChange], decision: DriftDecision) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from driftbn.drift.outcome import Association
 from driftbn.explain import Explanation, explain, state_of
+from driftbn.explain.changes import told_decision
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of, scene_of_graph
 from driftbn.explain.sentences import counted, decimal, event_sentence, moment, printable, strength
 from driftbn.explain.svg import (
@@ -288,7 +289,7 @@ def edge_table(report: WindowReport) -> str:
             ", ".join(edge.given) or _NO_NUMBER,
             decimal(edge.p_value),
         )
-        for edge in report.decision.edges
+        for edge in told_decision(report).edges
     ]
     return table(names, rows)
 
@@ -306,7 +307,7 @@ def node_table(report: WindowReport) -> str:
             f"{strength(change.effect)}: {decimal(change.effect)} nats per record",
             decimal(change.p_value),
         )
-        for change in report.decision.node_changes
+        for change in told_decision(report).node_changes
     ]
     return table(("Field", "Among records equal in", "Difference", "p-value"), rows)
 

@@ -44,6 +44,7 @@ ALWAYS_ANSWERED: Final = frozenset({"/-/healthy", "/-/ready", "/metrics"})
 STREAMS: Final = "/api/v1/streams"
 STREAM: Final = f"{STREAMS}/{{name}}"
 _TEXT: Final = "text/plain"
+_HTML: Final = "text/html; charset=utf-8"
 _UNKNOWN: Final = {404: Reply("There is no such monitor, window or episode.")}
 _DEFAULT_PAGE: Final = 100
 _OF_HISTORY: Final = ("key", "n_windows", "n_drifts", "n_episodes", "last", "open_episode")
@@ -231,6 +232,19 @@ def window(
     return Window(found.row, report, explanation_of(found), found.edges)
 
 
+def window_page(
+    service: ServiceView,
+    name: Name,
+    index: Annotated[int, Parameter("Number of the window, from 0.")],
+    key: Key = "",
+) -> Response:
+    """Give one window as a page to keep: words, picture and tables in one file."""
+    found = find_window(service, name, key, index)
+    body = WindowReport.from_dict(found.report).to_html().encode("utf-8", "backslashreplace")
+    # Kept, not shown: what a browser opens from here could ask the API.
+    return Response(body, headers={"content-type": _HTML, "content-disposition": "attachment"})
+
+
 def series(
     service: ServiceView,
     name: Name,
@@ -335,6 +349,11 @@ OPERATIONS: Final = (
     Operation(STREAM, monitor, _UNKNOWN),
     Operation(f"{STREAM}/windows", windows, _UNKNOWN),
     Operation(f"{STREAM}/windows/{{index}}", window, _UNKNOWN),
+    Operation(
+        f"{STREAM}/windows/{{index}}/page",
+        window_page,
+        _UNKNOWN | {200: Reply("The page.", "text/html", None)},
+    ),
     Operation(f"{STREAM}/series", series, _UNKNOWN),
     Operation(f"{STREAM}/edges/{{source}}/{{target}}", edge, _UNKNOWN),
     Operation(f"{STREAM}/episodes", episodes, _UNKNOWN),

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
 from driftbn.drift.outcome import Association, ChangeType, DriftDecision, EdgeChange
+from driftbn.explain.changes import told_decision
 from driftbn.explain.picture import differences
 from driftbn.explain.sentences import decimal, strength
 from driftbn.explain.svg import LIGHT
@@ -132,14 +133,14 @@ def _confirming(
     """Return the decision that names the changes of a window's episode, and whose it is."""
     store, row, decision = service.store, found.row, report.decision
     if decision.edges or decision.node_changes:
-        return row.window_index, decision
+        return row.window_index, told_decision(report)
     episode = None if row.episode is None else store.episode(row.monitor, row.key, row.episode)
     if episode is None:
         return None, decision
     earlier = store.window(row.monitor, row.key, naming_window(store, episode, row.window_index))
     if earlier is None:
         return None, decision
-    return earlier.row.window_index, WindowReport.from_dict(earlier.report).decision
+    return earlier.row.window_index, told_decision(WindowReport.from_dict(earlier.report))
 
 
 def changed_edges(report: WindowReport, decision: DriftDecision) -> tuple[ChangedEdge, ...]:

@@ -99,16 +99,17 @@ What to do:
   milliseconds for seconds.
 """,
     "other type": """
-Drift in window 10: 'price' is no longer a number.
+Drift in window 10: 'price' hardly varies any more.
 
-- There is a text in its place, such as '10.00 EUR', in every record.
+- 100% of the records have the same value, or one from the same range; it was
+  never more than 2%.
 - It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
   to 14:06:39 UTC).
 - While that lasts, how 'price' and 'segment' depend on each other cannot be
   compared with before.
 
 What to do:
-- Look at what writes 'price': a format, a unit or a decimal comma that is new.
+- Look whether 'price' is stuck at its source.
 """,
     "renamed level": """
 Drift in window 10: a value of 'status' seems to have been renamed.

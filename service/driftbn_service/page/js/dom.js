@@ -30,6 +30,13 @@ export function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
 }
 
+/** Let the user keep something as a file. */
+export function save(blob, name) {
+  const link = make("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 /** Return a function that runs at most once a frame, with the newest arguments. */
 export function oncePerFrame(work) {
   let waiting = null;

@@ -1,7 +1,7 @@
 // The relations as a table: the same as the graph, for those who do not see it.
 
 import { byId, fill, make } from "./dom.js";
-import { decimal, pValue, relation } from "./words.js";
+import { decimal, pValue, relation, strength } from "./words.js";
 
 const ORDER = { removed: 0, added: 1, reversed: 2, kept: 3 };
 
@@ -18,10 +18,14 @@ function row(edge, chosen, onPick) {
     { "data-kind": edge.kind, "data-confirmed": String(edge.confirmed), "aria-current": chosen ? "true" : null },
     make("th", { scope: "row" }, button),
     make("td", {}, change(edge)),
-    make("td.number", {}, edge.before ? decimal(edge.before.nats) : "–"),
-    make("td.number", {}, edge.after ? decimal(edge.after.nats) : "–"),
+    make("td.number", {}, nats(edge.before)),
+    make("td.number", {}, nats(edge.after)),
     make("td.number", {}, edge.confirmed ? pValue(edge.p_value) : "–"),
   );
+}
+
+function nats(found) {
+  return found ? `${strength(found.nats)} ${decimal(found.nats)}` : "–";
 }
 
 function change(edge) {

@@ -10,6 +10,7 @@ const PADDING = 28;
 const MAX_GROWTH = 4;
 const FAR = 0.42; // zoom below which names are too small to read
 const NARROW = 560;
+const LETTER = 7.4; // width of a letter on average: what one screen measures is not what another does
 const MARKS = { target: "◎ ", changed: "Δ " };
 const ruler = document.createElement("canvas").getContext("2d");
 
@@ -108,6 +109,11 @@ export class GraphView {
     this.#grow();
   }
 
+  /** Return what is drawn as a picture. */
+  picture() {
+    return this.cy.png({ output: "blob", full: true, scale: 2, bg: palette().panel });
+  }
+
   zoomBy(factor) {
     const level = this.cy.zoom() * factor;
     this.cy.zoom({ level, renderedPosition: { x: this.cy.width() / 2, y: this.cy.height() / 2 } });
@@ -159,9 +165,10 @@ export class GraphView {
   }
 
   #place() {
-    const widths = new Map([...this.#known.names].map((name) => [name, widthOf(name)]));
-    const room = { width: Math.max(200, this.cy.width() - 2 * PADDING), height: Math.max(200, this.cy.height() - 2 * PADDING) };
-    this.#places = layOut(widths, [...this.#known.edges.values()], room);
+    const names = [...this.#known.names].sort();
+    const widths = new Map(names.map((name) => [name, Math.max(40, shortened(name).length * LETTER + 16)]));
+    const edges = [...this.#known.edges].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, ends]) => ends);
+    this.#places = layOut(widths, edges);
   }
 
   /** Bring the canvas up to date: elements that stay are kept as they are. */

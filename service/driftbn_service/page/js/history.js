@@ -1,6 +1,6 @@
 // What the API knows of one monitor, fetched when it is needed and kept for a while.
 
-import { ask, askAll, ofMonitor } from "./api.js";
+import { ask, askAll, ofMonitor, open } from "./api.js";
 import { GraphModel } from "./graph_model.js";
 import { Series } from "./series.js";
 
@@ -19,10 +19,8 @@ export class MonitorHistory {
 
   /** Fetch the time line and the episodes. */
   async load() {
-    [this.series, this.episodes] = await Promise.all([
-      ask(ofMonitor(this.place, "/series")).then((columns) => new Series(columns)),
-      askAll(`streams/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key }),
-    ]);
+    this.series = new Series(await ask(ofMonitor(this.place, "/series")));
+    await this.reloadEpisodes();
   }
 
   /** Take in windows up to a newer one; return how many there are. */
@@ -35,7 +33,9 @@ export class MonitorHistory {
   }
 
   async reloadEpisodes() {
-    this.episodes = await askAll(`streams/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key });
+    const found = await askAll(`streams/${encodeURIComponent(this.place.name)}/episodes`, { key: this.place.key });
+    const completed = (window) => (this.series.nearest(window) === window ? this.series.at(window).stored : null);
+    this.episodes = found.map((episode) => ({ ...episode, completed: completed(episode.started_window) }));
   }
 
   /** Return the graph of a window and all that is known of it. */
@@ -54,6 +54,11 @@ export class MonitorHistory {
     const found = this.episodes.find((item) => item.episode === number);
     const fetch = () => ask(ofMonitor(this.place, `/episodes/${number}`));
     return found?.state === "ended" ? this.#keep(`episode ${number}`, fetch) : fetch();
+  }
+
+  /** Return a window as a page to keep. */
+  async page(index) {
+    return (await open(ofMonitor(this.place, `/windows/${index}/page`))).blob();
   }
 
   /** Return what became of an edge, the newest first. */

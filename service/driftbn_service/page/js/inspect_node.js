@@ -30,7 +30,7 @@ export function nodeWords(name, { model, report, onPick }) {
       fieldList("goes together with, direction unknown", around.linked, onPick),
       around.parents.length + around.children.length + around.linked.length ? null : make("p.soft", {}, "None: it tells nothing about the other fields."),
     ),
-    block("Blast radius", make("p", {}, nearWords(name, model)), make("p", {}, reach(name, around.downstream))),
+    block("Around it", make("p", {}, nearWords(name, model)), make("p", {}, reach(name, around.downstream))),
     block("Data", dataFacts(name, report)),
   ];
 }
@@ -39,7 +39,7 @@ function badges(node) {
   const found = [];
   if (node.target) found.push(make("span.pill", { "data-tone": "target" }, "◎ target"));
   if (node.near_target) found.push(make("span.pill", { "data-tone": "target" }, "next to the target"));
-  if (node.changed) found.push(make("span.pill", { "data-kind": "changed" }, "Δ another rule"));
+  if (node.changed) found.push(make("span.pill", { "data-kind": "changed" }, "Δ changed"));
   return found.length ? make("p.badges", {}, ...found) : null;
 }
 
@@ -72,8 +72,8 @@ function nearWords(name, model) {
 }
 
 function reach(name, downstream) {
-  if (!downstream.size) return `Nothing else follows from ${name}, as far as the data tell.`;
-  return `What happens to ${name} can be felt in ${counted(downstream.size, "field")} downstream: ${listed([...downstream].sort())}.`;
+  if (!downstream.size) return `No direction that the data compel leads on from ${name}.`;
+  return `Along directions that the data compel, ${counted(downstream.size, "field")} ${downstream.size === 1 ? "comes" : "come"} after ${name}: ${listed([...downstream].sort())}.`;
 }
 
 function dataFacts(name, report) {

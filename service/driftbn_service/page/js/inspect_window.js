@@ -3,11 +3,10 @@
 import { make } from "./dom.js";
 import { changeButton } from "./inspect_node.js";
 import { block, facts, fieldButton, strengthNote, strengths } from "./parts.js";
-import { KINDS, LEVELS, counted, decimal, listed, moment, pValue, strength, whole, withoutLead } from "./words.js";
+import { KINDS, counted, decimal, listed, moment, pValue, stateOf, stateWord, strength, whole, withoutLead } from "./words.js";
 
 const MAX_CHANGES = 8;
 const MAX_DETAILED = 3;
-const PHONE = 620; // pixels; a narrow screen shows the long part when asked
 
 /** Whether nothing further changes in a window that belongs to an episode. */
 export function isCalm(report, episode) {
@@ -33,14 +32,17 @@ export function windowWords({ model, detail, episode, told, chosen, onPick }) {
   const calm = isCalm(report, episode);
   const explanation = (chosen || calm ? told?.explanation : null) ?? detail.explanation;
   const changed = model.touched.size > 0;
+  const state = stateOf(report.decision.level, episode, report.decision.reason);
   return [
+    make("p", {}, make("span.pill", { "data-state": state }, stateWord(state))),
     make("p.headline-words", {}, chosen ? withoutLead(explanation.headline) : headlineOf(report, detail.explanation, episode)),
-    changesBlock(model, onPick, calm),
-    facts(windowFacts(model, report, episode)),
-    blastRadius(model, report, onPick),
+    make("ul.sentences", {}, ...explanation.sentences.map((text) => make("li", {}, text))),
     explanation.advice.length ? block("What to do", make("ul.advice", {}, ...explanation.advice.map((text) => make("li", {}, text)))) : null,
+    changesBlock(model, onPick, calm),
+    facts(windowFacts(model, detail, episode)),
+    blastRadius(model, report, onPick),
     changed ? null : block("The graph", make("p", {}, sizeWords(model))),
-    make("details.block", { open: innerWidth > PHONE }, make("summary", {}, chosen || calm ? `In full, window ${whole(told?.explained_window ?? model.window.window)}` : "In full"), make("ul.sentences", {}, ...explanation.sentences.map((text) => make("li", {}, text)))),
+    explanation.details.length ? make("details.block", {}, make("summary", {}, chosen || calm ? `How strong, how sure: window ${whole(told?.explained_window ?? model.window.window)}` : "How strong, how sure, and what the words mean"), make("ul.sentences", {}, ...explanation.details.map((text) => make("li", {}, text)))) : null,
     dataNotes(report),
   ];
 }
@@ -51,14 +53,14 @@ function sizeWords(model) {
   return differ ? `${words} ${counted(differ, "relation")} ${differ === 1 ? "differs" : "differ"} from the window before, as by chance.` : words;
 }
 
-function windowFacts(model, report, episode) {
+function windowFacts(model, { report, summary }, episode) {
   const { decision } = report;
   const { window } = model;
   const found = [];
   if (episode !== null) {
     const ended = episode.ended_window === null ? "still open" : `ended in window ${whole(episode.ended_window)}`;
     const record = episode.started_record === null ? null : `record ${whole(episode.started_record)}`;
-    found.push(["Since", [`window ${whole(episode.started_window)}`, record, moment(episode.started_time)].filter(Boolean).join(", ")]);
+    found.push(["Since", [`window ${whole(episode.started_window)}`, record, moment(episode.started_time) ?? (episode.completed === null ? null : `complete ${moment(episode.completed)}`)].filter(Boolean).join(", ")]);
     found.push(["Episode", `${episode.episode}, ${ended}${episode.recurring ? "; back to an earlier state" : ""}`]);
   }
   if (decision.p_value !== null && decision.level !== "learning") found.push(["How sure", sureness(decision, episode)]);
@@ -67,7 +69,7 @@ function windowFacts(model, report, episode) {
   if (strongest !== null) found.push(["Clearest", strongest]);
   if (decision.kind !== null) found.push(["What kind", KINDS[decision.kind]]);
   found.push(["Records", `${whole(window.first_record)} to ${whole(window.last_record)}`]);
-  if (episode === null) found.push(["Time", moment(window.end)]);
+  if (episode === null) found.push(["Time", moment(window.end) ?? `complete ${moment(summary.stored)}`]);
   return found;
 }
 
@@ -95,7 +97,7 @@ function changesBlock(model, onPick, calm) {
     ...strongest.map((edge) => make("div.change", {}, changeButton(edge, onPick), detailed ? strengths(edge.before, edge.after) : null)),
     confirmed.length && detailed ? strengthNote() : null,
     more > 0 ? make("p.soft", {}, `and ${counted(more, "more edge")}: see the table.`) : null,
-    ...changedNodes.slice(0, MAX_CHANGES).map((node) => make("button.change-row", { type: "button", "data-kind": "changed", onclick: () => onPick({ node: node.name }) }, make("span.pill", { "data-kind": "changed" }, "Δ another rule"), make("span.change-name", {}, node.name))),
+    ...changedNodes.slice(0, MAX_CHANGES).map((node) => make("button.change-row", { type: "button", "data-kind": "changed", onclick: () => onPick({ node: node.name }) }, make("span.pill", { "data-kind": "changed" }, "Δ changed"), make("span.change-name", {}, node.name))),
   );
 }
 
@@ -109,10 +111,10 @@ function blastRadius(model, report, onPick) {
   let words;
   if (!touched.size) words = `Nothing confirmed touches ${report.target}, the field that matters to you.`;
   else if (itself) words = `The change touches ${report.target} itself, the field that matters to you.`;
-  else if (hit.length) words = `The change touches ${hit.length} of ${counted(near.length, "field")} that ${report.target} depends on directly.`;
+  else if (hit.length) words = `The change touches ${hit.length} of ${counted(near.length, "field")} directly around ${report.target}.`;
   else words = `The change does not touch ${report.target} nor any of the ${counted(near.length, "field")} directly around it.`;
   return block(
-    "Blast radius",
+    "Around the target",
     make("p", { class: itself || hit.length ? "warn" : "" }, words),
     make("div.chips", {}, fieldChip(report.target, touched, onPick, true), ...near.map((name) => fieldChip(name, touched, onPick, false))),
   );
@@ -136,9 +138,4 @@ function dataNotes(report) {
   const missing = report.missing.filter((item) => item.share > 0.05);
   if (missing.length) notes.push(`Many values are missing in ${listed(missing.map((item) => item.name))}.`);
   return notes.length ? block("About the data", ...notes.map((text) => make("p", {}, text))) : null;
-}
-
-/** Return the level of a window as a word. */
-export function levelWord(level) {
-  return LEVELS[level] ?? level;
 }

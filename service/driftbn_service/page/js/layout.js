@@ -7,6 +7,8 @@ const GAP = 34; // between parts, in the units of the graph
 /** A small graph is not shown larger than this. */
 export const MAX_FIT = 1.35;
 const STRETCH = { x: 2.2, y: 1.8 }; // how far layers may be pulled apart to fill the room
+// Always the same, whatever the screen, so that a link shows two people the same places.
+const ROOM = { width: 1000, height: 420 };
 const PREFERENCE = 1.25; // names are wider than high, so layers side by side are easier to read
 
 /**
@@ -14,9 +16,9 @@ const PREFERENCE = 1.25; // names are wider than high, so layers side by side ar
  *
  * @param {Map<string, number>} widths of the nodes by name
  * @param {Array<[string, string]>} edges
- * @param {{width: number, height: number}} room what to fill
+ * @param {{width: number, height: number}} room whose shape to fill
  */
-export function layOut(widths, edges, room) {
+export function layOut(widths, edges, room = ROOM) {
   const parts = connectedParts([...widths.keys()], edges);
   const across = drawn(parts, widths, room, "LR");
   const down = drawn(parts, widths, room, "TB");

@@ -33,6 +33,7 @@ class Page {
     byId("earlier").addEventListener("click", () => this.step(-1));
     byId("later").addEventListener("click", () => this.step(1));
     byId("newest").addEventListener("click", () => this.go({ window: null, episode: null }));
+    byId("help").addEventListener("click", () => byId("help-dialog").showModal());
     addEventListener("hashchange", () => this.#followAddress());
     addEventListener("keydown", (event) => this.#key(event));
     document.addEventListener("driftbn:theme", () => this.#view.repaint());
@@ -58,7 +59,7 @@ class Page {
       this.#monitors.show(place);
       await history.load();
       if (history !== this.#history) return;
-      await this.#view.begin(history);
+      await this.#view.begin(history, wanted);
       await this.go(wanted);
     });
   }
@@ -115,6 +116,19 @@ class Page {
     if (!same) await this.open({ name: place.name, key: place.key }, wanted);
     else if (wanted.window !== this.#wanted.window || wanted.episode !== this.#wanted.episode) await this.go(wanted);
     if (address.name !== null && named === null) announce(`There is no monitor ${address.name}; ${place.name} is shown.`);
+  }
+
+  /** Go to the next episode after the window that is shown, or to the one before it. */
+  #stepEpisode(by) {
+    if (!this.#history?.series?.length) return;
+    const { episodes, series } = this.#history;
+    const here = episodes.findIndex((item) => item.episode === this.#wanted.episode);
+    const index = this.#wanted.window ?? series.last;
+    const later = (item) => item.started_window > index;
+    const earlier = (item) => item.started_window < index;
+    const found = here >= 0 ? episodes[here - by] : by > 0 ? episodes.findLast(later) : episodes.find(earlier);
+    if (found === undefined) announce(by > 0 ? "There is no later episode." : "There is no earlier episode.");
+    else this.#toggleEpisode(found.episode);
   }
 
   async #toggleEpisode(number) {
@@ -222,7 +236,7 @@ class Page {
 
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const typing = event.target.matches?.("input, textarea, select");
+    const typing = event.target.matches?.("input[type=text], input[type=password], input[type=range], textarea, select") || document.querySelector("dialog[open]");
     if (event.key === "/" && !typing) {
       event.preventDefault();
       byId("field").focus();
@@ -231,6 +245,9 @@ class Page {
     } else if (!typing && !event.target.closest?.("table, .scroll")) {
       if (event.key === "ArrowLeft") this.step(-1);
       if (event.key === "ArrowRight") this.step(1);
+      if (event.key === "n") this.#stepEpisode(1);
+      if (event.key === "p") this.#stepEpisode(-1);
+      if (event.key === "?") byId("help-dialog").showModal();
     }
   }
 }

@@ -3,7 +3,7 @@
 import { askAll } from "./api.js";
 import { Combobox } from "./combobox.js";
 import { byId } from "./dom.js";
-import { LEVELS, counted, whole } from "./words.js";
+import { counted, stateOf, stateWord, whole } from "./words.js";
 
 const TROUBLED = new Set(["waiting", "failed", "stopped"]);
 const RANK = { drift: 0, trouble: 1, calm: 2, learning: 3 };
@@ -65,7 +65,7 @@ export class Monitors {
     if (monitor.trouble) parts.push(monitor.trouble);
     byId("monitor-facts").textContent = parts.join(" · ");
     byId("monitor-facts").title = byId("monitor-facts").textContent;
-    document.title = `${monitor.open_episode ? "● Drift · " : ""}${label(monitor)} · driftbn`;
+    document.title = `${monitor.open_episode ? "● Changed · " : ""}${label(monitor)} · driftbn`;
   }
 }
 
@@ -80,8 +80,7 @@ function tone(monitor) {
 }
 
 function stateWords(monitor) {
-  if (monitor.open_episode) return "drift";
   if (TROUBLED.has(monitor.state)) return monitor.state;
   if (monitor.n_windows === 0) return "first window";
-  return (LEVELS[monitor.last.level] ?? monitor.last.level).toLowerCase();
+  return stateWord(stateOf(monitor.last.level, monitor.open_episode)).toLowerCase();
 }

@@ -1,6 +1,6 @@
 // The windows of a monitor as columns, the oldest first.
 
-const COLUMNS = ["window", "hamming", "confirmed_hamming", "level", "p_value", "alpha", "last_record", "end"];
+const COLUMNS = ["window", "hamming", "confirmed_hamming", "level", "p_value", "alpha", "last_record", "end", "effect", "stored"];
 const MAX_WINDOWS = 10_000;
 
 /** Columns that grow with the stream. */
@@ -32,6 +32,12 @@ export class Series {
     }
     const nearer = low > 0 && index - this.window[low - 1] < this.window[low] - index;
     return nearer ? low - 1 : low;
+  }
+
+  /** Return when a window was: by its records, or else when it was complete. */
+  time(index) {
+    const place = this.place(index);
+    return this.end[place] ?? this.stored[place] ?? null;
   }
 
   /** Return the number of the window that is nearest to a number. */

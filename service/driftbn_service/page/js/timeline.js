@@ -2,10 +2,10 @@
 
 import { byId, oncePerFrame, showHint } from "./dom.js";
 import { palette } from "./graph_style.js";
-import { LEVELS, counted, moment, pValue, whole } from "./words.js";
+import { counted, decimal, moment, pValue, stateOf, stateWord, tickTime, whole } from "./words.js";
 
-const MAX_EVIDENCE = 16; // smaller p-values than 1e-16 are drawn like it
-const AXIS = 46;
+const MAX_EVIDENCE = 15; // smaller p-values than 1e-15 are drawn like it, and their tick says so
+const AXIS = 54;
 const STRIP = 5;
 const MOST_LABELS = 24; // episodes that have their number written into the chart
 const FONT = "11px system-ui, sans-serif";
@@ -47,7 +47,8 @@ export class Timeline {
     if (this.#series === null) return;
     const series = this.#series;
     this.#charts[0].setData([series.window, series.hamming, series.confirmed_hamming], false);
-    this.#charts[1].setData([series.window, series.p_value.map(evidence), series.alpha.map(evidence)], false);
+    this.#charts[1].setData([series.window, series.effect.map((nats, n) => (series.confirmed_hamming[n] || series.level[n] !== "stable" ? nats : null))], false);
+    this.#charts[2].setData([series.window, series.p_value.map(evidence), series.alpha.map(evidence)], false);
     this.#scale();
   }
 
@@ -80,7 +81,7 @@ export class Timeline {
     };
     const colour = (name) => () => this.#colours[name];
     const axis = { stroke: colour("soft"), font: FONT, grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false } };
-    const windows = { ...axis, size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000], values: (_, splits) => splits.map(whole) };
+    const windows = { ...axis, size: 36, gap: 2, space: 64, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000], values: (_, splits) => splits.map((n) => this.#tick(n)) };
     const x = { time: false };
     this.#charts = [
       this.#chart("changes-chart", {
@@ -96,10 +97,16 @@ export class Timeline {
           },
         ],
       }),
+      this.#chart("size-chart", {
+        ...shared,
+        scales: { x, y: { range: (_, low, high) => [0, Math.max(0.03, (high ?? 0) * 1.2)] } },
+        axes: [{ ...windows, show: false }, { ...axis, size: AXIS, space: 12, label: "nats", labelSize: 14, labelGap: 0, labelFont: FONT }],
+        series: [{}, { stroke: colour("changed"), fill: colour("changed"), width: 0, paths: uPlot.paths.bars({ size: [0.5, 6, 2] }), points: { show: false } }],
+      }),
       this.#chart("evidence-chart", {
         ...shared,
         scales: { x, y: { range: [0, MAX_EVIDENCE + 1] } },
-        axes: [windows, { ...axis, size: AXIS, splits: () => [0, 5, 10, 15], values: (_, splits) => splits.map(tick), label: "p-value", labelSize: 14, labelGap: 0, labelFont: FONT }],
+        axes: [windows, { ...axis, size: AXIS, splits: () => [0, 5, 10, MAX_EVIDENCE], values: (_, splits) => splits.map(tick), label: "p-value", labelSize: 14, labelGap: 0, labelFont: FONT }],
         series: [
           {},
           { stroke: colour("accent"), width: 1.5, points: { show: false } },
@@ -147,13 +154,22 @@ export class Timeline {
     const at = this.#series.at(index);
     const episode = this.#episodes.find((item) => covers(item, at.window));
     return [
-      `Window ${whole(at.window)}: ${LEVELS[at.level] ?? at.level}`,
-      moment(at.end),
+      `Window ${whole(at.window)}: ${stateWord(stateOf(at.level, episode))}`,
+      moment(at.end) ?? `complete ${moment(at.stored)}`,
       at.confirmed_hamming ? `${counted(at.confirmed_hamming, "confirmed change")}` : "no confirmed change of an edge",
       at.hamming ? `${counted(at.hamming, "edge")} ${at.hamming === 1 ? "differs" : "differ"} from the window before, as by chance` : "the same edges as in the window before",
+      at.effect ? `size ${decimal(at.effect)} nats` : null,
       at.p_value === null ? null : `p-value ${pValue(at.p_value)}, alarm from ${pValue(at.alpha)}`,
       episode ? `episode ${episode.episode}` : null,
     ].filter((line) => line !== null);
+  }
+
+  /** The number of a window and, below it, its time. */
+  #tick(index) {
+    const series = this.#series;
+    if (!Number.isInteger(index) || !series.length || index < series.first || index > series.last) return "";
+    const [first, last] = this.#range();
+    return `${whole(index)}\n${tickTime(series.time(index), series.time(last) - series.time(first))}`;
   }
 
   #setSpan(span) {
@@ -280,7 +296,8 @@ function evidence(p) {
 }
 
 function tick(value) {
-  return value === 0 ? "1" : pValue(10 ** -value).replace("1 × ", "");
+  const words = value === 0 ? "1" : pValue(10 ** -value).replace("1 × ", "");
+  return value === MAX_EVIDENCE ? `≤ ${words}` : words;
 }
 
 function places(values, holds) {

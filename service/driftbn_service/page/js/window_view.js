@@ -1,18 +1,18 @@
 // One window on the screen: graph or table, time line, explanation and episodes, all of the same.
 
 import { Combobox } from "./combobox.js";
-import { byId, fill, make, showHint } from "./dom.js";
+import { byId, fill, make, save, showHint } from "./dom.js";
 import { showTable } from "./edge_table.js";
 import { showEpisodes } from "./episodes.js";
 import { GraphView } from "./graph.js";
 import { edgeWords } from "./inspect_edge.js";
 import { nodeWords } from "./inspect_node.js";
-import { headlineOf, levelWord, windowWords } from "./inspect_window.js";
+import { headlineOf, windowWords } from "./inspect_window.js";
 import { graphLabel, showLegend } from "./legend.js";
 import { pairId } from "./graph_model.js";
 import { Timeline, covers } from "./timeline.js";
 import { announce } from "./news.js";
-import { counted, decimal, edgeSentence, pValue, relation, whole } from "./words.js";
+import { counted, decimal, edgeSentence, pValue, relation, stateOf, stateWord, whole } from "./words.js";
 
 /** Shows windows and what the user has chosen of them. */
 export class WindowView {
@@ -49,8 +49,8 @@ export class WindowView {
     window.driftbn = { cy: this.#graph.cy };
   }
 
-  /** Show another monitor, from its newest window on. */
-  async begin(history) {
+  /** Show another monitor, from a window on. */
+  async begin(history, wanted) {
     this.#history = history;
     this.#found = null;
     this.#selection = null;
@@ -58,10 +58,13 @@ export class WindowView {
     this.#timeline.show(history.series, history.episodes);
     showEpisodes(history.episodes, null, this.#onEpisode);
     if (!history.series.length) return;
-    // Places follow the newest graph and all changes, so that they are the same for every window.
-    const newest = await history.window(history.series.last);
-    this.#graph.expect(newest.model.edges.values());
-    this.#graph.expect(history.episodes.flatMap((episode) => episode.edges).filter(({ source, target }) => newest.model.nodes.has(source) && newest.model.nodes.has(target)));
+    // Places follow the window that the link names, with all changes up to it: they are the same for
+    // every window afterwards, and for whoever opens the link later.
+    const index = history.series.nearest(wanted.window ?? history.series.last);
+    const { model } = await history.window(index);
+    this.#graph.expect(model.edges.values());
+    const earlier = history.episodes.filter((episode) => episode.started_window <= index);
+    this.#graph.expect(earlier.flatMap((episode) => episode.edges).filter((edge) => edge.window <= index && model.nodes.has(edge.source) && model.nodes.has(edge.target)));
   }
 
   /** Mark the window to come; its graph follows when it is there. */
@@ -78,9 +81,11 @@ export class WindowView {
     byId("empty").hidden = true;
     this.#showViews();
     const { model } = found;
-    byId("level").textContent = levelWord(model.window.level);
-    byId("level").dataset.level = model.window.level;
-    const words = headlineOf(found.detail.report, found.detail.explanation, this.#episodeOf(found));
+    const episode = this.#episodeOf(found);
+    const state = stateOf(model.window.level, episode, found.detail.report.decision.reason);
+    byId("level").textContent = stateWord(state);
+    byId("level").dataset.state = state;
+    const words = headlineOf(found.detail.report, found.detail.explanation, episode);
     fill(byId("headline-words"), make("span.soft", {}, `Window ${whole(model.window.window)} `), words);
     this.#draw();
     this.#inspect();
@@ -90,7 +95,7 @@ export class WindowView {
   showNothing(monitor) {
     this.#found = null;
     byId("level").textContent = "Waiting";
-    byId("level").dataset.level = "learning";
+    byId("level").dataset.state = "learning";
     byId("headline-words").textContent = monitor === null ? "There is no monitor yet" : "The first window fills";
     byId("graph-view").hidden = true;
     byId("table-view").hidden = true;
@@ -141,6 +146,8 @@ export class WindowView {
     byId("zoom-out").addEventListener("click", () => this.#graph.zoomBy(1 / 1.4));
     byId("fit").addEventListener("click", () => this.#graph.fit());
     byId("tidy").addEventListener("click", () => this.#graph.tidy());
+    byId("picture").addEventListener("click", () => save(this.#graph.picture(), this.#name("png")));
+    byId("report").addEventListener("click", async () => save(await this.#history.page(this.#found.model.window.window), this.#name("html")));
     byId("back").addEventListener("click", () => this.select(null));
     byId("as-graph").addEventListener("click", () => this.#setTable(false));
     byId("as-table").addEventListener("click", () => this.#setTable(true));
@@ -148,6 +155,12 @@ export class WindowView {
       this.#noise = byId("noise").checked;
       if (this.#found !== null) this.#draw();
     });
+  }
+
+  /** A name for a file of what is shown. */
+  #name(ending) {
+    const { name, key } = this.#history.place;
+    return `${[name, key, "window", this.#found.model.window.window].filter((part) => part !== "").join("-")}.${ending}`;
   }
 
   #setTable(table) {
@@ -247,7 +260,7 @@ function nodeHint(model, name) {
   const { parents, children, linked } = model.around(name);
   return [
     make("strong", {}, name),
-    node.changed ? `follows the same fields by another rule (p ${pValue(node.p_value)})` : null,
+    node.changed ? `comes otherwise than before (p ${pValue(node.p_value)})` : null,
     node.target ? "the target" : node.near_target ? "next to the target" : null,
     `depends on ${counted(parents.length, "field")}; ${counted(children.length, "field")} ${children.length === 1 ? "depends" : "depend"} on it${linked.length ? `; ${linked.length} more without direction` : ""}`,
   ];

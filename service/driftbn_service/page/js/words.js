@@ -2,22 +2,39 @@
 
 const STRENGTHS = [[0.001, "none"], [0.01, "weak"], [0.03, "medium"], [0.3, "strong"]];
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-const SMALLEST_P = 1e-300;
+const SMALLEST_P = 1e-15; // below, a p-value says no more than this
 const NUMBER = new Intl.NumberFormat("en");
 const MOMENT = new Intl.DateTimeFormat("en", {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short",
 });
 const LEAD = /^(Drift in window [\d,]+|Window [\d,]+(, after a drift)?): /;
 
-export const LEVELS = {
-  learning: "Learning",
-  stable: "Stable",
-  negligible: "Small change",
-  notice: "Notice",
-  drift: "Drift",
-  settling: "After a drift",
-  undecided: "Undecided",
-};
+const CLOCK = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat("en", { month: "short", day: "numeric" });
+const SHORT = 36 * 3600; // seconds: a longer time is told by its days
+
+/** How a stream is: the same words as in every report. */
+const STATES = { learning: "Learning", calm: "Calm", changed: "Changed", open: "Changed (open)", unknown: "Cannot tell", failed: "Failed" };
+
+const TOO_FEW = "there are too few records for any test";
+
+/** Return the state at a window, as a word of the style sheet; `open` if its episode is not over. */
+export function stateOf(level, episode, reason = null) {
+  if (level === "undecided" && reason !== null && reason !== TOO_FEW) return "failed";
+  if (level === "drift" || level === "settling" || episode) return episode?.state === "open" ? "open" : "changed";
+  if (level === "undecided") return "unknown";
+  return level === "learning" ? "learning" : "calm";
+}
+
+export function stateWord(state) {
+  return STATES[state] ?? state;
+}
+
+/** Return a time for an axis of so many seconds. */
+export function tickTime(seconds, range) {
+  const date = new Date((seconds ?? Number.NaN) * 1000);
+  return Number.isNaN(date.getTime()) ? "" : (range < SHORT ? CLOCK : DAY).format(date);
+}
 
 export const KINDS = {
   structural: "which fields depend on each other",
@@ -44,7 +61,7 @@ export function decimal(number) {
 
 export function pValue(p) {
   if (p === null || p === undefined) return "not tested";
-  if (p < SMALLEST_P) return "< 10⁻³⁰⁰";
+  if (p < SMALLEST_P) return "< 10⁻¹⁵";
   if (p >= 0.0001) return String(Number(p.toPrecision(2)));
   const [mantissa, exponent] = p.toExponential(0).split("e-");
   return `${mantissa} × 10⁻${[...exponent].map((digit) => SUPERSCRIPTS[digit]).join("")}`;
