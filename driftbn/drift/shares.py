@@ -122,7 +122,7 @@ class _Rows:
         plain = self._ranked(name, (other,), 1)
         held = self._ranked(name, (other, *given[: MAX_GIVEN - 1]), 1) if given else []
         best = plain if not held or (plain and plain[0][0] >= held[0][0] / 2) else held
-        return [one for _, one in best[:MAX_OF_PAIR]]
+        return _first(best)
 
     def of_node(self, name: str, parents: tuple[str, ...]) -> list[Moved]:
         """Look at the values of each field that it follows, and of each two of them."""
@@ -130,7 +130,7 @@ class _Rows:
         sets = [(), *((one,) for one in some), *combinations(some, 2)] if some else [()]
         every = [self._ranked(name, others, 1) for others in sets]
         best = max(every, key=lambda ranked: ranked[0][0] if ranked else 0.0)
-        return [one for _, one in best[:MAX_OF_PAIR]]
+        return _first(best)
 
     def _ranked(self, name: str, others: tuple[str, ...], most: int) -> list[tuple[float, Moved]]:
         """Return what moved most, with its weight; ``most`` values for each of the others'."""
@@ -154,8 +154,7 @@ class _Rows:
                     int(n) for of, t in zip(rows, tables, strict=True) for n in (t[s, code], of[s])
                 ]
                 found.append((float(score[s, code]), Moved(self._value(v, code), among, *counts)))
-        found.sort(key=lambda item: -item[0])
-        return [item for item in found if item[0] >= LEAST_OF_FIRST * found[0][0]]
+        return sorted(found, key=lambda item: -item[0])
 
     def _tables(self, v: int, places: list[int]) -> tuple[list[Ints], Iterable[tuple[int, ...]]]:
         """Return counts ``[configurations, codes]``, before and now, and the configurations."""
@@ -208,6 +207,12 @@ class _Rows:
         if variable.kind is VariableKind.NUMERIC and code < len(variable.levels):
             return _range(variable, code, code)
         return Value(variable.name, variable.labels[code])
+
+
+def _first(ranked: Sequence[tuple[float, Moved]]) -> list[Moved]:
+    """Return what moved most, and what moved nearly as much."""
+    enough = [one for score, one in ranked if score >= LEAST_OF_FIRST * ranked[0][0]]
+    return enough[:MAX_OF_PAIR]
 
 
 def _range(variable: Variable, first: int, last: int) -> Value:

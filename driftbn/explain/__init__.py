@@ -418,7 +418,7 @@ def _usual(report: WindowReport) -> str:
 
 
 def _agreement(report: WindowReport) -> str:
-    """Say how what was learned and what was tested go together."""
+    """Say how what was learned agrees with what was tested."""
     number = report.decision.confirmed_hamming
     if causes_of(report):
         return "What changed is told above."

@@ -101,7 +101,7 @@ def _of_events(report: WindowReport) -> Iterator[Cause]:
     named = {fact.field for fact in report.decision.facts}
     named |= {one.value.field for one in report.moved}
     for event in report.events:
-        share = event.n_rows / report.rows
+        share = min(1.0, event.n_rows / report.rows)
         if event.kind is SchemaEventKind.MISSING_COLUMN and share >= MOSTLY:
             yield _absent(event.column, share)
         elif event.kind is SchemaEventKind.NEW_LEVEL and event.column in named:
@@ -389,7 +389,8 @@ def main_sentences(report: WindowReport) -> tuple[list[str], list[str]]:
     """Say what the change is, and how shares of values moved: at most a sentence each."""
     causes = causes_of(report)
     if causes:
-        return [causes[0].lead], _hidden_sentence(report, causes)
+        others = _moved_sentences(report) if _other_edges(report, causes) else []
+        return [causes[0].lead], _hidden_sentence(report, causes) or others
     return _meaning(report), _moved_sentences(report)
 
 
@@ -443,7 +444,7 @@ def _edge_meaning(edge: EdgeChange, decision: DriftDecision) -> str:
 
 def _moved_sentences(report: WindowReport) -> list[str]:
     decision = report.decision
-    edges = decision.edges
+    edges = _other_edges(report, causes_of(report))
     if detached_field(report) is not None:
         edges = tuple(edge for edge in edges if edge.change is ChangeType.REMOVED)
     subjects: list[tuple[str, ...]] = [edge.pair for edge in edges]
@@ -556,7 +557,7 @@ def _advice_on_change(report: WindowReport) -> list[str]:
 
 
 def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
-    """Return the pair of fields whose way of going together changed most surely, if one did."""
+    """Return the pair of fields whose association changed most surely, if one did."""
     for result in decision.families:
         if result.family is Family.ASSOCIATION and result.p_value <= decision.alpha:
             return result.fields

@@ -29,7 +29,7 @@ def test_news_arrive_by_themselves(visitor: Visitor, tmp_path: Path) -> None:
         expect(page.locator("#connection")).to_have_text("Live")
         service.publish(vitals()[20:21])
         at_window(page, 20)
-        expect(page.locator("#level")).to_have_text("Drift")
+        expect(page.locator("#level")).to_have_text("Changed (open)")
         expect(page.locator(".toast")).to_contain_text("Drift in vitals")
         expect(page.locator("#announcer")).to_contain_text("KINKEDTUBE")
         expect(page.locator('.episode[data-state="open"]')).to_contain_text("KINKEDTUBE")
@@ -119,7 +119,7 @@ def test_everything_can_be_reached_by_the_keyboard(visitor: Visitor, address: st
     at_window(page, 20)
     value = page.get_attribute("#slider", "aria-valuetext")
     assert value is not None
-    assert value.startswith("Window 20: Drift")
+    assert value.startswith("Window 20: Changed")
     page.keyboard.press("Home")
     at_window(page, 0)
     page.keyboard.press("End")
@@ -137,6 +137,62 @@ def test_everything_can_be_reached_by_the_keyboard(visitor: Visitor, address: st
     expect(page.locator("#inspector-title")).to_have_text("Relation")
     page.keyboard.press("Escape")
     expect(page.locator("#inspector-title")).to_have_text("This window")
+
+
+def test_keys_go_through_the_episodes_and_are_listed(visitor: Visitor, address: str) -> None:
+    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    at_window(page, 20)
+    page.keyboard.press("p")
+    expect(page.locator("#inspector-title")).to_have_text("Episode 1")
+    page.keyboard.press("n")
+    expect(page.locator("#inspector-title")).to_have_text("Episode 2")
+    page.keyboard.press("n")
+    expect(page.locator("#inspector-title")).to_have_text("Episode 3")
+    page.keyboard.press("n")
+    expect(page.locator("#announcer")).to_contain_text("There is no later episode")
+    page.keyboard.press("?")
+    expect(page.locator("#help-dialog")).to_be_visible()
+    expect(page.locator("#help-dialog")).to_contain_text("next and previous episode")
+    page.keyboard.press("Escape")
+    expect(page.locator("#help-dialog")).to_be_hidden()
+
+
+def test_a_link_lays_out_the_same_for_two_people(visitor: Visitor, tmp_path: Path) -> None:
+    places = "() => driftbn.cy.nodes().map((node) => [node.id(), node.position()])"
+    with serving(tmp_path) as (service, address):
+        service.publish(vitals()[:21])
+        link = f"{address}/#monitor=vitals&window=20"
+        first = visitor.open(link)
+        at_window(first, 20)
+        service.publish(vitals()[21:])
+        later = visitor.open(link, viewport=PHONE)
+        at_window(later, 20)
+        assert first.evaluate(places) == later.evaluate(places)
+
+
+def test_picture_and_report_can_be_kept(visitor: Visitor, address: str, artefacts: Path) -> None:
+    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    at_window(page, 20)
+    for button, name, start in (
+        ("#picture", "vitals-window-20.png", b"\x89PNG"),
+        ("#report", "vitals-window-20.html", b"<!doctype html>"),
+    ):
+        with page.expect_download() as waiting:
+            page.click(button)
+        kept = artefacts / name
+        waiting.value.save_as(kept)
+        assert waiting.value.suggested_filename == name
+        assert kept.read_bytes().startswith(start)
+    assert "'KINKEDTUBE' and 'BP'" in kept.read_text("utf-8").replace("&#x27;", "'")
+
+
+def test_an_open_episode_is_never_called_calm(visitor: Visitor, tmp_path: Path) -> None:
+    with serving(tmp_path) as (service, address):
+        service.publish(vitals()[:11])
+        page = visitor.open(f"{address}/#monitor=vitals")
+        at_window(page, 10)
+        assert vitals()[10].report["decision"]["level"] == "stable"
+        expect(page.locator("#level")).to_have_text("Changed (open)")
 
 
 def test_200_fields_are_drawn_soon_and_answer_to_a_click(
@@ -184,6 +240,8 @@ def test_a_phone_shows_all_without_scrolling_sideways(
     page = visitor.open(f"{address}/#monitor=vitals&window=20", viewport=PHONE, has_touch=True)
     at_window(page, 20)
     page.screenshot(path=artefacts / "page-phone.png", full_page=True)
+    top = "(id) => document.getElementById(id).getBoundingClientRect().top"
+    assert page.evaluate(top, "inspector") < page.evaluate(top, "graph")
     for width in (PHONE["width"], 380):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
@@ -191,7 +249,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
-    "view", ["window", "episode", "table", "field", "phone", "choices", "empty"]
+    "view", ["window", "episode", "table", "field", "phone", "choices", "help", "empty"]
 )
 def test_axe_finds_nothing_to_complain_about(
     visitor: Visitor, address: str, scheme: str, view: str
@@ -210,6 +268,8 @@ def test_axe_finds_nothing_to_complain_about(
     if view == "field":
         page.locator(".change-row").click()
         page.locator("#inspector .chip").first.click()
+    if view == "help":
+        page.keyboard.press("?")
     if view == "choices":
         page.focus("#monitor")
     page.evaluate(AXE.read_text("utf-8"))

@@ -208,7 +208,7 @@ class _Teller:
             word = event.type.split(".")[3]
             if word == "started":
                 self._console.print(f"[bold red]drift[/]  {data['headline']}")
-                for sentence in data["sentences"][:2]:
+                for sentence in data["sentences"][:3]:
                     self._console.print(f"       {sentence}", style="dim")
             elif word == "ended":
                 self._console.print(f"[green]over[/]   {data['headline']}")

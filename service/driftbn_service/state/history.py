@@ -356,7 +356,8 @@ def _after(episode: EpisodeRow, publication: Publication) -> EpisodeRow:
         after,
         kind=decision["kind"] or episode.kind,
         severity=decision["severity"] or episode.severity,
-        headline=publication.explanation["headline"],
+        # That all is as it was says nothing of what had changed.
+        headline=publication.explanation["headline"] if decision["kind"] else episode.headline,
         recurring=decision["recurring"],
         edges=_edges_after(episode.edges, decision, index),
     )

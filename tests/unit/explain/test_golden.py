@@ -6,6 +6,7 @@ Whoever changes a sentence reads all of them as somebody who knows the fields an
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -37,24 +38,37 @@ def orders(n_windows: int) -> pd.DataFrame:
     return pd.DataFrame(columns).assign(at=START + pd.to_timedelta(np.arange(n), unit="s"))
 
 
+def _reviewed(frame: pd.DataFrame, held: pd.Series) -> pd.DataFrame:
+    """Let half of some orders be reviewed as well."""
+    half = np.random.default_rng(1).random(len(frame)) < 0.5
+    return frame.assign(status=frame.status.mask(held & half, "review"))
+
+
+def _without_values(frame: pd.DataFrame) -> pd.DataFrame:
+    kept = np.random.default_rng(1).random(len(frame)) > 0.4
+    return frame.assign(risk=frame.risk.astype(object).where(kept, None))
+
+
+def _permuted(frame: pd.DataFrame, field: str) -> pd.DataFrame:
+    values = np.random.default_rng(1).permutation(frame[field].to_numpy())
+    return frame.assign(**{field: values})
+
+
+FAULTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "dropped field": lambda frame: frame.drop(columns="risk"),
+    "null flood": _without_values,
+    "unit change": lambda frame: frame.assign(price=frame.price * 100),
+    "other type": lambda frame: frame.assign(price=[f"{price:.2f} EUR" for price in frame.price]),
+    "renamed level": lambda frame: frame.replace({"status": {"review": "manual_review"}}),
+    "broken join": lambda frame: _permuted(frame, "segment"),
+    "removed dependency": lambda frame: _permuted(frame, "status"),
+    "added dependency": lambda frame: _reviewed(frame, frame.country == "US"),
+    "other rule": lambda frame: _reviewed(frame, frame.risk == "medium"),
+}
+
+
 def broken(kind: str, frame: pd.DataFrame) -> pd.DataFrame:
-    rng, n = np.random.default_rng(1), len(frame)
-    match kind:
-        case "dropped field":
-            return frame.drop(columns="risk")
-        case "null flood":
-            return frame.assign(risk=frame.risk.astype(object).where(rng.random(n) > 0.4, None))
-        case "unit change":
-            return frame.assign(price=frame.price * 100)
-        case "other type":
-            return frame.assign(price=[f"{price:.2f} EUR" for price in frame.price])
-        case "renamed level":
-            return frame.assign(status=frame.status.replace("review", "manual_review"))
-        case "broken join":
-            return frame.assign(segment=rng.permutation(frame.segment.to_numpy()))
-        case _:
-            statuses = rng.choice(["approved", "review", "declined"], n, p=[0.78, 0.17, 0.05])
-            return frame.assign(status=statuses)
+    return FAULTS[kind](frame)
 
 
 GOLDEN = {
@@ -99,17 +113,16 @@ What to do:
   milliseconds for seconds.
 """,
     "other type": """
-Drift in window 10: 'price' hardly varies any more.
+Drift in window 10: 'price' is no longer a number.
 
-- 100% of the records have the same value, or one from the same range; it was
-  never more than 2%.
+- There is a text in its place, such as '10.00 EUR', in every record.
 - It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
   to 14:06:39 UTC).
 - While that lasts, how 'price' and 'segment' depend on each other cannot be
   compared with before.
 
 What to do:
-- Look whether 'price' is stuck at its source.
+- Look at what writes 'price': a format, a unit or a decimal comma that is new.
 """,
     "renamed level": """
 Drift in window 10: a value of 'status' seems to have been renamed.
@@ -150,10 +163,37 @@ Drift in window 10: the dependency between 'risk' and 'status' was removed.
   to 14:06:39 UTC).
 - How it changed: among records with 'risk' = 'high', 'status' = 'approved' went
   from 35% to 82%; among records with 'risk' = 'low', 'status' = 'approved' went
-  from 92% to 76%.
+  from 92% to 81%.
 
 What to do:
 - Look for what changed at the source of 'risk' and 'status' up to record 21,999
+  (2026-03-02 14:06:39 UTC).
+""",
+    "added dependency": """
+Drift in window 10: a dependency between 'country' and 'status' was added.
+
+- Knowing 'country' now tells something about 'status'.
+- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
+  to 14:06:39 UTC).
+- How it changed: among records with 'country' = 'US', 'status' = 'review' went
+  from 12% to 54%.
+
+What to do:
+- Look for what changed at the source of 'country' and 'status' up to record
+  21,999 (2026-03-02 14:06:39 UTC).
+""",
+    "other rule": """
+Drift in window 10: 'status' now comes out differently for the same values of
+'risk'.
+
+- Which fields depend on each other is as before, as far as records show.
+- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
+  to 14:06:39 UTC).
+- How it changed: among records with 'risk' = 'medium', 'status' = 'review' went
+  from 20% to 60%.
+
+What to do:
+- Look for what changed at the source of 'status' up to record 21,999
   (2026-03-02 14:06:39 UTC).
 """,
 }

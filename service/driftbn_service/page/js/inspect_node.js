@@ -27,7 +27,7 @@ export function nodeWords(name, { model, report, onPick }) {
       "Relations now",
       fieldList("depends on", around.parents, onPick),
       fieldList("others that depend on it", around.children, onPick),
-      fieldList("goes together with, direction unknown", around.linked, onPick),
+      fieldList("depend on each other, direction unknown", around.linked, onPick),
       around.parents.length + around.children.length + around.linked.length ? null : make("p.soft", {}, "None: it tells nothing about the other fields."),
     ),
     block("Around it", make("p", {}, nearWords(name, model)), make("p", {}, reach(name, around.downstream))),

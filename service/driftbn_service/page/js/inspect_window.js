@@ -78,7 +78,7 @@ function strongestSign({ families, alpha, level }) {
   if (level === "stable" || !families.length) return null;
   const best = families.reduce((least, family) => ((family.p_value ?? 1) < (least.p_value ?? 1) ? family : least));
   if (!best.fields.length || (best.p_value ?? 1) > (alpha ?? 0)) return null;
-  return best.family === "association" ? `how ${listed(best.fields)} go together` : `the rule of ${listed(best.fields)}`;
+  return best.family === "association" ? `how ${listed(best.fields)} depend on each other` : `the values of ${listed(best.fields)}`;
 }
 
 function sureness({ p_value: p, alpha, level }, episode) {

@@ -128,14 +128,15 @@ class Page {
     const earlier = (item) => item.started_window < index;
     const found = here >= 0 ? episodes[here - by] : by > 0 ? episodes.findLast(later) : episodes.find(earlier);
     if (found === undefined) announce(by > 0 ? "There is no later episode." : "There is no earlier episode.");
-    else this.#toggleEpisode(found.episode);
+    else this.#openEpisode(found.episode);
   }
 
   async #toggleEpisode(number) {
-    if (this.#wanted.episode === number) {
-      this.go({ window: this.#wanted.window, episode: null });
-      return;
-    }
+    if (this.#wanted.episode === number) await this.go({ window: this.#wanted.window, episode: null });
+    else await this.#openEpisode(number);
+  }
+
+  async #openEpisode(number) {
     await this.#try(async () => {
       const told = await this.#history.episode(number);
       const index = told.explained_window ?? told.episode.started_window;

@@ -31,7 +31,7 @@ export function strengthNote() {
   return make("p.soft.small", {}, "Strength in nats with 95 % interval; 0 is none, 0.03 and more is strong.");
 }
 
-/** How strongly two fields go together, before and now, each with its interval. */
+/** How strongly two fields depend on each other, before and now, each with its interval. */
 export function strengths(before, after) {
   const top = Math.max(0.01, before?.high ?? 0, after?.high ?? 0) * 1.05;
   return make("div.strengths", {}, strengthRow("before", before, top), strengthRow("now", after, top));

@@ -38,8 +38,8 @@ export function tickTime(seconds, range) {
 
 export const KINDS = {
   structural: "which fields depend on each other",
-  association: "how strongly fields go together",
-  mechanism: "by which rule a field follows others",
+  association: "how fields depend on each other",
+  mechanism: "how a field comes out for the same values of others",
   marginal: "how often values come",
   data: "what a field itself looks like",
 };
@@ -103,20 +103,20 @@ export function edgeSentence(edge) {
   const { source, target } = edge;
   if (edge.confirmed) return confirmedSentence(edge);
   switch (edge.kind) {
-    case "added": return `In the graph of this window ${source} and ${target} go together; in that of the window before they did not.`;
-    case "removed": return `In the graph of the window before ${source} and ${target} went together; in this one they do not.`;
-    case "reversed": return `${source} and ${target} go together as before; the arrow between them points the other way.`;
+    case "added": return `In the graph of this window ${source} and ${target} depend on each other; in that of the window before they did not.`;
+    case "removed": return `In the graph of the window before ${source} and ${target} depended on each other; in this one they do not.`;
+    case "reversed": return `${source} and ${target} depend on each other as before; the arrow between them points the other way.`;
     default: return edge.directed
       ? `${target} depends on ${source}, as before.`
-      : `${source} and ${target} go together, as before; the data do not tell which depends on which.`;
+      : `${source} and ${target} depend on each other, as before; the data do not tell a direction.`;
   }
 }
 
 function confirmedSentence({ kind, source, target, directed }) {
   switch (kind) {
-    case "added": return directed ? `${target} now depends on ${source}. Before, it did not.` : `${source} and ${target} now go together. Before, they did not.`;
-    case "removed": return directed ? `${target} no longer depends on ${source}.` : `${source} and ${target} no longer go together.`;
-    default: return `${source} and ${target} still go together, but now ${target} depends on ${source}, not the other way round.`;
+    case "added": return directed ? `${target} now depends on ${source}. Before, it did not.` : `${source} and ${target} now depend on each other. Before, they did not.`;
+    case "removed": return directed ? `${target} no longer depends on ${source}.` : `${source} and ${target} no longer depend on each other.`;
+    default: return `${source} and ${target} still depend on each other, but ${directed ? `now ${target} on ${source}, not the other way round` : "not as before; the data do not tell a direction"}.`;
   }
 }
 
