@@ -34,6 +34,7 @@ MAX_GIVEN = 4  # fields that another one follows, of which combinations are look
 LEAST_MOVED = 0.02  # a smaller difference of shares says nothing to anybody
 LEAST_ROWS = 20  # of a share
 MIDDLE = (0.25, 0.75)  # of the numbers of a field: where half of them are
+ELSEWHERE = 0.4  # by which a share of numbers moves if they lie elsewhere than before
 OF_RANGE = (FactKind.OUTSIDE, FactKind.UNUSUAL)
 """Facts of numbers that are told by where the middle half of them was and is."""
 
@@ -96,7 +97,7 @@ def moved_values(
     touched = (name for edge in decision.edges for name in edge.pair)
     others = dict.fromkeys((*touched, *(one.name for one in decision.node_changes)))
     own = [name for name in others if name not in subjects][: 2 * MAX_SUBJECTS]
-    found += [one for name in own for one in rows.of_field(name, 1)]
+    found += [one for name in own for one in rows.of_named(name)]
     return tuple(dict.fromkeys(found))[:MAX_MOVED]
 
 
@@ -113,6 +114,14 @@ class _Rows:
         if kinds & {*OF_RANGE} and self._variables[self._place[name]].scale:
             return self._middles(name)
         return self.of_field(name, MAX_OF_FIELD)
+
+    def of_named(self, name: str) -> list[Moved]:
+        """Return what moved most of a field's own values; of numbers where half of them are."""
+        found = self.of_field(name, 1)
+        away = [one for one in found if abs(one.shares[1] - one.shares[0]) >= ELSEWHERE]
+        if away and self._variables[self._place[name]].scale and found[0].value.level is None:
+            return self._middles(name)
+        return found
 
     def of_field(self, name: str, most: int) -> list[Moved]:
         return [one for _, one in self._ranked(name, (), most)][:most]

@@ -6,7 +6,7 @@ be compared with earlier ones. So this is said instead of a change of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -21,21 +21,21 @@ from driftbn.drift.outcome import (
     Family,
     NodeChange,
 )
-from driftbn.drift.shares import LEAST_MOVED, Moved, Value
+from driftbn.drift.shares import ELSEWHERE, LEAST_MOVED, Moved
 from driftbn.explain.sentences import (
     counted,
     decimal,
-    joined,
     listed,
     moment,
-    number,
+    moved_sentence,
     percent,
     quoted,
+    range_words,
     strength,
 )
 from driftbn.learning import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
-from driftbn.tables.schema import MISSING, OTHER, RESERVED
+from driftbn.tables.schema import MISSING, RESERVED
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
@@ -45,7 +45,6 @@ MOSTLY: Final = 0.5  # of the records: from here on an event is about the field 
 NEW_SHARE: Final = 0.1  # of the records with values never seen before, or with a lost one
 RENAMED_RATIO: Final = 2.0  # of the shares of a lost and a new value: at most, if one is the other
 LEAST_OTHERWISE: Final = 0.05  # by which a share moves if a field comes otherwise than before
-MAX_MOVED: Final = 3  # combinations that a sentence tells
 
 MAX_CHANGES = 5
 """Changes of one kind that are told in full; the others are counted."""
@@ -88,13 +87,19 @@ def causes_of(report: WindowReport) -> tuple[Cause, ...]:
     found = {cause.field: cause for cause in _of_events(report)}
     for fact in decision.facts:
         found.setdefault(fact.field, _of_fact(fact, report))
-    for moved in report.moved:
-        before, now = moved.shares
-        is_missing = moved.value.level == MISSING and not moved.among
-        if is_missing and now - before >= MISSING_RISE:
-            fact = Fact(moved.value.field, FactKind.MISSING, now, before)
-            found.setdefault(fact.field, _of_fact(fact, report))
+    for fact in filter(None, (_as_fact(one) for one in report.moved if not one.among)):
+        found.setdefault(fact.field, _of_fact(fact, report))
     return tuple(found.values())
+
+
+def _as_fact(moved: Moved) -> Fact | None:
+    """Return what shares say of a field of which the past is too short for a fact."""
+    field, (before, now) = moved.value.field, moved.shares
+    if moved.value.level == MISSING and now - before >= MISSING_RISE:
+        return Fact(field, FactKind.MISSING, now, before)
+    if moved.value.level is None and before - now >= ELSEWHERE:
+        return Fact(field, FactKind.OUTSIDE, 1.0 - now, 1.0 - before)
+    return None
 
 
 def _of_events(report: WindowReport) -> Iterator[Cause]:
@@ -161,8 +166,7 @@ def _fills(name: str) -> str:
 
 def _of_fact(fact: Fact, report: WindowReport) -> Cause:
     name = quoted(fact.field)
-    finding = fact_words(fact, FACTS[fact.kind])
-    lead = f"{fact_words(fact, PAST[fact.kind])}."
+    finding, lead = _fact_words(fact, _FACTS), f"{_fact_words(fact, _PAST)}."
     advice = f"Look for what changed at the source of {name}."
     match fact.kind:
         case FactKind.MISSING:
@@ -198,29 +202,26 @@ def _own(field: str, moved: Sequence[Moved]) -> list[Moved]:
 
 def _middles(field: str, moved: Sequence[Moved]) -> str | None:
     """Say where the middle half of the numbers was and is, if that is known."""
-    ranges = [one.value for one in _own(field, moved) if one.value.level is None]
+    ranges = [one for one in _own(field, moved) if one.value.level is None]
     if len(ranges) < 2:
         return None
-    before, now = map(_range, ranges[:2])
+    before = range_words(min(ranges, key=lambda one: abs(one.shares[0] - 0.5)).value)
+    now = range_words(min(ranges, key=lambda one: abs(one.shares[1] - 0.5)).value)
     return f"About half of its values were {before} until now; about half are {now} now."
 
 
-FACTS: Final = {
+_FACTS: Final = {
     FactKind.CONSTANT: "{name} hardly varies any more",
-    FactKind.MISSING: "{name} has no value in {now} of the records",
     FactKind.NEW_LEVEL: "{name} has values never seen before in {now} of the records",
     FactKind.LOST_LEVEL: "a common value of {name} no longer comes",
     FactKind.CLOCK: "{name} no longer follows from the time of day",
     FactKind.JUMPED: "{name} does not go on as it always did",
     FactKind.REPEATED: "{name} repeats earlier values in {now} of the records",
-    FactKind.OUTSIDE: "{name} lies far beyond everything before in {now} of the records",
-    FactKind.UNUSUAL: "{name} has other values than ever, as if its unit had changed",
     FactKind.ROUGH: "neighbouring records are no longer alike in {name}",
 }
-PAST: Final = {
+_PAST: Final = {
     FactKind.CONSTANT: "{now} of the records have the same value, or one from the same range; it"
     " was never more than {before}",
-    FactKind.MISSING: "It was never more than {before}",
     FactKind.NEW_LEVEL: "It was never more than {before}",
     FactKind.LOST_LEVEL: "Until now at least {before} of the records of every window had it",
     FactKind.CLOCK: "It does in {now} of the records, and did in at least {before} of every window",
@@ -233,10 +234,9 @@ PAST: Final = {
 }
 
 
-def fact_words(fact: Fact, words: str) -> str:
-    return words.format(
-        name=quoted(fact.field), now=percent(fact.share), before=percent(fact.before)
-    )
+def _fact_words(fact: Fact, words: Mapping[FactKind, str]) -> str:
+    now, before = percent(fact.share), percent(fact.before)
+    return words.get(fact.kind, "").format(name=quoted(fact.field), now=now, before=before)
 
 
 def hidden_fields(causes: Sequence[Cause]) -> frozenset[str]:
@@ -264,9 +264,6 @@ def detached_field(report: WindowReport) -> tuple[str, tuple[str, ...]] | None:
     return field, tuple(name for edge in removed for name in edge.pair if name != field)
 
 
-# --- Values and their shares ---
-
-
 def moved_of(report: WindowReport, fields: Sequence[str]) -> list[Moved]:
     """Return what moved of a pair of fields, or of the values of one by itself or among others."""
     wanted = set(fields)
@@ -277,48 +274,6 @@ def moved_of(report: WindowReport, fields: Sequence[str]) -> list[Moved]:
         return [one for one, names in pairs if wanted <= names]
     found = [one for one in report.moved if one.value.field in wanted]
     return [one for one in found if one.among] or found
-
-
-def moved_sentence(moved: Sequence[Moved]) -> str | None:
-    """Say which shares moved from what to what; ``None`` if none did.
-
-    >>> high, low, review = Value("risk", "high"), Value("risk", "low"), Value("status", "review")
-    >>> moved_sentence([Moved(review, (high,), 61, 100, 6, 50)])
-    "How it changed: among records with 'risk' = 'high', 'status' = 'review' went from 61% to 12%."
-    """
-    parts = []
-    for one in moved[:MAX_MOVED]:
-        among = joined([value_words(value) for value in one.among])
-        where = f"among records with {among}, " if among else ""
-        before, now = map(percent, one.shares)
-        parts.append(f"{where}{value_words(one.value)} went from {before} to {now}")
-    whole = "" if not moved or moved[0].among else " of the records"
-    return f"How it changed: {'; '.join(parts)}{whole}." if parts else None
-
-
-def value_words(value: Value) -> str:
-    """Return a value of a field in words.
-
-    >>> value_words(Value("age", None, 18.0, 65.0)), value_words(Value("age", "__missing__"))
-    ("'age' between 18 and 65", "no value of 'age'")
-    """
-    name = quoted(value.field)
-    if value.level is None:
-        return f"{name} {_range(value)}"
-    if value.level == MISSING:
-        return f"no value of {name}"
-    return (
-        f"rare or new values of {name}"
-        if value.level == OTHER
-        else f"{name} = {quoted(value.level)}"
-    )
-
-
-def _range(value: Value) -> str:
-    low, high = value.low, value.high
-    if low is None:
-        return "any number" if high is None else f"up to {number(high)}"
-    return f"above {number(low)}" if high is None else f"between {number(low)} and {number(high)}"
 
 
 # --- What changed ---
@@ -462,7 +417,7 @@ def change_details(report: WindowReport) -> list[str]:
     decision, causes = report.decision, causes_of(report)
     hidden, edges = hidden_fields(causes), _other_edges(report, causes)
     nodes = [one for one in decision.node_changes if not hidden & {one.name, *one.parents}]
-    found = _fact_sentences(report)
+    found = _cause_sentences(causes)
     if decision.kind is not None and (edges or nodes or not causes):
         found.append(_kind_sentence(decision))
     found += [_edge_sentence(edge, decision) for edge in edges[:MAX_CHANGES]]
@@ -479,15 +434,12 @@ def change_details(report: WindowReport) -> list[str]:
     return found
 
 
-def _fact_sentences(report: WindowReport) -> list[str]:
-    """Return what is plain to see of single fields, unless an event says it better."""
-    found, told = [], {cause.field for cause in _of_events(report)}
-    facts = [fact for fact in report.decision.facts if fact.field not in told]
-    for fact in facts[:MAX_CHANGES]:
-        what = fact_words(fact, FACTS[fact.kind])
-        found.append(f"{what[0].upper()}{what[1:]}. {fact_words(fact, PAST[fact.kind])}.")
-    if len(facts) > MAX_CHANGES:
-        more = counted(len(facts) - MAX_CHANGES, "more field")
+def _cause_sentences(causes: Sequence[Cause]) -> list[str]:
+    """Return what has happened to fields themselves."""
+    told = causes[:MAX_CHANGES]
+    found = [f"{cause.finding[0].upper()}{cause.finding[1:]}. {cause.lead}" for cause in told]
+    if len(causes) > MAX_CHANGES:
+        more = counted(len(causes) - MAX_CHANGES, "more field")
         found.append(f"There is something like this in {more}.")
     return found
 

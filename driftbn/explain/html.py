@@ -193,9 +193,7 @@ def _words(explanation: Explanation) -> str:
     advice = bullets(explanation.advice)
     advice = advice and f"<h3>What to do</h3>{advice}"
     more = folded("How strong, how sure, and what the words mean", bullets(explanation.details))
-    return (
-        bullets(explanation.sentences) + (f"<h3>What to do</h3>{advice}" if advice else "") + more
-    )
+    return bullets(explanation.sentences) + advice + more
 
 
 def timeline_panel(moments: Sequence[Moment], chosen: range = range(0)) -> str:

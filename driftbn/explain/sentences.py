@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from driftbn.drift.outcome import UndecidedPair, Wander
+from driftbn.drift.shares import Moved, Value
 from driftbn.learning import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from driftbn.tables.schema import MISSING, OTHER
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
@@ -152,6 +154,52 @@ def span(start: float | None, end: float | None) -> str | None:
     if first[:day] == last[:day] and first.endswith("UTC"):
         first, last = first.removesuffix(" UTC"), last[day:]
     return f"from {first} to {last}"
+
+
+MAX_MOVED = 3
+"""Combinations of values that a sentence tells."""
+
+
+def moved_sentence(moved: Sequence[Moved]) -> str | None:
+    """Say which shares moved from what to what; ``None`` if none did.
+
+    >>> high, low, review = Value("risk", "high"), Value("risk", "low"), Value("status", "review")
+    >>> moved_sentence([Moved(review, (high,), 61, 100, 6, 50)])
+    "How it changed: among records with 'risk' = 'high', 'status' = 'review' went from 61% to 12%."
+    """
+    parts = []
+    for one in moved[:MAX_MOVED]:
+        among = joined([value_words(value) for value in one.among])
+        where = f"among records with {among}, " if among else ""
+        before, now = map(percent, one.shares)
+        parts.append(f"{where}{value_words(one.value)} went from {before} to {now}")
+    whole = "" if not moved or moved[0].among else " of the records"
+    return f"How it changed: {'; '.join(parts)}{whole}." if parts else None
+
+
+def value_words(value: Value) -> str:
+    """Return a value of a field in words.
+
+    >>> value_words(Value("age", None, 18.0, 65.0)), value_words(Value("age", "__missing__"))
+    ("'age' between 18 and 65", "no value of 'age'")
+    """
+    name = quoted(value.field)
+    if value.level is None:
+        return f"{name} {range_words(value)}"
+    if value.level == MISSING:
+        return f"no value of {name}"
+    return (
+        f"rare or new values of {name}"
+        if value.level == OTHER
+        else f"{name} = {quoted(value.level)}"
+    )
+
+
+def range_words(value: Value) -> str:
+    low, high = value.low, value.high
+    if low is None:
+        return "any number" if high is None else f"up to {number(high)}"
+    return f"above {number(low)}" if high is None else f"between {number(low)} and {number(high)}"
 
 
 DEPENDENT_ROWS = 1.5
