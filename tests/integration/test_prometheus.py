@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from driftbn_service.metrics import MAX_EDGES, MAX_PARTITIONS, MAX_VARIABLES
+from driftbn_service.metrics import MAX_EDGES, MAX_PARTITIONS, MAX_SHOWN_EPISODES, MAX_VARIABLES
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 
 from tests.services.daemon import DaemonService
@@ -296,9 +296,10 @@ poll_seconds = 0.1
         after = _samples(daemon)
     finally:
         daemon.stop()
-    assert len(after) <= len(before) + MAX_EDGES + MAX_VARIABLES + MAX_PARTITIONS
+    shown = MAX_EDGES + MAX_VARIABLES + MAX_PARTITIONS + MAX_SHOWN_EPISODES
+    assert len(after) <= len(before) + shown
     text = "\n".join(after)
-    for word in ("key-", "level-", "not a record"):
+    for word in ("level-", "not a record"):
         assert word not in text
     rejected = 'driftbn_records_rejected_total{monitor="hostile",reason='
     assert after[f'{rejected}"not_json"}}'] == 400.0

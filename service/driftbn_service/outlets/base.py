@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol, runtime_checkable
+from urllib.parse import quote
 
 from driftbn.errors import DriftbnError
 from driftbn_service.events import Event, fingerprint_of
+from driftbn_service.settings import LinksSettings
 
 
 class OutletError(DriftbnError):
@@ -66,12 +68,30 @@ class RefreshingOutlet(Outlet, Protocol):
     matters: tuple[frozenset[str], ...]
     """Types of events that belong together: the newest of them says what holds."""
 
+    alerts: frozenset[str]
+    """Of what it tells Alertmanager, so that rules need not: ``drift``, ``schema``, ``monitor``."""
+
     def refresh(self, events: Sequence[Event]) -> None:
         """Tell again what still holds, by the newest delivered event of each monitor and matter.
 
         Called every ``refresh_seconds``, first after a start, so the outlet need not remember;
         after an ``OutletError`` again soon.
         """
+
+
+def links_of(event: Event, links: LinksSettings) -> dict[str, str]:
+    """Return where the page and the dashboards show the monitor of an event.
+
+    >>> links_of(Event("1", "t", "orders", "a b", 3, {}), LinksSettings(page="http://host"))
+    {'page': 'http://host/#monitor=orders&key=a%20b'}
+    """
+    key = f"&key={quote(event.key, safe='', errors='replace')}" if event.key else ""
+    found = {"page": (links.page, f"/#monitor={event.monitor}{key}")}
+    found["dashboard"] = (links.dashboards, f"/d/driftbn-stream?var-monitor={event.monitor}")
+    return {name: f"{base}{rest}" for name, (base, rest) in found.items() if base is not None}
+
+
+NO_LINKS: Final = LinksSettings()
 
 
 class RecentEvents:

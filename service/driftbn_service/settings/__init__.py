@@ -116,9 +116,8 @@ Bytes: TypeAlias = Annotated[int, Field(strict=True, ge=KIB)]
 Seconds: TypeAlias = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-HttpUrl: TypeAlias = Annotated[
-    str, StringConstraints(pattern=HTTP_PATTERN), AfterValidator(_address), Field(repr=False)
-]
+Link: TypeAlias = Annotated[str, StringConstraints(pattern=HTTP_PATTERN), AfterValidator(_address)]
+HttpUrl: TypeAlias = Annotated[Link, Field(repr=False)]
 RedisUrl: TypeAlias = Annotated[
     str, StringConstraints(pattern=REDIS_PATTERN), AfterValidator(_address), Field(repr=False)
 ]
@@ -685,6 +684,18 @@ class EndpointSettings(_WithToken):
         return self
 
 
+class LinksSettings(Section):
+    """Where links in alerts and messages lead."""
+
+    page: Link | None = None
+    """The page as people reach it, without a slash at the end; unless given, alert rules take the
+    label ``instance``, and outlets the address of the endpoint."""
+    dashboards: Link | None = None
+    """Grafana, without a slash at the end; no links to it unless given."""
+    runbooks: Text = "service/README.md"
+    """The runbooks; the name of an alert in small letters is put behind it, after a ``#``."""
+
+
 class CheckpointSettings(Section):
     """How often state is written."""
 
@@ -753,6 +764,8 @@ class Settings(Section):
     """The process."""
     endpoint: EndpointSettings = EndpointSettings()
     """The HTTP endpoint."""
+    links: LinksSettings = LinksSettings()
+    """Where links in alerts and messages lead."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """How often state is written."""
     store: StoreSettings = StoreSettings()

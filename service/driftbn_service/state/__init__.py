@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID, uuid4, uuid5
 
 from driftbn_service.events import Event, Publication
-from driftbn_service.state import history, sql
+from driftbn_service.state import actions, history, sql
+from driftbn_service.state.actions import ActionKind, ActionRow, Silences, Wish
 from driftbn_service.state.database import (
     Connection,
     DamagedError,
@@ -55,6 +56,8 @@ from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, Lo
 __all__ = [
     "FILE",
     "Accepted",
+    "ActionKind",
+    "ActionRow",
     "Body",
     "Checkpoint",
     "DamagedError",
@@ -72,11 +75,13 @@ __all__ = [
     "LockedError",
     "MonitorRow",
     "Series",
+    "Silences",
     "Store",
     "StoreError",
     "Wanted",
     "WindowDetail",
     "WindowRow",
+    "Wish",
 ]
 
 logger = logging.getLogger("driftbn.service.state.store")
@@ -233,6 +238,32 @@ class Store:
                 break
         return n_deleted
 
+    # --- What people do ---
+
+    def act(self, wish: Wish) -> ActionRow:
+        """Enter what somebody wants; on return it is on disk. An accept is done by its lane."""
+        now = self._clock()
+        return self._database.write(lambda connection: actions.enter(connection, wish, now))
+
+    def wanted(self) -> list[ActionRow]:
+        """Return the accepts of all streams that are not done yet, the oldest first."""
+        with self._database.reading() as connection:
+            return actions.wanted(connection)
+
+    def silences(self) -> Silences:
+        with self._database.reading() as connection:
+            return actions.silences(connection, self._clock())
+
+    def actions(
+        self, monitor: str, key: str, *, before: int | None = None, limit: int = _PAGE
+    ) -> list[ActionRow]:
+        """Return what was done about a monitor, or about all keys of its stream, newest first."""
+        values = (monitor, key, _LARGEST if before is None else before, limit)
+        with self._database.reading() as connection:
+            return [
+                actions.action_row(row) for row in connection.execute(sql.ACTIONS_BEFORE, values)
+            ]
+
     # --- Events on their way to outlets ---
 
     def pending(self, outlet: str, lanes: Lanes, limit: int) -> list[tuple[int, Event]]:
@@ -266,11 +297,20 @@ class Store:
             return [name for (name,) in connection.execute(sql.PENDING_OUTLETS)]
 
     def newest_events(self, outlet: str, lanes: Lanes, types: Collection[str]) -> list[Event]:
-        """Return each monitor's newest event of these types that does not wait for an outlet."""
+        """Return each monitor's newest event of these types that does not wait for an outlet.
+
+        Those that are silenced are left out.
+        """
         query = sql.newest_of(len(types), None if lanes is None else len(lanes))
         values = (*sorted(types), *_flat(lanes), outlet)
         with self._database.reading() as connection:
-            return [event for _, event in _intact_events(connection.execute(query, values))]
+            found = [event for _, event in _intact_events(connection.execute(query, values))]
+            silences = actions.silences(connection, self._clock())
+        return [
+            event
+            for event in found
+            if event.type not in history.SILENCED or not silences.cover(event.monitor, event.key)
+        ]
 
     def events(self, after_sequence: int = 0, limit: int = _PAGE) -> list[tuple[int, Event]]:
         """Return events after a number, the oldest first, with their numbers."""
