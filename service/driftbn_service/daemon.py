@@ -104,8 +104,8 @@ class Assembly:
                 make_app(view, settings, page_routes=page_routes()), settings
             )
             self._server.start()
-        links = self.settings.links
-        self.metrics.links(links.page or "", links.dashboards or "", links.runbooks)
+        links = settings.links
+        self.metrics.links(*(links.get(name, "") for name in ("page", "dashboards", "runbooks")))
 
     def apply(self, settings: Settings, give_up: Callable[[], bool] = lambda: False) -> None:
         """Have exactly these outlets and streams running; what has not changed goes on.
@@ -180,8 +180,8 @@ class Assembly:
 
     def _start_outlet(self, settings: OutletSettings) -> _Outlet:
         self.metrics.add_outlet(settings.name)
-        links = self.settings.links
-        links = links.model_copy(update={"page": links.page or self.address})
+        links: dict[str, str] = dict(self.settings.endpoint.links.items())
+        links.setdefault("page", self.address or "")
         deliverer = Deliverer(make_outlet(settings, links), self.store, self._lanes, self.metrics)
         deliverer.start()
         return _Outlet(settings, deliverer)

@@ -22,6 +22,7 @@ from tests.services.prometheus import PrometheusService
 
 DASHBOARDS = sorted((CONFIGS / "grafana" / "dashboards").glob("*.json"))
 OPEN = {"Accept": "application/openmetrics-text; version=1.0.0"}
+RUNBOOKS = CONFIGS.parent / "service" / "README.md"
 SECONDS = 240.0
 NO_OUTLETS = {"driftbn_notify_total"}
 """What the demonstration has no series of."""
@@ -143,7 +144,7 @@ def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_ends() -> 
 @pytest.mark.parametrize("rule", [r for r in RULES if "alert" in r], ids=lambda r: r["alert"])
 def test_an_alert_can_be_understood_without_the_method(rule: dict[str, Any]) -> None:
     texts = rule["annotations"]
-    assert {"summary", "description", "advice", "page"} <= texts.keys()
+    assert {"summary", "description", "advice", "page", "runbook_url"} <= texts.keys()
     assert set(rule["labels"]) == {"severity"}
     what = re.search(r"\$labels\.(monitor|instance)", texts["summary"])
     assert what or rule["expr"].startswith("absent(")  # of which nothing is known
@@ -157,6 +158,15 @@ def test_an_alert_can_be_understood_without_the_method(rule: dict[str, Any]) -> 
         "dag",
     ):
         assert not re.search(rf"\b{term}\b", words)
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if "alert" in r], ids=lambda r: r["alert"])
+def test_every_alert_has_a_runbook_where_its_link_leads(rule: dict[str, Any]) -> None:
+    path, _, anchor = rule["annotations"]["runbook_url"].rpartition("#")
+    assert "service/README.md" in path
+    headings = re.findall(r"^#+ (.+)$", RUNBOOKS.read_text(), re.MULTILINE)
+    assert anchor == rule["alert"].lower()
+    assert rule["alert"] in headings
 
 
 # Expressions

@@ -10,9 +10,9 @@ from time import time
 from typing import Any, Final
 
 from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import NO_LINKS, OutletError, links_of
+from driftbn_service.outlets.base import NO_LINKS, RUNBOOKS, Links, OutletError, links_of
 from driftbn_service.outlets.webhook import Poster
-from driftbn_service.settings import AlertmanagerOutletSettings, LinksSettings
+from driftbn_service.settings import AlertmanagerOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.alertmanager")
 
@@ -52,7 +52,7 @@ class AlertmanagerOutlet:
     def __init__(
         self,
         settings: AlertmanagerOutletSettings,
-        links: LinksSettings = NO_LINKS,
+        links: Links = NO_LINKS,
         *,
         clock: Callable[[], float] = time,
     ) -> None:
@@ -204,8 +204,8 @@ def _since(event: Event) -> dict[str, str]:
     return {"since": since, "summary": f"{data['headline'].rstrip('.')}, since {since}."}
 
 
-def _link_texts(event: Event, links: LinksSettings) -> dict[str, str]:
-    runbook = f"{links.runbooks}#{_alert_name(event).lower()}"
+def _link_texts(event: Event, links: Links) -> dict[str, str]:
+    runbook = f"{links.get('runbooks', RUNBOOKS)}#{_alert_name(event).lower()}"
     return {"runbook_url": runbook} | links_of(event, links)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
 from driftbn.errors import DriftbnError
 from driftbn_service.events import Event, fingerprint_of
-from driftbn_service.settings import LinksSettings
 
 
 class OutletError(DriftbnError):
@@ -79,19 +79,25 @@ class RefreshingOutlet(Outlet, Protocol):
         """
 
 
-def links_of(event: Event, links: LinksSettings) -> dict[str, str]:
+Links: TypeAlias = Mapping[str, str]
+"""Beginnings of addresses by name: ``page``, ``dashboards``, ``runbooks``."""
+NO_LINKS: Final[Links] = MappingProxyType({})
+RUNBOOKS: Final = "service/README.md"
+"""Where the runbooks are unless the settings say so: in the sources."""
+
+
+def links_of(event: Event, links: Links) -> dict[str, str]:
     """Return where the page and the dashboards show the monitor of an event.
 
-    >>> links_of(Event("1", "t", "orders", "a b", 3, {}), LinksSettings(page="http://host"))
+    >>> links_of(Event("1", "t", "orders", "a b", 3, {}), {"page": "http://host"})
     {'page': 'http://host/#monitor=orders&key=a%20b'}
     """
     key = f"&key={quote(event.key, safe='', errors='replace')}" if event.key else ""
-    found = {"page": (links.page, f"/#monitor={event.monitor}{key}")}
-    found["dashboard"] = (links.dashboards, f"/d/driftbn-stream?var-monitor={event.monitor}")
-    return {name: f"{base}{rest}" for name, (base, rest) in found.items() if base is not None}
-
-
-NO_LINKS: Final = LinksSettings()
+    ways = {
+        "page": ("page", f"/#monitor={event.monitor}{key}"),
+        "dashboard": ("dashboards", f"/d/driftbn-stream?var-monitor={event.monitor}"),
+    }
+    return {name: f"{links[base]}{rest}" for name, (base, rest) in ways.items() if links.get(base)}
 
 
 class RecentEvents:

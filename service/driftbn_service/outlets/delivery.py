@@ -14,8 +14,8 @@ from driftbn.errors import DriftbnError
 from driftbn.explain.sentences import counted
 from driftbn_service.errors import part_of_kind
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import NO_LINKS, Outlet, OutletError, RefreshingOutlet
-from driftbn_service.settings import LinksSettings, OutletSettings
+from driftbn_service.outlets.base import NO_LINKS, Links, Outlet, OutletError, RefreshingOutlet
+from driftbn_service.settings import OutletSettings
 from driftbn_service.state import DamagedRowError, Store
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class Deliverer:
 # Outlets by their settings; each kind is imported only where it is used.
 
 
-def make_outlet(settings: OutletSettings, links: LinksSettings = NO_LINKS) -> Outlet:
+def make_outlet(settings: OutletSettings, links: Links = NO_LINKS) -> Outlet:
     """Return the outlet that the settings describe; ``links`` are for messages to people.
 
     >>> from driftbn_service.settings import LogOutletSettings

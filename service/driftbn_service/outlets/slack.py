@@ -6,9 +6,9 @@ import json
 from typing import Final
 
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import NO_LINKS, links_of
+from driftbn_service.outlets.base import NO_LINKS, Links, links_of
 from driftbn_service.outlets.webhook import WebhookOutlet
-from driftbn_service.settings import LinksSettings, SlackOutletSettings
+from driftbn_service.settings import SlackOutletSettings
 
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 """What Slack would take for a link or a mention."""
@@ -19,7 +19,7 @@ class SlackOutlet(WebhookOutlet):
 
     content_type = "application/json; charset=utf-8"
 
-    def __init__(self, settings: SlackOutletSettings, links: LinksSettings = NO_LINKS) -> None:
+    def __init__(self, settings: SlackOutletSettings, links: Links = NO_LINKS) -> None:
         super().__init__(settings)
         self._links = links
 

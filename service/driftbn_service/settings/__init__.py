@@ -666,6 +666,9 @@ class EndpointSettings(_WithToken):
     """The address to listen at; one that others can reach needs a token."""
     port: Annotated[int, Field(strict=True, ge=0, le=65535)] = 9464
     """The port; 0 takes any that is free."""
+    links: dict[Literal["page", "dashboards", "runbooks"], Link] = Field(default_factory=dict)
+    """Where links in alerts and messages lead, each without a slash at the end: {"page" = "...",
+    "dashboards" = "...", "runbooks" = "..."}."""
     max_body_bytes: Bytes = 32 * MIB
     """The largest body of a request, as sent."""
     max_decoded_bytes: Bytes = 64 * MIB
@@ -682,18 +685,6 @@ class EndpointSettings(_WithToken):
             )
             raise ConfigError("host", self.host, allowed)
         return self
-
-
-class LinksSettings(Section):
-    """Where links in alerts and messages lead."""
-
-    page: Link | None = None
-    """The page as people reach it, without a slash at the end; unless given, alert rules take the
-    label ``instance``, and outlets the address of the endpoint."""
-    dashboards: Link | None = None
-    """Grafana, without a slash at the end; no links to it unless given."""
-    runbooks: Text = "service/README.md"
-    """The runbooks; the name of an alert in small letters is put behind it, after a ``#``."""
 
 
 class CheckpointSettings(Section):
@@ -764,8 +755,6 @@ class Settings(Section):
     """The process."""
     endpoint: EndpointSettings = EndpointSettings()
     """The HTTP endpoint."""
-    links: LinksSettings = LinksSettings()
-    """Where links in alerts and messages lead."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """How often state is written."""
     store: StoreSettings = StoreSettings()

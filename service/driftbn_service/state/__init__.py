@@ -96,6 +96,8 @@ Lanes: TypeAlias = Collection[tuple[str, str]] | None
 """Monitor and lane of the events that are meant; ``None`` for all."""
 _SECONDS_A_DAY: Final = 86_400.0
 _PAGE: Final = 100
+_EXPORTED: Final = 10_000
+"""Rows of a page of a whole table."""
 _LARGEST: Final = 2**63 - 1
 _INSTANCE: Final = "instance"
 
@@ -402,6 +404,15 @@ class Store:
             found = connection.execute(sql.EDGE_HISTORY, values)
             return [EdgeRow(*sql.EDGES.opened(row)) for row in found]
 
+    def table(self, table: sql.Table, monitor: str | None = None) -> Iterator[list[list[Any]]]:
+        """Iterate over pages of the rows of a table, of one monitor or all; damaged ones not."""
+        where = "" if monitor is None else "WHERE monitor = ?"
+        with self._database.reading() as connection:
+            query = f"{table.select} {where} {table.order}"
+            rows = connection.execute(query, () if monitor is None else (monitor,))
+            while page := rows.fetchmany(_EXPORTED):
+                yield list(_intact_rows(table, page))
+
     # --- Looking at the whole of it ---
 
     def lanes(self) -> list[LaneRow]:
@@ -467,6 +478,14 @@ def _intact_events(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, Event]]
     for row in rows:
         try:
             yield event_pair(row)
+        except sql.RowDamage as damage:
+            logger.error("%s in the history and left out", damage)
+
+
+def _intact_rows(table: sql.Table, rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+    for row in rows:
+        try:
+            yield table.opened(row)
         except sql.RowDamage as damage:
             logger.error("%s in the history and left out", damage)
 

@@ -169,14 +169,7 @@ logger = logging.getLogger("driftbn.service.state.history")
 Wanted: TypeAlias = Sequence[tuple[str, Collection[str] | None]]
 """Name of every outlet with the types of event it wants, ``None`` for all."""
 
-SILENCED: Final = frozenset(
-    {
-        EventType.DRIFT_STARTED,
-        EventType.DRIFT_UPDATED,
-        EventType.NOTICE,
-        EventType.SCHEMA_CHANGED,
-    }
-)
+SILENCED: Final = frozenset({EventType.DRIFT_STARTED, EventType.DRIFT_UPDATED, EventType.NOTICE})
 """What a silence keeps from outlets; that something has ended or failed is told all the same."""
 PRUNED_WINDOWS: Final = 1000
 """Windows that are deleted at a time at most."""

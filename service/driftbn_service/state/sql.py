@@ -49,6 +49,7 @@ class Table:
         parts = [definition.split() for definition in columns.split(",")]
         self.name = name
         self.names = tuple(part[0] for part in parts)
+        self.types = tuple(part[1] for part in parts)
         self.label = label
         self._kinds = [_KINDS[part[1]] for part in parts]
         named = ", ".join(f'"{part[0]}" {" ".join(part[1:])}' for part in parts)
@@ -62,6 +63,7 @@ class Table:
         conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(changed)}"
         self.upsert = f"{self.insert} {conflict}"
         self.select = f"SELECT {self.columns()} FROM {name}"
+        self.order = f"ORDER BY {', '.join(keys)}"
 
     def __len__(self) -> int:
         """Return how many columns ``columns`` names."""
@@ -257,6 +259,8 @@ ACTIONS: Final = Table(
 )
 """What people did about monitors; an accept without a window is still to be done."""
 
+HISTORY: Final = (WINDOWS, EDGES, EPISODES, EVENTS, ACTIONS)
+"""Tables that are of use to other programs."""
 WORKING: Final = (FACTS, NUMBERS, OWNERS, LANES, STATES)
 """Tables without any row of which a daemon cannot go on."""
 TABLES: Final = (

@@ -14,7 +14,7 @@ from driftbn_service.outlets.alertmanager import (
     AlertmanagerOutlet,
 )
 from driftbn_service.outlets.base import OutletError
-from driftbn_service.settings import AlertmanagerOutletSettings, LinksSettings
+from driftbn_service.settings import AlertmanagerOutletSettings
 from pydantic import ValidationError
 
 from tests.outlet_parts import Receiver, answer, make_event, receiver
@@ -82,11 +82,11 @@ def test_texts_and_numbers_are_annotations() -> None:
 
 
 def test_links_lead_to_runbook_page_and_dashboard() -> None:
-    links = LinksSettings(
-        page="https://drift.example.org",
-        dashboards="https://g.example.org",
-        runbooks="https://wiki.example.org/driftbn",
-    )
+    links = {
+        "page": "https://drift.example.org",
+        "dashboards": "https://g.example.org",
+        "runbooks": "https://wiki.example.org/driftbn",
+    }
     with receiver() as found:
         settings = AlertmanagerOutletSettings(url=found.url)
         outlet = AlertmanagerOutlet(settings, links, clock=Clock())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from driftbn_service.outlets.base import NO_LINKS, Links
 from driftbn_service.outlets.slack import SlackOutlet
-from driftbn_service.settings import LinksSettings, SlackOutletSettings
+from driftbn_service.settings import SlackOutletSettings
 
 from tests.outlet_parts import make_event, receiver
 
@@ -13,11 +14,11 @@ EVENT = make_event(1)
 WORDS = {"headline": "'a < b' broke", "sentences": ["Since 12:00."], "advice": ["Ask <!here>."]}
 
 
-def told(links: LinksSettings | None = None, **others: str) -> object:
+def told(links: Links = NO_LINKS, **others: str) -> object:
     event = replace(EVENT, document={**EVENT.document, "data": WORDS}, **others)
     with receiver() as found:
         settings = SlackOutletSettings.model_validate({"url": found.url})
-        outlet = SlackOutlet(settings, links or LinksSettings())
+        outlet = SlackOutlet(settings, links)
         outlet.open()
         outlet.send([event])
         outlet.close()
@@ -38,7 +39,7 @@ def test_message_of_a_keyed_stream_names_the_key_and_mentions_nobody() -> None:
 
 
 def test_message_leads_to_page_and_dashboard_where_the_settings_have_them() -> None:
-    links = LinksSettings(page="https://drift.example.org", dashboards="https://g.example.org")
+    links = {"page": "https://drift.example.org", "dashboards": "https://g.example.org"}
     document = told(links, monitor="orders", key="<eu|us>")
     assert isinstance(document, dict)
     assert document["text"].splitlines()[-2:] == [
