@@ -16,7 +16,7 @@ from driftbn_service.http import (
     StreamInfo,
     Submission,
 )
-from driftbn_service.state import FILE, Accepted, Store
+from driftbn_service.state import FILE, Accepted, ActionRow, Store, Wish
 
 from driftbn import DriftMonitor, MonitorConfig
 from tests.reports import published
@@ -44,6 +44,7 @@ class FakeService:
         self.sick: tuple[str, ...] = ()
         self.unready: tuple[str, ...] = ()
         self.accepts: list[str] = []
+        self.answers: list[tuple[str, int]] = []
 
     def sickness(self) -> tuple[str, ...]:
         return self.sick
@@ -59,6 +60,12 @@ class FakeService:
         if "openmetrics" in accept:
             return b"# EOF\n", "application/openmetrics-text; version=1.0.0; charset=utf-8"
         return b"up 1\n", "text/plain; version=0.0.4; charset=utf-8"
+
+    def answered(self, route: str, status: int) -> None:
+        self.answers.append((route, status))
+
+    def act(self, wish: Wish) -> ActionRow:
+        return self.store.act(wish)
 
     def ingest(self, submission: Submission) -> Accepted:
         return self.journal.append(

@@ -46,6 +46,7 @@ def make_event(
         "p_value": 0.001,
         "target_touch": None,
         "since_time": None,
+        "since_window": window,
     }
     document: dict[str, Any] = {
         "specversion": "1.0",

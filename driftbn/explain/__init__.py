@@ -622,3 +622,11 @@ def failed(name: str, reason: str) -> Explanation:
 def recovered(name: str, report: WindowReport) -> Explanation:
     sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."
     return Explanation(f"Monitor {name} works as it should again.", (sentence,))
+
+
+def accepted(name: str, known: str, author: str, comment: str) -> Explanation:
+    """Return the words of an episode that somebody has ended by accepting the present."""
+    by = f" by {shortened(author, MAX_SUMMARY)}" if author else ""
+    said = (f"It was said: {shortened(comment, MAX_SUMMARY)}",) if comment else ()
+    headline = f"Drift in {name} has ended: the present state was accepted as normal{by}."
+    return Explanation(headline, (known, *said))

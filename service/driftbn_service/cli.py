@@ -24,6 +24,8 @@ _COMMANDS: Final = {
     "run": "read event streams for as long as it takes",
     "check": "check settings",
     "state": "look at the state of a daemon: list, verify, export",
+    "history": "write the history as Parquet",
+    "episode": "accept the present as normal, silence a stream, leave a comment",
     "report": "tell of a monitor's drift: words, page, picture",
     "replay": "run a monitor over files",
     "calibrate": "tell what a monitor can see on a stream",

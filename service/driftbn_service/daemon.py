@@ -26,14 +26,23 @@ from driftbn_service.http import (
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.lane import Committer
-from driftbn_service.metrics import Metrics, kind_and_severity
+from driftbn_service.metrics import Metrics, Shown, shown_of
 from driftbn_service.outlets.delivery import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals, configure_logging
 from driftbn_service.records import warm_up as warm_up_decoding
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from driftbn_service.sources import make_source
-from driftbn_service.state import FILE, Accepted, Journal, Store, StoreError
+from driftbn_service.state import (
+    FILE,
+    Accepted,
+    ActionRow,
+    EpisodeRow,
+    Journal,
+    Store,
+    StoreError,
+    Wish,
+)
 from driftbn_service.stream import Quarantine, StreamParts, StreamPipeline, StreamState
 
 logger = logging.getLogger("driftbn.service.daemon")
@@ -95,6 +104,8 @@ class Assembly:
                 make_app(view, settings, page_routes=page_routes()), settings
             )
             self._server.start()
+        links = settings.links
+        self.metrics.links(*(links.get(name, "") for name in ("page", "dashboards", "runbooks")))
 
     def apply(self, settings: Settings, give_up: Callable[[], bool] = lambda: False) -> None:
         """Have exactly these outlets and streams running; what has not changed goes on.
@@ -137,6 +148,14 @@ class Assembly:
         with _logged("the lease on lanes is not renewed"):
             self.store.renew_lease()
 
+    def heed(self) -> None:
+        """Have streams do what people want, and metrics show what is silenced."""
+        with _logged("what people want is not seen to"):
+            wanted = self.store.wanted()
+            self.metrics.silence(self.store.silences())
+            for stream in self.streams:
+                stream.accept(tuple(one for one in wanted if one.monitor == stream.name))
+
     def back_up(self) -> None:
         """Begin to copy the state, for a later start to go back to, unless that is going on."""
         if self._copying is None or not self._copying.is_alive():
@@ -161,7 +180,9 @@ class Assembly:
 
     def _start_outlet(self, settings: OutletSettings) -> _Outlet:
         self.metrics.add_outlet(settings.name)
-        deliverer = Deliverer(make_outlet(settings), self.store, self._lanes, self.metrics)
+        links: dict[str, str] = dict(self.settings.endpoint.links.items())
+        links.setdefault("page", self.address or "")
+        deliverer = Deliverer(make_outlet(settings, links), self.store, self._lanes, self.metrics)
         deliverer.start()
         return _Outlet(settings, deliverer)
 
@@ -185,7 +206,7 @@ class Assembly:
             queue_bytes=QUEUE_BYTES,
         )
         pipeline = StreamPipeline(parts)
-        self.metrics.add_stream(settings.name, settings.source.kind)
+        self.metrics.add_stream(settings.name, settings.source.kind, keyed=settings.key is not None)
         self.metrics.restored(settings.name, self.store.restored_from or 0.0)
         self._recall(settings.name)
         pipeline.start()
@@ -203,14 +224,21 @@ class Assembly:
             rows = self.store.monitors(name, limit=_RECALLED)
             if not rows:
                 return
-            newest = max(rows, key=lambda row: row.last.stored)
-            last = self.store.window(name, newest.key, newest.last.window_index)
+            last = self.store.window(name, "", rows[0].last.window_index)
+            open_ = {row.key: self._shown(row.open_episode) for row in rows if row.open_episode}
         except StoreError as error:
             logger.error("metrics begin without the last window: %s", error)
             return
-        open_ = [(row.key, row.open_episode) for row in rows if row.open_episode]
-        kinds = {key: kind_and_severity(one.kind, one.severity) for key, one in open_}
-        self.metrics.recall(name, None if last is None else last.report, kinds)
+        levels = {row.key: row.last.level for row in rows}
+        self.metrics.recall(name, None if last is None else last.report, levels, open_)
+
+    def _shown(self, episode: EpisodeRow) -> Shown:
+        began, stored = episode.started_window, time()
+        if episode.started_time is None:
+            place = (episode.monitor, episode.key)
+            rows = self.store.windows(*place, after=began - 1, before=began + 1, limit=1)
+            stored = rows[0].stored if rows else stored
+        return shown_of(episode, stored)
 
     def _wake(self) -> None:
         self.live.wake()
@@ -223,6 +251,7 @@ class Assembly:
     def _drop_outlets(self, wanted: Sequence[OutletSettings]) -> None:
         for name in [n for n, outlet in self._outlets.items() if outlet.settings not in wanted]:
             self._outlets.pop(name).deliverer.stop(SHUTDOWN_SECONDS)
+            self.metrics.alerting(name, ())
 
     def _drop_streams(self, wanted: Sequence[StreamSettings]) -> None:
         names = [n for n, one in self._streams.items() if one.parts.settings not in wanted]
@@ -318,6 +347,16 @@ class DaemonView:
     def metrics_text(self, accept: str) -> tuple[bytes, str]:
         return self._assembly.metrics.text(accept)
 
+    def answered(self, route: str, status: int) -> None:
+        self._assembly.metrics.answered(route, status)
+
+    def act(self, wish: Wish) -> ActionRow:
+        """Enter what somebody wants, and have it seen to."""
+        found = self.store.act(wish)
+        self._assembly.heed()
+        self.live.wake()
+        return found
+
     def ingest(self, submission: Submission) -> Accepted:
         """Write records to the journal of a stream; on return they are on disk."""
         name = submission.stream
@@ -350,6 +389,8 @@ DRAINING_TICK_SECONDS: Final = 0.05
 PRUNE_SECONDS: Final = 60.0
 LEASE_SECONDS: Final = 15.0
 """How often the lease on lanes is renewed."""
+HEED_SECONDS: Final = 2.0
+"""How often to look what people want, whichever process they told."""
 COPY_SECONDS: Final = 3600.0
 """How often the state is copied."""
 _ENDED: Final = (StreamState.DRAINED, StreamState.FAILED, StreamState.STOPPED)
@@ -404,6 +445,7 @@ class Daemon:
         self._alive_at = clock()
         self._chores = [
             _Chore(PRUNE_SECONDS, self._assembly.prune, clock()),
+            _Chore(HEED_SECONDS, self._assembly.heed, clock() - HEED_SECONDS),
             _Chore(LEASE_SECONDS, self._assembly.renew_lease, clock()),
             _Chore(COPY_SECONDS, self._assembly.back_up, clock() - COPY_SECONDS),
         ]

@@ -36,6 +36,8 @@ from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 if TYPE_CHECKING:
     from driftbn_service.state import EpisodeRow, Store
 
+ARRIVED: Final = "arrived"
+"""Beside the timings of a window: when its last record was read, in seconds since the epoch."""
 NO_ORIGIN: Final = UUID("6f1c7a52-2f0e-5d5b-9a8e-1d7b3c0f4e21")
 """Namespace of the ids of events that belong to no state directory."""
 MAX_CHANGES: Final = 50
@@ -341,6 +343,31 @@ def failure_of(  # noqa: PLR0913 - as for windows
     event = _event(place, EventType.MONITOR_FAILED, words, {"reason": reason})
     told = Publication(stream, key, lane, window, {}, {}, {}, (event,))
     return replace(state, failed=True), told
+
+
+def accepted_of(  # noqa: PLR0913 - as for windows
+    stream: str,
+    key: str,
+    lane: str,
+    by: tuple[str, str],
+    state: EventState,
+    *,
+    origin: UUID = NO_ORIGIN,
+) -> tuple[EventState, Publication | None]:
+    """Return what is published if the present is accepted, and the state the monitor then has.
+
+    The arguments are those of ``publication_of``, with author and comment in place of a report.
+    """
+    known = state.episode
+    if known is None:
+        return state, None
+    words = explain.accepted(explain.monitor_name(stream, key), known.known, *by)
+    place = _Place(origin, stream, key, state.window + 1)
+    data = REPORTS.encode(known) | dict.fromkeys(_OF_DECISION)
+    data["accepted"] = {"author": by[0], "comment": by[1]}
+    event = _event(place, EventType.DRIFT_ENDED, words, data)
+    told = Publication(stream, key, lane, place.window, {}, {}, {}, (event,))
+    return replace(state, episode=None), told
 
 
 def event_id(

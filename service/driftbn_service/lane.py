@@ -7,8 +7,8 @@ import logging
 import struct
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from itertools import chain
 from time import monotonic
@@ -21,7 +21,15 @@ from driftbn import DriftMonitor, MonitorConfig
 from driftbn.errors import DataError, DriftbnError
 from driftbn.explain.sentences import counted, shortened
 from driftbn.tables.schema import Schema
-from driftbn_service.events import NO_ORIGIN, EventState, Publication, failure_of, publication_of
+from driftbn_service.events import (
+    ARRIVED,
+    NO_ORIGIN,
+    EventState,
+    Publication,
+    accepted_of,
+    failure_of,
+    publication_of,
+)
 from driftbn_service.metrics import Metrics
 from driftbn_service.records import Rejected, RejectReason, Rows
 from driftbn_service.records.routing import part_by_key, set_aside
@@ -29,6 +37,7 @@ from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, unmixed
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.sources.base import Position
 from driftbn_service.state import (
+    ActionRow,
     Checkpoint,
     DamagedError,
     LaneLostError,
@@ -258,6 +267,7 @@ class Lane:
         self.name = state.lane
         self.n_uncommitted = self.n_uncommitted_bytes = 0  # rows, and about their memory
         self.failed: dict[str, str] = {}  # reasons by key
+        self.arrived: float | None = None  # when the rows were read that are taken now
         self.lost = False
         self._state = state
         checkpoint = state.checkpoint
@@ -268,6 +278,8 @@ class Lane:
         self._moved = False
         self._n_tries: Counter[str] = Counter()
         self._publications: list[Publication] = []
+        self._accepted: list[ActionRow] = []  # since the last commit
+        self._known_accepts: set[int] = set()  # numbers of all that were taken in
         self.monitors = MonitorSet(
             stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys
         )
@@ -309,6 +321,36 @@ class Lane:
         self._n_ahead = self._n_to_skip
         self._moved = True
 
+    def accept(self, wanted: Iterable[ActionRow]) -> bool:
+        """Take the present of monitors as their normal state; return whether a commit is due.
+
+        What is not a monitor of this lane is left to others. One that cannot be read now is tried
+        again when it is wanted again.
+        """
+        before = len(self._accepted)
+        for action in wanted:
+            is_new = action.number not in self._known_accepts
+            is_mine = action.key in self.monitors and action.key not in self.failed
+            if is_new and is_mine:
+                self._accept(action)
+        return len(self._accepted) > before
+
+    def _accept(self, action: ActionRow) -> None:
+        try:
+            item = self.monitors.fetch(action.key)
+        except (OSError, StoreError) as error:
+            logger.warning("a monitor cannot be read: %s", error, extra={"key": action.key})
+            return
+        item.monitor.accept()
+        window, by = item.events.window, (action.author, action.comment)
+        item.events, told = accepted_of(
+            self.stream.name, action.key, self.name, by, item.events, origin=self.origin
+        )
+        item.changed = True
+        self._publications += [] if told is None else [told]
+        self._known_accepts.add(action.number)
+        self._accepted.append(replace(action, window_index=window))
+
     def commit(self, outlets: Wanted = ()) -> tuple[Publication, ...]:
         """Write all that is new and return the windows that are published with it.
 
@@ -317,8 +359,9 @@ class Lane:
         """
         self.monitors.save()
         checkpoint = Checkpoint(self.position, self._n_ahead, self.decoder_state)
-        self._state.commit(checkpoint, self._publications, outlets)
+        self._state.commit(checkpoint, self._publications, outlets, self._accepted)
         published, self._publications = tuple(self._publications), []
+        self._accepted.clear()
         self.n_uncommitted = self.n_uncommitted_bytes = 0
         self._moved = False
         return published
@@ -388,6 +431,8 @@ class Lane:
             item.events, publication = publication_of(
                 self.stream.name, key, self.name, report, item.events, origin=self.origin
             )
+            if self.arrived is not None:
+                publication.timings[ARRIVED] = self.arrived
             found.append(publication)
         return found
 
@@ -514,7 +559,6 @@ class Committer:
         published = lane.commit(self._outlets)
         self._observer.committed(lane.stream.name, self._clock() - started)
         for publication in published:
-            if publication.report:
-                self._observer.window(publication)
+            self._observer.window(publication)
         if published:
             self._wake()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import heapq
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 from time import time
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -26,8 +27,9 @@ from driftbn.config import DriftKind
 from driftbn.drift.outcome import SEVERITIES, ChangeType, DriftLevel, Severity
 from driftbn.drift.outcome import Family as FamilyOfTests
 from driftbn.tables.schema import ExclusionReason
-from driftbn_service.events import Publication
+from driftbn_service.events import ARRIVED, EventType, Publication
 from driftbn_service.records import RejectReason
+from driftbn_service.state import EpisodeRow, Silences
 
 Labels = tuple[str, ...]
 Values = Mapping[Labels, float]
@@ -41,6 +43,14 @@ STATES: Final = ("starting", "running", "waiting", "drained", "failed", "stopped
 PHASES: Final = ("learn", "decide")
 BUCKETS: Final = (0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 SENT: Final = ("sent", "failed")
+DELAYS: Final = (1.0, 2.5, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+ROUTES: Final = ("records", "api", "page", "metrics", "health")
+STATUSES: Final = (
+    "200", "201", "202", "304", "400", "401", "404", "405", "408", "409", "413", "415", "421",
+    "422", "429", "500", "503", OTHER,
+)  # fmt: skip
+MATTERS: Final = ("drift", "schema", "monitor")
+"""What an outlet may tell Alertmanager of by itself."""
 
 MAX_PARTITIONS: Final = 64
 """Partitions of a stream that have a series; the others are added up."""
@@ -50,10 +60,14 @@ MAX_VARIABLES: Final = 50
 """Fields of a stream whose share of missing values has a series, the largest first."""
 MAX_NAMED_EPISODES: Final = 100
 """Open episodes of a stream whose edges are kept; each key may have one."""
+MAX_SHOWN_EPISODES: Final = 10
+"""Open episodes of a stream that have a series of their own, the oldest first."""
 MAX_NAME_LENGTH: Final = 80
 """Characters of a name from the data in a label; what is longer is cut."""
 _SMALLEST_P: Final = 1e-300
 _UNNAMED: Final = DriftKind.ASSOCIATION
+_UNKNOWN: Final = "relations"
+"""What has changed where nothing is named."""
 _EPISODES: Final = tuple(
     (kind.value, severity.value)
     for kind, severity in product(DriftKind, Severity)
@@ -76,7 +90,9 @@ class Family:
     kind: Literal["counter", "gauge", "histogram"]
     name: str
     text: str
-    labels: Labels = ()  # after ``monitor``, which all have
+    labels: Labels = ()  # after ``monitor``, which all have but those of the process
+    of_process: bool = False
+    buckets: tuple[float, ...] = BUCKETS  # of a histogram
 
     @property
     def full_name(self) -> str:
@@ -116,6 +132,20 @@ CHECKPOINT_FAILURES: Final = _counter("checkpoint_failures", "Commits that could
 RELEARN: Final = Family(
     "histogram", "relearn_duration_seconds", "Time spent on one window.", ("phase", "start")
 )
+DELAY: Final = Family(
+    "histogram",
+    "report_delay_seconds",
+    "Time from the last record of a window to its report: since its event time or its arrival.",
+    ("since",),
+    buckets=DELAYS,
+)
+HTTP_REQUESTS: Final = Family(
+    "counter",
+    "http_requests",
+    "Requests that were answered, by kind of route and status.",
+    ("route", "status"),
+    of_process=True,
+)
 
 # What the stream does now
 BUFFER: Final = _gauge("buffer_records", "Records that wait for their window to fill.")
@@ -136,7 +166,27 @@ MONITORS: Final = _gauge("monitors", "Monitors of a stream, by where they are.",
 FAILED_MONITORS: Final = _gauge(
     "monitors_failed", "Monitors that take no more records because something in them is broken."
 )
-BUILD_INFO: Final = _gauge("build_info", "1; the version is a label.", "version")
+TAKEN_TIME: Final = _gauge(
+    "record_taken_timestamp_seconds", "Time at which the newest record was taken; 0 if none was."
+)
+SILENCED: Final = _gauge(
+    "episodes_silenced", "Open episodes that somebody has silenced.", "kind", "severity"
+)
+OUTLET_ALERTS: Final = _gauge(
+    "outlet_alerts",
+    "1 if an outlet tells Alertmanager of this by itself and gets through, else 0.",
+    "matter",
+)
+BUILD_INFO: Final = Family(
+    "gauge", "build_info", "1; the version is a label.", ("version",), of_process=True
+)
+LINKS_INFO: Final = Family(
+    "gauge",
+    "links_info",
+    "1; the labels are the beginnings of links, as the settings have them.",
+    ("page", "dashboards", "runbooks"),
+    of_process=True,
+)
 
 # What the last window says
 HAMMING: Final = _gauge(
@@ -163,10 +213,18 @@ EDGES_CHANGED: Final = _gauge(
 GRAPH_EDGES: Final = _gauge("graph_edges", "Edges of the graph of the last window.", "kind")
 GRAPH_NODES: Final = _gauge("graph_nodes", "Fields in the graph of the last window.")
 STATE: Final = _gauge(
-    "state", "1 for what the last window was called, or if the stream has failed, else 0.", "state"
+    "state", "Monitors by what their last window was called, or that have failed.", "state"
 )
 EPISODES_OPEN: Final = _gauge(
     "episodes_open", "Episodes that have begun and not ended, by kind.", "kind", "severity"
+)
+EPISODE_BEGAN: Final = _gauge(
+    "episode_start_timestamp_seconds",
+    "Since when an episode is open, the oldest ten only; by key and what changed.",
+    "key",
+    "kind",
+    "severity",
+    "what",
 )
 UNDECIDED: Final = _gauge(
     "undecided_pairs", "Pairs of fields with too few records to tell a change."
@@ -224,7 +282,9 @@ class Series:
     b'driftbn_records_rejected_total{monitor="orders",reason="not_json"} 2.0\n'
     """
 
-    def __init__(self, family: Family, monitor: str, start: Values, stale: set[Family]) -> None:
+    def __init__(
+        self, family: Family, monitor: str | None, start: Values, stale: set[Family]
+    ) -> None:
         self._family = family
         self._monitor = monitor
         self._stale = stale
@@ -251,7 +311,8 @@ class Series:
 
     def observe(self, labels: Labels, value: float, exemplar: Exemplar) -> None:
         """Count a value in its buckets; the first that it fits shows it as an example."""
-        ends = [_number(limit) for limit in BUCKETS if value <= limit] + ["+Inf"]
+        limits = self._family.buckets
+        ends = [_number(limit) for limit in limits if value <= limit] + ["+Inf"]
         with self._lock:
             for end in ends:
                 self._add((*labels, end, "_bucket"), 1.0, exemplar if end is ends[0] else None)
@@ -305,11 +366,12 @@ class Series:
 
     def _named(self, labels: Labels) -> tuple[str, dict[str, str]]:
         """Return the name of a sample and its labels; a histogram's have the suffix behind."""
-        name, names = self._family.sample_name, ("monitor", *self._family.labels)
+        name, names = self._family.sample_name, self._family.labels
         if self._family.kind == "histogram":
             name, labels = name + labels[-1], labels[:-1]
-            names = (*names, "le")[: 1 + len(labels)]
-        return name, dict(zip(names, (self._monitor, *labels), strict=True))
+            names = (*names, "le")[: len(labels)]
+        whose = {} if self._monitor is None else {"monitor": self._monitor}
+        return name, whose | dict(zip(names, labels, strict=True))
 
 
 def label_of(name: str) -> str:
@@ -324,7 +386,7 @@ def label_of(name: str) -> str:
     return name if name.isprintable() else "".join(c if c.isprintable() else "?" for c in name)
 
 
-def kind_and_severity(kind: str | None, severity: str | None) -> Labels:
+def kind_and_severity(kind: str | None, severity: str | None) -> tuple[str, str]:
     """Return the labels of an episode; one that could not be named has changed associations.
 
     >>> kind_and_severity(None, None)
@@ -352,15 +414,35 @@ def _exemplar_text(exemplar: Exemplar) -> str:
 # --- One stream ---
 
 
+class Shown(NamedTuple):
+    """An open episode as its series shows it."""
+
+    kind: str
+    severity: str
+    since: float  # seconds since the epoch
+    what: str  # changed, in a few words
+
+
 class Stream:
-    """The series of one stream, and what its gauges are made of."""
+    """The series of one stream, and what its gauges are made of.
+
+    What the last window says is shown where there is one monitor only: with a ``keyed`` stream
+    nobody could tell whose window it is. There the keys are counted by what they were called.
+    """
 
     def __init__(
-        self, name: str, source: str, outlets: Collection[str], stale: set[Family]
+        self, name: str, source: str, outlets: Collection[str], stale: set[Family], *, keyed: bool
     ) -> None:
         self.source = source
-        self.report: Mapping[str, Any] | None = None  # the last window, of whatever key
-        self.kinds: dict[str, Labels] = {}  # and severities of open episodes, by key
+        self.name = name
+        self.keyed = keyed
+        self.report: Mapping[str, Any] | None = None  # the last window, unless keyed
+        self.levels: dict[str, str] = {}  # of the last window, by key
+        self.n_levels: Counter[str] = Counter()
+        self.far: dict[str, tuple[float, float]] = {}  # distance and its limit where beyond it
+        self.end = math.nan  # newest event time
+        self.open: dict[str, Shown] = {}  # episodes, by key
+        self.silences = Silences()
         self.edges: dict[str, tuple[Mapping[str, Any], ...]] = {}  # of open episodes, the surest
         self.n_edges: dict[str, int] = {}
         self.disagreement = math.nan
@@ -390,20 +472,41 @@ class Stream:
             values[self.source, OTHER] = float(sum(n for _, n in rest))
         self.series[LAG].replace(values)
 
-    def recall(self, report: Mapping[str, Any] | None, kinds: Mapping[str, Labels]) -> None:
+    def recall(
+        self,
+        report: Mapping[str, Any] | None,
+        levels: Mapping[str, str],
+        open_: Mapping[str, Shown],
+    ) -> None:
         """Take in what was known before a restart: the last window, and what is open."""
-        self.report = report
-        self.kinds.update(kinds)
-        if report is not None and len(kinds) == 1 and report["decision"]["episode"] is not None:
-            (key,) = kinds
-            self._keep_edges(key, report["decision"]["edges"])
+        for key, level in levels.items():
+            self._call(key, level)
+        self.open.update(open_)
+        if report is not None:
+            self._keep_report("", report)
+            if "" in open_:
+                self._keep_edges("", report["decision"]["edges"])
         self.show()
 
     def window(self, publication: Publication, now: float) -> None:
-        self._note(publication.key, publication.report)
+        self._note(publication.key, publication.report, now)
         self._count(publication, now)
         self.set(PUBLISHED_TIME, now)
         self.show()
+
+    def told(self, publication: Publication) -> None:
+        """Note what was told without a window."""
+        for event in publication.events:
+            if event.type == EventType.DRIFT_ENDED:
+                self._close(publication.key)
+            elif event.type == EventType.MONITOR_FAILED:
+                self._call(publication.key, "failed")
+        self.show()
+
+    def silence(self, silences: Silences) -> None:
+        self.silences = silences
+        for family in (SILENCED, EPISODE_BEGAN):
+            self.series[family].replace(_GAUGES[family](self))
 
     def show(self) -> None:
         """Set the gauges, and write all texts here, so that a scrape finds them ready."""
@@ -412,18 +515,42 @@ class Stream:
         for series in self.series.values():
             series.text(rich=False)
 
-    def _note(self, key: str, report: Mapping[str, Any]) -> None:
+    def _call(self, key: str, level: str) -> None:
+        self.n_levels[self.levels.get(key, "")] -= 1
+        self.n_levels[level] += 1
+        self.levels[key] = level
+
+    def _keep_report(self, key: str, report: Mapping[str, Any]) -> None:
+        distance, limit = (report["decision"][name] for name in ("distance", "max_distance"))
+        self.far.pop(key, None)
+        if (
+            None not in (distance, limit)
+            and distance > limit
+            and len(self.far) < MAX_NAMED_EPISODES
+        ):
+            self.far[key] = distance, limit
+        if report["end"] is not None:
+            self.end = max(report["end"], -math.inf if math.isnan(self.end) else self.end)
+        if self.keyed:
+            return
         self.report = report
         if report["audit"] is not None:
             self.disagreement = report["audit"]["disagreement"]
+
+    def _note(self, key: str, report: Mapping[str, Any], now: float) -> None:
+        self._keep_report(key, report)
         decision = report["decision"]
+        self._call(key, decision["level"])
         if decision["episode"] is None or decision["episode_event"] == "ended":
             self._close(key)
             return
         if decision["episode_event"] == "started":
             self._close(key)  # an episode may end without a word when another begins
-        if decision["kind"] or key not in self.kinds:
-            self.kinds[key] = kind_and_severity(decision["kind"], decision["severity"])
+        if decision["kind"] or key not in self.open:
+            began = now if report["start"] is None else report["start"]
+            since = self.open[key].since if key in self.open else began
+            labels = kind_and_severity(decision["kind"], decision["severity"])
+            self.open[key] = Shown(*labels, since, _what(decision))
         self._keep_edges(key, decision["edges"])
 
     def _keep_edges(self, key: str, edges: list[Mapping[str, Any]]) -> None:
@@ -432,7 +559,7 @@ class Stream:
             self.n_edges[key] = len(edges)
 
     def _close(self, key: str) -> None:
-        for of_key in (self.kinds, self.edges, self.n_edges):
+        for of_key in (self.open, self.edges, self.n_edges):
             of_key.pop(key, None)
 
     def _count(self, publication: Publication, now: float) -> None:
@@ -453,6 +580,15 @@ class Stream:
             seconds = publication.timings.get(phase, 0.0)
             start = "warm" if cost["warm"] else "cold"
             series[RELEARN].observe((phase, start), seconds, Exemplar(about, seconds, now))
+        self._count_delay(publication, now)
+
+    def _count_delay(self, publication: Publication, now: float) -> None:
+        since = {"event": publication.report["end"], "arrival": publication.timings.get(ARRIVED)}
+        for word, moment in since.items():
+            if moment is not None:
+                seconds = max(0.0, now - moment)
+                about = {"window": str(publication.window)}
+                self.series[DELAY].observe((word,), seconds, Exemplar(about, seconds, now))
 
     def _count_tests(self, tests: list[int], undecided: list[int]) -> None:
         for order, n_tests in enumerate(tests):
@@ -462,9 +598,38 @@ class Stream:
             self.series[CI_TESTS].add((shown, "decided"), n_tests - n_undecided)
 
 
+def _what(decision: Mapping[str, Any]) -> str:
+    """Return in a few words what changed: the surest edge, or else fields.
+
+    >>> edge = {"source": "a", "target": "b", "change": "added", "p_value": 0.001}
+    >>> _what({"edges": [edge], "facts": [], "nodes": []})
+    'a - b added'
+    """
+    edges = heapq.nsmallest(1, decision["edges"], key=_rank)
+    named = [f"{edge['source']} - {edge['target']} {edge['change']}" for edge in edges]
+    facts = [f"{fact['field']} {fact['kind'].replace('_', ' ')}" for fact in decision["facts"]]
+    found = (*facts, *named) or tuple(node["name"] for node in decision["nodes"])
+    n_all = len(facts) + len(decision["edges"]) or len(found)
+    if not found:
+        return _UNKNOWN
+    return label_of(found[0]) + (f" and {n_all - 1} more" if n_all > 1 else "")
+
+
+def shown_of(episode: EpisodeRow, stored: float) -> Shown:
+    """Return an episode of the history that is still open; ``stored`` is when it was entered."""
+    edges = [f"{edge.source} - {edge.target} {edge.change}" for edge in episode.edges]
+    what = label_of(edges[0]) if edges else _UNKNOWN
+    more = f" and {len(edges) - 1} more" if len(edges) > 1 else ""
+    since = stored if episode.started_time is None else episode.started_time
+    return Shown(*kind_and_severity(episode.kind, episode.severity), since, what + more)
+
+
+def _rows(family: Family) -> list[Labels]:
+    ends = [(_number(limit), "_bucket") for limit in family.buckets]
+    return [*ends, ("+Inf", "_bucket"), ("_count",), ("_sum",)]
+
+
 def _starts(source: str, outlets: Iterable[str]) -> dict[Family, dict[Labels, float]]:
-    ends = [(_number(limit), "_bucket") for limit in BUCKETS]
-    rows = [*ends, ("+Inf", "_bucket"), ("_count",), ("_sum",)]
     starts = product(PHASES, ("warm", "cold"))
     words: dict[Family, Iterable[Labels]] = {
         RECORDS: product((source,), ("taken", "rejected", "failed")),
@@ -476,11 +641,16 @@ def _starts(source: str, outlets: Iterable[str]) -> dict[Family, dict[Labels, fl
         STREAM_STATE: product(STATES),
         MONITORS: product(("memory", "disk")),
         LAG: [(source, "0")],
-        RELEARN: [(*start, *row) for start in starts for row in rows],
+        RELEARN: [(*start, *row) for start in starts for row in _rows(RELEARN)],
+        DELAY: [(since, *row) for since in ("event", "arrival") for row in _rows(DELAY)],
+        OUTLET_ALERTS: product(MATTERS),
     }
-    found = {family: dict.fromkeys(words.get(family, [()]), 0.0) for family in FAMILIES}
+    found = {
+        family: dict.fromkeys(words.get(family, [()]), 0.0)
+        for family in FAMILIES
+        if not family.of_process
+    }
     found[STREAM_STATE]["starting",] = 1.0
-    found[BUILD_INFO] = {(driftbn.__version__,): 1.0}
     return found
 
 
@@ -509,12 +679,43 @@ def _truncated(stream: Stream) -> Values:
     return {
         (EDGE_SCORE.name,): float(max(0, n_edges - MAX_EDGES)),
         (MISSING_RATIO.name,): float(max(0, n_missing - MAX_VARIABLES)),
+        (EPISODE_BEGAN.name,): float(max(0, len(stream.open) - MAX_SHOWN_EPISODES)),
     }
 
 
 def _states(stream: Stream) -> Values:
-    level = "learning" if stream.report is None else stream.report["decision"]["level"]
-    return _tally((*_words(DriftLevel), "failed"), ["failed" if stream.failed else level])
+    words = (*_words(DriftLevel), "failed")
+    if stream.keyed:
+        return {(word,): float(stream.n_levels[word]) for word in words}
+    return _tally(words, ["failed" if stream.failed else stream.levels.get("", "learning")])
+
+
+def _open(shown: Iterable[Shown]) -> Values:
+    counts = Counter((one.kind, one.severity) for one in shown)
+    return {labels: float(counts[labels]) for labels in _EPISODES}
+
+
+def _silenced(stream: Stream) -> Values:
+    cover = stream.silences.cover
+    return _open([one for key, one in stream.open.items() if cover(stream.name, key)])
+
+
+def _began(stream: Stream) -> Values:
+    cover = stream.silences.cover
+    told = [
+        (one.since, key, one) for key, one in stream.open.items() if not cover(stream.name, key)
+    ]
+    return _first(
+        ((label_of(key), one.kind, one.severity, one.what), since)
+        for since, key, one in heapq.nsmallest(MAX_SHOWN_EPISODES, told)
+    )
+
+
+def _distance(stream: Stream, place: int) -> Values:
+    """Return the distance, or its limit; of a keyed stream those of the farthest key beyond it."""
+    if not stream.keyed:
+        return {(): _at(stream, "decision", ("distance", "max_distance")[place])}
+    return {(): max(stream.far.values(), default=(math.nan, math.nan))[place]}
 
 
 def _p_values(stream: Stream) -> Values:
@@ -550,13 +751,13 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
     GRAPH_EDGES: _graph_edges,
     GRAPH_NODES: lambda stream: {(): len(_listed(stream, "graph", "nodes"))},
     STATE: _states,
-    EPISODES_OPEN: lambda stream: {
-        labels: float(list(stream.kinds.values()).count(labels)) for labels in _EPISODES
-    },
+    EPISODES_OPEN: lambda stream: _open(stream.open.values()),
+    SILENCED: _silenced,
+    EPISODE_BEGAN: _began,
     UNDECIDED: lambda stream: {(): _at(stream, "decision", "n_undecided")},
     EFFECT: lambda stream: {(): _at(stream, "decision", "effect")},
-    DISTANCE: lambda stream: {(): _at(stream, "decision", "distance")},
-    DISTANCE_LIMIT: lambda stream: {(): _at(stream, "decision", "max_distance")},
+    DISTANCE: lambda stream: _distance(stream, 0),
+    DISTANCE_LIMIT: lambda stream: _distance(stream, 1),
     FIELD_DISTANCE: lambda stream: _first(
         ((label_of(item["name"]),), _value(item["nats"]))
         for item in _listed(stream, "decision", "travelled")
@@ -568,7 +769,7 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
     MISSING_RATIO: _missing,
     EDGE_SCORE: _edge_scores,
     TRUNCATED: _truncated,
-    WINDOW_END: lambda stream: {(): _at(stream, "end")},
+    WINDOW_END: lambda stream: {(): stream.end},
 }
 
 
@@ -625,8 +826,8 @@ class Metrics(Collector):
 
     Every series of a stream is there from ``add_stream`` on, and gone after ``drop_stream``; what
     is told of a stream that is not there is dropped. Labels are names from the settings and fixed
-    words; only the three families that name fields of a stream take words from the data, and all
-    are bounded.
+    words; only the four families that name fields or keys of a stream take words from the data, and
+    all are bounded.
 
     >>> metrics = Metrics()
     >>> metrics.add_stream("orders", "files")
@@ -644,10 +845,20 @@ class Metrics(Collector):
         self._clock = clock
         self._streams: dict[str, Stream] = {}  # by name; replaced, never changed
         self._outlets: dict[str, None] = {}
+        self._alerting: dict[str, frozenset[str]] = {}  # what outlets tell Alertmanager of
+        self._silences = Silences()
         self._process = ProcessCollector(registry=None)
         self._scraping = threading.Lock()
         self._stale: set[Family] = set()
         self._texts: dict[tuple[Family, bool], bytes] = {}
+        starts: dict[Family, dict[Labels, float]] = {
+            BUILD_INFO: {(driftbn.__version__,): 1.0},
+            LINKS_INFO: {("", "", ""): 1.0},
+            HTTP_REQUESTS: dict.fromkeys(product(ROUTES, STATUSES), 0.0),
+        }
+        self._own = {
+            family: Series(family, None, start, self._stale) for family, start in starts.items()
+        }
         self.registry.register(self)
 
     # Streams and outlets come and go.
@@ -657,20 +868,35 @@ class Metrics(Collector):
         for stream, outcome in product(self._streams.values(), SENT):
             stream.series[NOTIFY].add((outlet, outcome), 0.0)
 
-    def add_stream(self, stream: str, source: str) -> None:
+    def add_stream(self, stream: str, source: str, *, keyed: bool = False) -> None:
         """Have all series of a stream, at zero."""
-        found = Stream(stream, source, self._outlets, self._stale)
+        found = Stream(stream, source, self._outlets, self._stale, keyed=keyed)
+        found.series[OUTLET_ALERTS].replace(self._outlet_alerts())
+        found.silence(self._silences)
         self._use({**self._streams, stream: found})
 
     def drop_stream(self, stream: str) -> None:
         self._use({name: found for name, found in self._streams.items() if name != stream})
 
+    def links(self, page: str, dashboards: str, runbooks: str) -> None:
+        self._own[LINKS_INFO].replace({(page, dashboards, runbooks): 1.0})
+
     def recall(
-        self, stream: str, report: Mapping[str, Any] | None, kinds: Mapping[str, Labels]
+        self,
+        stream: str,
+        report: Mapping[str, Any] | None,
+        levels: Mapping[str, str],
+        open_: Mapping[str, Shown],
     ) -> None:
-        """Show what was known before a restart: the last window, and open episodes by key."""
+        """Show what was known before a restart: the last window; levels and episodes by key."""
         if found := self._streams.get(stream):
-            found.recall(report, kinds)
+            found.recall(report, levels, open_)
+
+    def silence(self, silences: Silences) -> None:
+        """Show which open episodes are silenced from now on."""
+        self._silences = silences
+        for found in self._streams.values():
+            found.silence(silences)
 
     # What streams and outlets tell.
 
@@ -678,15 +904,20 @@ class Metrics(Collector):
         """Count records by what became of them: taken, rejected, failed."""
         if found := self._streams.get(stream):
             found.series[RECORDS].add((found.source, outcome), n_records)
+            if outcome == "taken":
+                found.set(TAKEN_TIME, self._clock())
 
     def rejected(self, stream: str, reason: str, n_records: int) -> None:
         if found := self._streams.get(stream):
             found.series[REJECTED].add((reason if reason in REASONS else OTHER,), n_records)
 
     def window(self, publication: Publication) -> None:
-        """Note a window that was published for the first time in this run."""
+        """Note a window, or events without one, published for the first time in this run."""
         if found := self._streams.get(publication.monitor):
-            found.window(publication, self._clock())
+            if publication.report:
+                found.window(publication, self._clock())
+            else:
+                found.told(publication)
 
     def buffered(self, stream: str, n_records: int) -> None:
         if found := self._streams.get(stream):
@@ -729,15 +960,25 @@ class Metrics(Collector):
         if found := self._streams.get(monitor):
             found.series[NOTIFY].add((outlet, outcome), n_events)
 
+    def alerting(self, outlet: str, matters: Collection[str]) -> None:
+        """Note of what an outlet tells Alertmanager by itself, as far as it gets through."""
+        self._alerting[outlet] = frozenset(matters)
+        for found in self._streams.values():
+            found.series[OUTLET_ALERTS].replace(self._outlet_alerts())
+
+    def answered(self, route: str, status: int) -> None:
+        """Count a request by the kind of its route and the status of its answer."""
+        word = str(status)
+        self._own[HTTP_REQUESTS].add((route, word if word in STATUSES else OTHER))
+
     # What a scraper reads.
 
     def describe(self) -> Iterable[Metric]:
         return [Metric(family.full_name, family.text, family.kind) for family in FAMILIES]
 
     def collect(self) -> Iterator[Metric]:
-        streams = self._streams.values()
         for family, metric in zip(FAMILIES, self.describe(), strict=True):
-            samples = (stream.series[family].samples() for stream in streams)
+            samples = (series.samples() for series in self._series_of(family))
             metric.samples = [sample for found in samples for sample in found]
             yield metric
 
@@ -758,6 +999,15 @@ class Metrics(Collector):
         self._streams = dict(sorted(streams.items()))
         self._stale.update(FAMILIES)
 
+    def _outlet_alerts(self) -> Values:
+        told = frozenset[str]().union(*self._alerting.values())
+        return {(matter,): float(matter in told) for matter in MATTERS}
+
+    def _series_of(self, family: Family) -> Iterable[Series]:
+        if family.of_process:
+            return (self._own[family],)
+        return (stream.series[family] for stream in self._streams.values())
+
     def _text_of(self, family: Family, *, rich: bool) -> bytes:
         """Return a family of all streams as text, kept until one of its series changes."""
         if family in self._stale:
@@ -768,7 +1018,6 @@ class Metrics(Collector):
         if text is None:
             name = family.full_name if rich else family.sample_name
             head = f"# HELP {name} {family.text}\n# TYPE {name} {family.kind}\n".encode()
-            streams = self._streams.values()
-            lines = (stream.series[family].text(rich=rich) for stream in streams)
+            lines = (series.text(rich=rich) for series in self._series_of(family))
             text = self._texts[family, rich] = b"".join((head, *lines))
         return text

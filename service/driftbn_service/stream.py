@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final, Generic, TypeVar
 
 from driftbn.errors import DriftbnError
@@ -24,7 +24,7 @@ from driftbn_service.records import Decoded, Decoder, Rejected, RejectReason, Ro
 from driftbn_service.records.rows import cut, n_rows_of
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError
-from driftbn_service.state import Journal, LaneLostError, LaneState, LockedError, Store
+from driftbn_service.state import ActionRow, Journal, LaneLostError, LaneState, LockedError, Store
 
 Item = TypeVar("Item")
 
@@ -101,6 +101,7 @@ class Work:
     start: Position | None  # where it was before them, if it can be read again from there
     decoder_state: Mapping[str, Any]
     n_behind: int | None  # about; None if the source does not know
+    arrived: float  # seconds since the epoch
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,10 @@ class CloseLane:
 
 class End:
     """Nothing more will be read."""
+
+
+class Look:
+    """Somebody wants something: see what it is."""
 
 
 class Pace:
@@ -212,9 +217,10 @@ class StreamPipeline:
         self._state = StreamState.STARTING
         self._lanes: dict[str, Lane] = {}
         self._decoders: dict[str, Decoder] = {}
-        self._queue: WorkQueue[Work | CloseLane | End] = WorkQueue(parts.queue_bytes)
+        self._queue: WorkQueue[Work | CloseLane | Look | End] = WorkQueue(parts.queue_bytes)
         self._stopping = threading.Event()
         self._releases: dict[str, Position] = {}
+        self._wanted: tuple[ActionRow, ...] = ()
         self._pace = Pace(clock)
         self._busy_since: float | None = None
         self._reader = threading.Thread(target=self._read, name=f"read {self.name}", daemon=True)
@@ -268,6 +274,12 @@ class StreamPipeline:
     def start(self) -> None:
         self._worker.start()  # first: whoever finds it not alive gives up
         self._reader.start()
+
+    def accept(self, wanted: tuple[ActionRow, ...]) -> None:
+        """Have these monitors take their present as normal, between two pieces of work."""
+        self._wanted = wanted
+        if wanted:
+            self._queue.put(Look(), 0, 0.0)  # who is at work looks by itself
 
     def stop(self) -> None:
         """Ask for an end: what was read is worked through and committed."""
@@ -393,7 +405,9 @@ class StreamPipeline:
         decoder = self._decoders[chunk.lane]
         decoded = decoder.decode(chunk)
         n_behind = records_behind(chunk, decoded)
-        work = Work(chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind)
+        work = Work(
+            chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind, time()
+        )
         self._put(work, cost_of(chunk, decoded))
 
     def _put(self, item: Work | CloseLane | End, cost: int) -> None:
@@ -438,6 +452,7 @@ class StreamPipeline:
             return
         self._reject(work.decoded.rejected)
         lane.begin(work.start)
+        lane.arrived = work.arrived
         for rows in self._pace.parts(work.decoded.batches):
             self._note(lane.take(rows))
             if work.start is not None:
@@ -474,8 +489,10 @@ class StreamPipeline:
         return min((seconds for seconds in due if seconds is not None), default=POLL_SECONDS)
 
     def _commit_due(self) -> None:
+        wanted, self._wanted = self._wanted, ()
         for lane in list(self._lanes.values()):
-            if self.parts.committer.due_in(lane) == 0.0:
+            accepted = not lane.lost and lane.accept(wanted)
+            if accepted or self.parts.committer.due_in(lane) == 0.0:
                 self._commit(lane)
 
     def _commit(self, lane: Lane) -> None:

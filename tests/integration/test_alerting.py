@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.outlet_parts import Receiver, receiver
 from tests.services.alertmanager import AlertmanagerService
@@ -29,13 +31,14 @@ Alert = dict[str, Any]
 class Watch:
     """What watches a stream, and what was heard of it."""
 
-    daemon: DaemonService
+    daemon: DaemonService  # of the stream "orders", of which rules tell
+    teller: DaemonService  # of the stream "payments", of which its outlet tells
     prometheus: PrometheusService
     hook: Receiver
     rng: np.random.Generator
 
     def feed(self, *, changed: bool) -> None:
-        """Send one window; in a changed one ``c`` follows ``d`` and no longer ``b``."""
+        """Send each daemon one window; if changed, ``c`` follows ``d`` and no longer ``b``."""
         a, d = self.rng.integers(0, 2, WINDOW), self.rng.integers(0, 2, WINDOW)
         b = np.where(self.rng.random(WINDOW) < 0.9, a, 1 - a)
         c = np.where(
@@ -43,16 +46,16 @@ class Watch:
         )
         rows = zip(a.tolist(), b.tolist(), c.tolist(), d.tolist(), strict=True)
         lines = (json.dumps(dict(zip("abcd", (f"v{x}" for x in row), strict=True))) for row in rows)
-        url = f"{self.daemon.address}/api/v1/streams/orders/records"
-        request = urllib.request.Request(
-            url, "\n".join(lines).encode(), {"Content-Type": "application/x-ndjson"}
-        )
-        with urllib.request.urlopen(request, timeout=30.0) as answer:
-            assert answer.status == 202
+        body = "\n".join(lines).encode()
+        for daemon, stream in ((self.daemon, "orders"), (self.teller, "payments")):
+            url = f"{daemon.address}/api/v1/streams/{stream}/records"
+            request = urllib.request.Request(url, body, {"Content-Type": "application/x-ndjson"})
+            with urllib.request.urlopen(request, timeout=30.0) as answer:
+                assert answer.status == 202
 
     def wait_for_windows(self, n_windows: int) -> None:
         """Wait until so many windows have been scraped since the daemon started."""
-        asked = f"sum(driftbn_windows_total) >= {n_windows}"
+        asked = f"min(sum by (monitor) (driftbn_windows_total)) >= {n_windows}"
         wait_for(lambda: self.prometheus.query(asked), f"{n_windows} windows", SECONDS)
 
     def alerts(self, status: str, name: str) -> list[Alert]:
@@ -80,16 +83,20 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
     with receiver() as hook:
         directory = tmp_path_factory.mktemp("alertmanager")
         alertmanager = AlertmanagerService(directory, alertmanager_config(hook.url))
-        daemon = DaemonService(tmp_path_factory.mktemp("daemon"), _settings(alertmanager.url))
+        daemon = DaemonService(tmp_path_factory.mktemp("daemon"), _settings("orders"))
+        outlet = f'[[outlets]]\nkind = "alertmanager"\nurl = "{alertmanager.url}"\n'
+        settings = _settings("payments") + outlet
+        teller = DaemonService(tmp_path_factory.mktemp("teller"), settings)
         directory = tmp_path_factory.mktemp("prometheus")
-        config = prometheus_config(directory, f"{HOST}:{daemon.port}", alertmanager.url)
+        targets = [f"{HOST}:{one.port}" for one in (daemon, teller)]
+        config = prometheus_config(directory, targets[0], alertmanager.url, targets[1])
         prometheus = PrometheusService(directory, config)
-        services = (alertmanager, daemon, prometheus)
+        services = (alertmanager, daemon, teller, prometheus)
         try:
             for service in services:
                 service.start()
-            found = Watch(daemon, prometheus, hook, np.random.default_rng(7))
-            wait_for(lambda: prometheus.value("up") == 1.0, "the daemon is scraped", SECONDS)
+            found = Watch(daemon, teller, prometheus, hook, np.random.default_rng(7))
+            wait_for(lambda: prometheus.value("sum(up)") == 2.0, "both are scraped", SECONDS)
             _drift_and_settle(found)
             yield found
         finally:
@@ -97,20 +104,17 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watch]:
                 service.stop()
 
 
-def _settings(alertmanager: str) -> str:
+def _settings(stream: str) -> str:
     return f"""
 [checkpoint]
 publish_seconds = 0.2
 
 [[streams]]
-name = "orders"
+name = "{stream}"
 window = {WINDOW}
 [streams.source]
 kind = "http"
 
-[[outlets]]
-kind = "alertmanager"
-url = "{alertmanager}"
 """
 
 
@@ -126,7 +130,7 @@ def _drift_and_settle(watch: Watch) -> None:
     assert not watch.alerts("resolved", DRIFT)  # it is still open, and the daemon knows it
     for n_fed in range(1, N_AFTER):
         watch.feed(changed=True)
-        watch.wait_for_windows(n_fed)
+        watch.wait_for_windows(n_fed)  # since its start, by the daemon that was lost
     wait_for(lambda: by_rule(watch.alerts("resolved", DRIFT)), "the rule resolves", SECONDS)
     wait_for(lambda: by_outlet(watch.alerts("resolved", DRIFT)), "the outlet resolves", SECONDS)
 
@@ -136,7 +140,7 @@ def _lose_the_daemon(watch: Watch) -> None:
     wait_for(lambda: watch.alerts("firing", "DriftbnDown"), "the loss is heard of", SECONDS)
     watch.daemon.start()
     wait_for(lambda: watch.alerts("resolved", "DriftbnDown"), "the return is heard of", SECONDS)
-    is_open = "sum(driftbn_episodes_open) == 1"
+    is_open = 'sum(driftbn_episodes_open{monitor="orders"}) == 1'
     wait_for(lambda: watch.prometheus.query(is_open), "the drift is shown again", SECONDS)
 
 
@@ -145,6 +149,43 @@ def test_amtool_accepts_the_configuration() -> None:
     said = run_tool("amtool", "prometheus-alertmanager", "check-config", str(config))
     assert "SUCCESS" in said
     assert "3 inhibit rules" in said
+    assert "3 receivers" in said
+    assert "1 templates" in said
+
+
+@pytest.mark.parametrize("name", ["slack", "pagerduty"])
+def test_slack_and_pagerduty_are_told_in_words(tmp_path: Path, name: str) -> None:
+    texts = {
+        "summary": "Drift in orders: price - demand removed, since 12:00",
+        "description": "They no longer go together.",
+        "advice": "Look.",
+        "keys": "eu, us",
+        "page": "http://page/#monitor=orders",
+        "runbook_url": "http://runbooks#driftbnstructuraldrift",
+    }
+    with receiver() as hook:
+        config = yaml.safe_load((CONFIGS / "alertmanager" / "alertmanager.yml").read_text())
+        config["templates"] = [str(CONFIGS / "alertmanager" / "driftbn.tmpl")]
+        config["route"] = {"receiver": name, "group_wait": "1s", "group_by": ["monitor"]}
+        (tmp_path / "webhook").write_text(hook.url)
+        for one in config["receivers"]:
+            for slack in one.get("slack_configs", ()):
+                slack["api_url_file"] = str(tmp_path / "webhook")
+            for pager in one.get("pagerduty_configs", ()):
+                pager["url"] = hook.url
+        alertmanager = AlertmanagerService(tmp_path, yaml.safe_dump(config))
+        alertmanager.start()
+        try:
+            labels = {**_alert(DRIFT, "h:1", "orders")["labels"], "severity": "alert"}
+            _post(alertmanager, {"labels": labels, "annotations": texts})
+            wait_for(lambda: hook.requests, "a message")
+        finally:
+            alertmanager.stop()
+    told = json.dumps(hook.requests[0].document)
+    for text in texts.values():
+        assert text in told
+    if name == "pagerduty":
+        assert hook.requests[0].document["payload"]["severity"] == "error"
 
 
 def test_a_drift_goes_from_the_rule_to_the_webhook(watch: Watch) -> None:
@@ -154,8 +195,16 @@ def test_a_drift_goes_from_the_rule_to_the_webhook(watch: Watch) -> None:
     assert labels["kind"] in ("structural", "association")
     assert set(labels) == {"alertname", "monitor", "kind", "severity", "job", "instance"}
     texts = alert["annotations"]
-    assert '"orders"' in texts["summary"]
+    assert re.search(r"^Drift in orders: .*(c - d|d - c|b - c|c - b) .*since 20", texts["summary"])
     assert texts["page"] == f"http://{labels['instance']}/#monitor=orders"
+    assert texts["runbook_url"] == "service/README.md#driftbnstructuraldrift"
+
+
+def test_a_drift_is_told_once_by_rule_or_by_outlet(watch: Watch) -> None:
+    for status in ("firing", "resolved"):
+        told = watch.alerts(status, DRIFT)
+        assert {alert["labels"]["monitor"] for alert in by_rule(told)} == {"orders"}
+        assert {alert["labels"]["monitor"] for alert in by_outlet(told)} == {"payments"}
 
 
 def test_the_rule_names_the_edges_that_changed(watch: Watch) -> None:
@@ -173,9 +222,9 @@ def test_the_rule_resolves_when_the_episode_has_ended(watch: Watch) -> None:
 
 def test_the_daemon_itself_tells_alertmanager_too(watch: Watch) -> None:
     (alert, *_) = by_outlet(watch.alerts("firing", DRIFT))
-    assert alert["labels"]["monitor"] == "orders"
+    assert alert["labels"]["monitor"] == "payments"
     assert alert["labels"]["kind"] in ("structural", "association")
-    assert "orders" in alert["annotations"]["summary"]
+    assert re.search(r"payments: .*, since ", alert["annotations"]["summary"])
     assert "p_value" in alert["annotations"]
 
 
@@ -188,13 +237,14 @@ def test_what_the_daemon_told_resolves_when_the_episode_has_ended(watch: Watch) 
 def test_messages_are_grouped_by_stream(watch: Watch) -> None:
     groups = [request.document["groupLabels"] for request in watch.hook.requests]
     assert groups
-    assert all(labels == {"monitor": "orders"} for labels in groups if labels)
+    names = [{"monitor": "orders"}, {"monitor": "payments"}, {}]
+    assert all(labels in names for labels in groups)
 
 
 def test_deliveries_are_counted(watch: Watch) -> None:
-    sent = 'driftbn_notify_total{monitor="orders",sink="alertmanager",outcome="sent"}'
+    sent = 'driftbn_notify_total{monitor="payments",sink="alertmanager",outcome="sent"}'
     assert (watch.prometheus.value(sent) or 0.0) >= 2.0
-    failed = 'driftbn_notify_total{monitor="orders",sink="alertmanager",outcome="failed"}'
+    failed = 'driftbn_notify_total{monitor="payments",sink="alertmanager",outcome="failed"}'
     assert watch.prometheus.value(failed) == 0.0
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,8 @@ driftbn_service.outlets.delivery.BATCH_EVENTS = 2
 class Counts:
     def notified(self, *_):
         pass
+
+    alerting = notified
 
 
 def die(*_):
@@ -527,6 +529,9 @@ def test_all_types_of_events_are_taken(alertmanager: AlertmanagerService) -> Non
 
 class Counts:
     def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
+        """Forget it."""
+
+    def alerting(self, outlet: str, matters: Collection[str]) -> None:
         """Forget it."""
 
 

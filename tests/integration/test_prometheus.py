@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from driftbn_service.metrics import MAX_EDGES, MAX_PARTITIONS, MAX_VARIABLES
+from driftbn_service.metrics import MAX_EDGES, MAX_PARTITIONS, MAX_SHOWN_EPISODES, MAX_VARIABLES
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 
 from tests.services.daemon import DaemonService
@@ -22,6 +22,7 @@ from tests.services.prometheus import PrometheusService
 
 DASHBOARDS = sorted((CONFIGS / "grafana" / "dashboards").glob("*.json"))
 OPEN = {"Accept": "application/openmetrics-text; version=1.0.0"}
+RUNBOOKS = CONFIGS.parent / "service" / "README.md"
 SECONDS = 240.0
 NO_OUTLETS = {"driftbn_notify_total"}
 """What the demonstration has no series of."""
@@ -143,7 +144,7 @@ def test_every_alert_has_a_test_in_which_it_fires_and_one_in_which_it_ends() -> 
 @pytest.mark.parametrize("rule", [r for r in RULES if "alert" in r], ids=lambda r: r["alert"])
 def test_an_alert_can_be_understood_without_the_method(rule: dict[str, Any]) -> None:
     texts = rule["annotations"]
-    assert {"summary", "description", "advice", "page"} <= texts.keys()
+    assert {"summary", "description", "advice", "page", "runbook_url"} <= texts.keys()
     assert set(rule["labels"]) == {"severity"}
     what = re.search(r"\$labels\.(monitor|instance)", texts["summary"])
     assert what or rule["expr"].startswith("absent(")  # of which nothing is known
@@ -157,6 +158,15 @@ def test_an_alert_can_be_understood_without_the_method(rule: dict[str, Any]) -> 
         "dag",
     ):
         assert not re.search(rf"\b{term}\b", words)
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if "alert" in r], ids=lambda r: r["alert"])
+def test_every_alert_has_a_runbook_where_its_link_leads(rule: dict[str, Any]) -> None:
+    path, _, anchor = rule["annotations"]["runbook_url"].rpartition("#")
+    assert "service/README.md" in path
+    headings = re.findall(r"^#+ (.+)$", RUNBOOKS.read_text(), re.MULTILINE)
+    assert anchor == rule["alert"].lower()
+    assert rule["alert"] in headings
 
 
 # Expressions
@@ -296,9 +306,10 @@ poll_seconds = 0.1
         after = _samples(daemon)
     finally:
         daemon.stop()
-    assert len(after) <= len(before) + MAX_EDGES + MAX_VARIABLES + MAX_PARTITIONS
+    shown = MAX_EDGES + MAX_VARIABLES + MAX_PARTITIONS + MAX_SHOWN_EPISODES
+    assert len(after) <= len(before) + shown
     text = "\n".join(after)
-    for word in ("key-", "level-", "not a record"):
+    for word in ("level-", "not a record"):
         assert word not in text
     rejected = 'driftbn_records_rejected_total{monitor="hostile",reason='
     assert after[f'{rejected}"not_json"}}'] == 400.0

@@ -14,8 +14,10 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 RULE_FILES = ("recording.rules.yml", "alerts.rules.yml")
 
 
-def prometheus_config(directory: Path, target: str, alertmanager: str | None = None) -> str:
-    """Return the shipped configuration for one daemon, scraped every second.
+def prometheus_config(
+    directory: Path, target: str, alertmanager: str | None = None, *others: str
+) -> str:
+    """Return the shipped configuration for a daemon, or several, scraped every second.
 
     The rules are copied into ``directory``: the same expressions, and none waits before it fires.
     """
@@ -23,7 +25,7 @@ def prometheus_config(directory: Path, target: str, alertmanager: str | None = N
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     job = config["scrape_configs"][0]
     del job["authorization"]
-    job["static_configs"] = [{"targets": [target]}]
+    job["static_configs"] = [{"targets": [target, *others]}]
     config["scrape_configs"] = [job]
     managers = [] if alertmanager is None else [alertmanager.removeprefix("http://")]
     config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": managers}]}]}

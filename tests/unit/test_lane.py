@@ -17,7 +17,7 @@ from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Committer, Lan
 from driftbn_service.metrics import Metrics
 from driftbn_service.records.rows import tables_of
 from driftbn_service.settings import CheckpointSettings, StreamSettings
-from driftbn_service.state import FILE, LaneLostError, Store
+from driftbn_service.state import FILE, ActionKind, ActionRow, LaneLostError, Store, Wish
 
 from driftbn import DriftMonitor, datasets
 from driftbn.tables.schema import Schema, Variable, VariableKind
@@ -393,3 +393,72 @@ def test_a_lane_that_another_process_has_taken_over_is_not_committed(
 def limit_pages(store: Store, n_pages: int) -> None:
     """Let SQLite's own limit of pages stand for the disk; it never is below what there is."""
     store._database._writer.execute(f"PRAGMA max_page_count = {max(1, n_pages)}")
+
+
+# What people want
+
+
+def drifting_rows() -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Return five calm windows, one after a change, and one more."""
+    before = datasets.asia()
+    after = datasets.remove_edge(before, "smoke", "bronc").network
+    samples = ((before, 5000, 1), (after, 1000, 2), (after, 1000, 3))
+    calm, drifted, later = (pa.Table.from_pandas(datasets.sample(*one)) for one in samples)
+    return calm, drifted, later
+
+
+def test_an_accept_holds_with_the_commit_and_is_done_once(
+    open_lane: OpenLane, tmp_path: Path
+) -> None:
+    calm, drifted, later = drifting_rows()
+    settings = stream(window=1000)
+    lane = open_lane(tmp_path, settings)
+    take(lane, calm, {"n": 1})
+    take(lane, drifted, {"n": 2})
+    lane.commit([("hook", None)])
+    lane.close()
+    with Store(tmp_path / FILE) as store:
+        (episode,) = store.episodes("orders", "")
+        assert episode.is_open
+        wanted = store.act(Wish(ActionKind.ACCEPT, "orders", author="ada", comment="a release"))
+
+        lost = Lane(settings, store.lane("orders", ""))
+        assert lost.accept(store.wanted())
+        lost.close()  # as by a kill: nothing was committed
+        assert store.wanted() == [wanted]
+        assert store.episodes("orders", "")[0].is_open
+
+        lane = Lane(settings, store.lane("orders", ""))
+        assert lane.accept(store.wanted())
+        assert not lane.accept([wanted]), "one that is known already, read before the commit"
+        (told,) = lane.commit([("hook", None)])
+        assert store.wanted() == []
+        (done,) = store.actions("orders", "")
+        assert (done.window_index, done.episode) == (5, episode.episode)
+        (ended,) = store.episodes("orders", "")
+        assert (ended.state, ended.ended_window) == ("ended", 6)
+        (event,) = told.events
+        assert event.document["data"]["accepted"] == {"author": "ada", "comment": "a release"}
+        assert "ada" in event.document["data"]["headline"]
+        types = [one.type for _, one in store.pending("hook", None, 10)]
+        assert types == ["io.driftbn.drift.started.v1", "io.driftbn.drift.ended.v1"]
+        (next_window,) = take(lane, later, {"n": 3}).publications
+        assert next_window.report["decision"]["level"] == "learning"
+        assert next_window.events == ()
+        lane.close()
+
+
+def test_an_accept_of_a_key_is_none_of_the_others(open_lane: OpenLane, tmp_path: Path) -> None:
+    lane = open_lane(tmp_path, stream(key="k"))
+    take(lane, keyed_rows(n_keys=2, n_rows=2 * WINDOW), {"n": 1})
+    lane.commit()
+    wanted = [
+        ActionRow(n, "accept", "orders", key, None, None, None, "", "", 0.0)
+        for n, key in enumerate(("k1", "elsewhere"))
+    ]
+    assert lane.accept(wanted)
+    lane.commit()
+    told = take(lane, keyed_rows(n_keys=2, n_rows=WINDOW, seed=2), {"n": 2}).publications
+    levels = {one.key: one.report["decision"]["level"] for one in told}
+    assert levels == {"k0": "stable", "k1": "learning"}
+    lane.close()

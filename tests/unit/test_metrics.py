@@ -12,15 +12,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from driftbn_service.events import Publication
+from driftbn_service.events import Event, EventType, Publication
 from driftbn_service.metrics import (
     FAMILIES,
     MAX_EDGES,
     MAX_NAME_LENGTH,
     MAX_PARTITIONS,
+    MAX_SHOWN_EPISODES,
     MAX_VARIABLES,
     Metrics,
+    Shown,
 )
+from driftbn_service.state import ActionRow, Silences
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
@@ -59,10 +62,20 @@ WANTED = {
     "driftbn_window_end_timestamp_seconds": ("gauge", set()),
     "driftbn_checkpoint_timestamp_seconds": ("gauge", set()),
     "driftbn_build_info": ("gauge", {"version"}),
+    "driftbn_http_requests": ("counter", {"route", "status"}),
+    "driftbn_episodes_open": ("gauge", {"kind", "severity"}),
+    "driftbn_episodes_silenced": ("gauge", {"kind", "severity"}),
+    "driftbn_episode_start_timestamp_seconds": ("gauge", {"key", "kind", "severity", "what"}),
+    "driftbn_outlet_alerts": ("gauge", {"matter"}),
+    "driftbn_record_taken_timestamp_seconds": ("gauge", set()),
+    "driftbn_report_delay_seconds": ("histogram", {"since"}),
     "driftbn_relearn_duration_seconds": ("histogram", {"phase", "start"}),
 }
 """Metrics that dashboards and rules of users rely on, with their labels besides the monitor."""
+OF_PROCESS = {"driftbn_build_info", "driftbn_http_requests"}
+"""Families of which there is one in the process, whatever streams it has."""
 FROM_DATA = {
+    "driftbn_episode_start_timestamp_seconds",
     "driftbn_variable_missing_ratio",
     "driftbn_edge_change_score",
     "driftbn_baseline_distance_field_nats",
@@ -136,7 +149,8 @@ def test_every_metric_has_its_name_type_and_labels(metrics: Metrics) -> None:
         assert families[name].type == kind, name
         assert families[name].samples, name
         for sample in families[name].samples:
-            assert set(sample.labels) - {"le"} == {"monitor", *labels}, name
+            whose = set() if name in OF_PROCESS else {"monitor"}
+            assert set(sample.labels) - {"le"} == whose | labels, name
 
 
 def test_every_series_is_there_from_the_first_scrape(
@@ -182,7 +196,7 @@ def test_a_registry_of_the_user_is_used() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     metrics.add_stream("orders", "files")
-    labels = {"monitor": "orders", "version": driftbn.__version__}
+    labels = {"version": driftbn.__version__}
     assert registry.get_sample_value("driftbn_build_info", labels) == 1.0
 
 
@@ -258,7 +272,8 @@ def test_an_episode_that_replaces_another_takes_its_edges_away(
 
 def test_a_restart_shows_what_was_known(metrics: Metrics, windows: tuple[Publication, ...]) -> None:
     drift = windows[N_BEFORE]
-    metrics.recall("orders", drift.report, {"": ("structural", "alert")})
+    shown = Shown("structural", "alert", NOW, "a - b added")
+    metrics.recall("orders", drift.report, {"": "drift"}, {"": shown})
     assert value(metrics, "episodes_open", kind="structural", severity="alert") == 1.0
     assert value(metrics, "alerts_total", kind="structural", severity="alert") == 0.0
     assert scraped(metrics)["driftbn_edge_change_score"].samples
@@ -294,6 +309,144 @@ def test_histogram_buckets_add_up(metrics: Metrics, windows: tuple[Publication, 
     assert value(metrics, f"{name}_sum", **labels) == pytest.approx(100.011)
 
 
+# Keys
+
+
+def keyed_metrics() -> Metrics:
+    metrics = Metrics(clock=lambda: NOW)
+    metrics.add_stream("orders", "kafka", keyed=True)
+    return metrics
+
+
+def test_keys_are_counted_by_what_they_were_called_and_none_speaks_for_the_others(
+    windows: tuple[Publication, ...],
+) -> None:
+    metrics = keyed_metrics()
+    drift = windows[N_BEFORE]
+    for key, publication in (("eu", drift), ("us", drift), ("asia", windows[2])):
+        metrics.window(changed(publication, key))
+    assert value(metrics, "state", state="drift") == 2.0
+    assert value(metrics, "state", state="stable") == 1.0
+    assert value(metrics, "state", state="learning") == 0.0
+    for name in ("graph_nodes", "undecided_pairs"):
+        assert value(metrics, name) in (0.0, None) or math.isnan(value(metrics, name) or 0.0)
+    metrics.window(changed(windows[-1], "eu"))
+    assert value(metrics, "state", state="drift") == 1.0
+
+
+def test_open_episodes_are_named_by_key_and_what_changed(windows: tuple[Publication, ...]) -> None:
+    metrics = keyed_metrics()
+    edges = [edge("price", "demand"), edge("price", "stock", 1e-3)]
+    for n in range(MAX_SHOWN_EPISODES + 3):
+        drift = changed(windows[N_BEFORE], f"key-{n:02}", start=NOW + n, decision={"edges": edges})
+        metrics.window(drift)
+    shown = scraped(metrics)["driftbn_episode_start_timestamp_seconds"].samples
+    assert [sample.value for sample in shown] == [NOW + n for n in range(MAX_SHOWN_EPISODES)]
+    assert shown[0].labels["key"] == "key-00"
+    assert shown[0].labels["what"] == "price - demand added and 1 more"
+    truncated = value(metrics, "series_truncated", metric="episode_start_timestamp_seconds")
+    assert truncated == 3.0
+
+
+def silence(key: str) -> Silences:
+    row = ActionRow(1, "silence", "orders", key, None, None, NOW, "", "", NOW)
+    return Silences([row])
+
+
+@pytest.mark.parametrize(("key", "n_silenced"), [("eu", 1.0), ("", 2.0), ("asia", 0.0)])
+def test_silenced_episodes_are_counted_and_not_named(
+    windows: tuple[Publication, ...], key: str, n_silenced: float
+) -> None:
+    metrics = keyed_metrics()
+    for name in ("eu", "us"):
+        metrics.window(changed(windows[N_BEFORE], name))
+    metrics.silence(silence(key))
+    labels = {"kind": "structural", "severity": "alert"}
+    assert value(metrics, "episodes_open", **labels) == 2.0
+    assert value(metrics, "episodes_silenced", **labels) == n_silenced
+    shown = scraped(metrics)["driftbn_episode_start_timestamp_seconds"].samples
+    assert len(shown) == 2.0 - n_silenced
+    metrics.silence(Silences())
+    assert value(metrics, "episodes_silenced", **labels) == 0.0
+
+
+def test_the_farthest_key_beyond_its_limit_is_told(windows: tuple[Publication, ...]) -> None:
+    metrics = keyed_metrics()
+    for key, distance in (("eu", 4.0), ("us", 5.0), ("asia", 1.0)):
+        far = {"distance": distance, "max_distance": 3.0}
+        metrics.window(changed(windows[0], key, decision=far))
+    assert value(metrics, "baseline_distance_nats") == 5.0
+    assert value(metrics, "baseline_distance_limit_nats") == 3.0
+    calm = {"distance": 0.0, "max_distance": 3.0}
+    for key in ("eu", "us"):
+        metrics.window(changed(windows[0], key, decision=calm))
+    assert math.isnan(value(metrics, "baseline_distance_nats") or 0.0)
+
+
+# What an episode, a request, a record come to
+
+
+def test_an_accepted_episode_is_closed_at_once(
+    metrics: Metrics, windows: tuple[Publication, ...]
+) -> None:
+    metrics.window(windows[N_BEFORE])
+    place, words = ("orders", "", N_BEFORE + 1), {"data": {}}
+    event = Event("1", EventType.DRIFT_ENDED, *place, words)
+    metrics.window(Publication("orders", "", "", N_BEFORE + 1, {}, {}, {}, (event,)))
+    assert value(metrics, "episodes_open", kind="structural", severity="alert") == 0.0
+    assert not scraped(metrics)["driftbn_edge_change_score"].samples
+
+
+def test_the_build_is_told_once_whatever_streams_there_are(metrics: Metrics) -> None:
+    metrics.add_stream("clicks", "kafka")
+    (sample,) = scraped(metrics)["driftbn_build_info"].samples
+    assert sample.labels == {"version": driftbn.__version__}
+
+
+def test_requests_are_counted_by_route_and_status(metrics: Metrics) -> None:
+    for status in (202, 202, 429, 599):
+        metrics.answered("records", status)
+    counted = {
+        sample.labels["status"]: sample.value
+        for sample in scraped(metrics)["driftbn_http_requests"].samples
+        if sample.value
+    }
+    assert counted == {"202": 2.0, "429": 1.0, "other": 1.0}
+
+
+def test_the_delay_of_a_report_is_since_event_time_and_arrival(
+    metrics: Metrics, windows: tuple[Publication, ...]
+) -> None:
+    told = changed(windows[0], end=NOW - 100.0)
+    metrics.window(replace(told, timings={"learn": 0.1, "decide": 0.1, "arrived": NOW - 2.0}))
+    assert value(metrics, "report_delay_seconds_sum", since="event") == pytest.approx(100.0)
+    assert value(metrics, "report_delay_seconds_sum", since="arrival") == pytest.approx(2.0)
+    metrics.window(windows[1])
+    assert value(metrics, "report_delay_seconds_count", since="event") == 1.0
+
+
+def test_the_newest_record_has_its_time(metrics: Metrics) -> None:
+    assert value(metrics, "record_taken_timestamp_seconds") == 0.0
+    metrics.records("orders", "rejected", 1)
+    assert value(metrics, "record_taken_timestamp_seconds") == 0.0
+    metrics.records("orders", "taken", 1)
+    assert value(metrics, "record_taken_timestamp_seconds") == NOW
+
+
+def test_what_outlets_tell_is_shown_while_they_get_through(metrics: Metrics) -> None:
+    metrics.alerting("pager", {"drift", "monitor"})
+    metrics.add_stream("clicks", "kafka")
+    for stream in ("orders", "clicks"):
+        found = {
+            sample.labels["matter"]: sample.value
+            for sample in scraped(metrics)["driftbn_outlet_alerts"].samples
+            if sample.labels["monitor"] == stream
+        }
+        assert found == {"drift": 1.0, "schema": 0.0, "monitor": 1.0}
+    metrics.alerting("pager", ())
+    assert value(metrics, "outlet_alerts", matter="drift") == 0.0
+
+
 # Bounds
 
 
@@ -327,10 +480,11 @@ def test_a_hostile_stream_cannot_grow_the_number_of_series(
         for lane in range(100):
             metrics.behind("orders", str(100 * n + lane), 1)
         body = metrics.text(OPEN)[0].decode()
-        assert "tenant-" not in body
+        assert body.count('key="tenant-') <= MAX_SHOWN_EPISODES
         assert "made-up" not in body
         largest = max(largest, len(series(own(scraped(metrics)))))
-    assert largest <= before + MAX_EDGES + MAX_VARIABLES + MAX_PARTITIONS
+    shown = MAX_EDGES + MAX_VARIABLES + MAX_PARTITIONS + MAX_SHOWN_EPISODES
+    assert largest <= before + shown
     assert value(metrics, "source_lag_records", source="http", partition="other") == 2000 - 64
     assert value(metrics, "series_truncated", metric="edge_change_score") > 1000  # type: ignore[operator]
     assert value(metrics, "series_truncated", metric="variable_missing_ratio") > 100  # type: ignore[operator]
@@ -353,7 +507,8 @@ def test_names_from_the_data_stay_inside_their_label(
 
 
 def test_there_are_few_series_a_stream(metrics: Metrics) -> None:
-    assert len(series(own(scraped(metrics)))) < 180
+    without = len(series(own(scraped(Metrics()))))
+    assert len(series(own(scraped(metrics)))) - without < 215
 
 
 # Streams come and go

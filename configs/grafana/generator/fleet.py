@@ -79,7 +79,11 @@ def make_fleet() -> Dashboard:
 def _add_numbers(found: Dashboard) -> None:
     found.with_panel(
         plain_colors(
-            number("Streams", "Streams that are watched.", Query("count(driftbn_build_info)"))
+            number(
+                "Streams",
+                "Streams that are watched.",
+                Query('count(driftbn_stream_state{state="running"})'),
+            )
         )
     )
     found.with_panel(

@@ -33,7 +33,7 @@ def make_health() -> Dashboard:
     found.with_variable(
         label_variable("instance", "Daemon", "label_values(driftbn_build_info, instance)")
     )
-    streams = 'label_values(driftbn_build_info{instance="$instance"}, monitor)'
+    streams = 'label_values(driftbn_stream_state{instance="$instance"}, monitor)'
     choice = label_variable("monitor", "Streams", streams).multi(True).include_all(True)
     found.with_variable(choice.all_value(".*"))
     found.link(page_link("Open the page", "http://${instance}/"))
@@ -125,6 +125,30 @@ def _add_records(found: Dashboard) -> None:
         ).min(0)
     )
 
+    found.with_panel(
+        graph(
+            "Age of the newest record",
+            "How long ago a record was taken last.",
+            Query(
+                "max by (monitor)"
+                f" (time() - (driftbn_record_taken_timestamp_seconds{{{MINE}}} > 0))",
+                "{{monitor}}",
+            ),
+            unit="s",
+        ).min(0)
+    )
+    found.with_panel(
+        bars(
+            "Requests",
+            "Requests a second over HTTP, by kind of route and status.",
+            Query(
+                f"sum by (route, status) (rate(driftbn_http_requests_total{{{ITS}}}{RATE})) > 0",
+                "{{route}} {{status}}",
+            ),
+            unit="reqps",
+        )
+    )
+
 
 def _add_work(found: Dashboard) -> None:
     bucket = f"rate(driftbn_relearn_duration_seconds_bucket{{{MINE}}}{RATE})"
@@ -134,6 +158,16 @@ def _add_work(found: Dashboard) -> None:
             "Half of the windows, and 95 in 100, took at most so long. Gaps: no window came.",
             Query(f"histogram_quantile(0.5, sum by (phase, le) ({bucket}))", "{{phase}}, half"),
             Query(f"histogram_quantile(0.95, sum by (phase, le) ({bucket}))", "{{phase}}, 95 %"),
+            unit="s",
+        ).min(0)
+    )
+    delay = f"rate(driftbn_report_delay_seconds_bucket{{{MINE}}}{RATE})"
+    found.with_panel(
+        graph(
+            "Delay of reports",
+            "From the last record of a window to its report, for 95 in 100 windows: since the time"
+            " of the event, where records have one, and since the record was read.",
+            Query(f"histogram_quantile(0.95, sum by (since, le) ({delay}))", "{{since}}, 95 %"),
             unit="s",
         ).min(0)
     )

@@ -107,12 +107,12 @@ def label_variable(name: str, label: str, query: str) -> QueryVariable:
 
 def monitor_variable() -> QueryVariable:
     """Return the choice of a stream."""
-    return label_variable("monitor", "Stream", "label_values(driftbn_build_info, monitor)")
+    return label_variable("monitor", "Stream", "label_values(driftbn_stream_state, monitor)")
 
 
 def instance_variable() -> QueryVariable:
     """Return the daemon that has the stream, for links; nobody has to see it."""
-    query = 'label_values(driftbn_build_info{monitor="$monitor"}, instance)'
+    query = 'label_values(driftbn_stream_state{monitor="$monitor"}, instance)'
     return label_variable("instance", "Daemon", query).hide(VariableHide.HIDE_VARIABLE)
 
 

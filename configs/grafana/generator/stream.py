@@ -74,7 +74,7 @@ def _add_numbers(found: Dashboard) -> None:
         "Last window",
         "What the last window was called: learning, stable, negligible, drift, settling (the window"
         " after a drift) or undecided (too few records, or an error).",
-        Query(f"driftbn_state{{{MINE}}} == 1", "{{state}}"),
+        Query(f"driftbn_state{{{MINE}}} > 0", "{{state}}"),
     )
     found.with_panel(plain_colors(state).text_mode(common.BigValueTextMode.NAME))
     found.with_panel(

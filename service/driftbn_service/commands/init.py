@@ -29,6 +29,7 @@ BESIDE: Final = (
     "prometheus/alerts.rules.yml",
     "prometheus/recording.rules.yml",
     "alertmanager/alertmanager.yml",
+    "alertmanager/driftbn.tmpl",
     "grafana/dashboards/fleet.json",
     "grafana/dashboards/health.json",
     "grafana/dashboards/stream.json",

@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from driftbn.errors import DriftbnError
-from driftbn_service.state import Accepted, Store
+from driftbn_service.state import Accepted, ActionRow, Store, Wish
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,12 @@ class ServiceView(Protocol):
 
     def metrics_text(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics and their content type, by what the client accepts."""
+
+    def answered(self, route: str, status: int) -> None:
+        """Count an answer by the kind of its route; called on the event loop."""
+
+    def act(self, wish: Wish) -> ActionRow:
+        """Enter what somebody wants and return when it is on disk; an accept is done soon."""
 
     def ingest(self, submission: Submission) -> Accepted:
         """Append records to the journal of a stream and return when they are on disk.

@@ -26,6 +26,7 @@ from driftbn_service.http.routes import (
     not_found,
 )
 from driftbn_service.state import (
+    ActionRow,
     EdgeRow,
     EpisodeRow,
     MonitorRow,
@@ -37,6 +38,8 @@ from driftbn_service.state import (
 
 MAX_SERIES: Final = 10_000
 """Windows of a time line; as columns even so many are small."""
+MAX_ACTIONS: Final = 1000
+"""What people did last that is looked through for an episode."""
 GONE: Final = "gone"
 """The state of a monitor that is in the history and not in the settings any more."""
 ALWAYS_ANSWERED: Final = frozenset({"/-/healthy", "/-/ready", "/metrics"})
@@ -285,11 +288,12 @@ class EpisodePage:
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode, with the words of the window that names its change best."""
+    """An episode, the words of the window that names its change best, and what was done."""
 
     episode: EpisodeRow
     explanation: Explanation | None
     explained_window: int | None
+    actions: tuple[ActionRow, ...]
 
 
 def episodes(
@@ -320,9 +324,11 @@ def episode(
         detail = f"number = {number} is no episode in the history of monitor {name!r}"
         raise not_found("episode", number, detail)
     told = store.window(name, key, naming_window(store, found))
+    done = store.actions(name, key, limit=MAX_ACTIONS)
+    about_it = tuple(action for action in reversed(done) if action.episode == number)
     if told is None:
-        return Episode(found, None, None)
-    return Episode(found, explanation_of(told), told.row.window_index)
+        return Episode(found, None, None, about_it)
+    return Episode(found, explanation_of(told), told.row.window_index, about_it)
 
 
 OPERATIONS: Final = (

@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from driftbn_service.http import ServiceView, api, graph, ingest, live
+from driftbn_service.http import ServiceView, acting, api, graph, ingest, live
 from driftbn_service.http.routes import (
     Limits,
     Operation,
@@ -144,6 +144,7 @@ def make_app(
     )
     app.router.redirect_slashes = False
     app.state.live = view.live
+    app.state.answered = view.answered
     return app
 
 
@@ -154,6 +155,7 @@ def all_operations(limits: Limits) -> tuple[Operation, ...]:
         *graph.OPERATIONS,
         *live.operations(limits),
         *ingest.operations(limits),
+        *acting.operations(limits),
     )
     return (*table, openapi_operation(table, limits))
 

@@ -29,7 +29,7 @@ from driftbn.codec import Codec, Schema
 from driftbn.errors import DriftbnError
 from driftbn.report import REPORTS
 from driftbn_service.http import ServiceView
-from driftbn_service.state import EdgeRow, EpisodeRow, Series, WindowRow
+from driftbn_service.state import ActionRow, EdgeRow, EpisodeRow, Series, WindowRow
 from driftbn_service.state.history import EpisodeEdge
 
 PROBLEM_TYPE = "application/problem+json"
@@ -147,12 +147,13 @@ JSON_TYPE: Final = "application/json"
 _TYPES: Final = {int: "integer", str: "string", bool: "boolean"}
 _TRUTH: Final = {"true": True, "false": False}
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_WITH_WINDOW: Final = (WindowRow, EdgeRow, EpisodeEdge, Series, ActionRow)
 _WHOSE: Final = ("monitor", "key")  # in the address already
 
 ANSWERS: Final = Codec(
     base=REPORTS,
-    renamed={row: {"window_index": "window"} for row in (WindowRow, EdgeRow, EpisodeEdge, Series)},
-    omitted=dict.fromkeys((WindowRow, EdgeRow, EpisodeRow), _WHOSE),
+    renamed={row: {"window_index": "window"} for row in _WITH_WINDOW},
+    omitted={**dict.fromkeys((WindowRow, EdgeRow, EpisodeRow), _WHOSE), ActionRow: ("monitor",)},
 )
 """How answers are written."""
 

@@ -27,7 +27,7 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.applications import Starlette
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from driftbn.errors import DriftbnError
@@ -350,12 +350,13 @@ class _Answers:
     Those are not counted that wait for their client: for its body, or until it goes away.
     """
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(self, app: Starlette, limit: int) -> None:
         self._app = app
         self._limit = limit
         self._n_running = 0  # only the event loop counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        send = self._counted(scope["path"], send)
         if self._n_running >= self._limit and scope["path"] not in ALWAYS_ANSWERED:
             await _busy(self._limit).response()(scope, receive, send)
             return
@@ -365,12 +366,35 @@ class _Answers:
         finally:
             self._n_running -= 1
 
+    def _counted(self, path: str, send: Send) -> Send:
+        """Return what sends an answer and has it counted by its status."""
+
+        async def counting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._app.state.answered(kind_of_route(path), message["status"])
+            await send(message)
+
+        return counting
+
     async def _received(self, receive: Receive) -> Message:
         self._n_running -= 1
         try:
             return await receive()
         finally:
             self._n_running += 1
+
+
+def kind_of_route(path: str) -> str:
+    """Return what kind of route a path is, of ``metrics.ROUTES``.
+
+    >>> kind_of_route("/api/v1/streams/orders/records"), kind_of_route("/-/ready")
+    ('records', 'health')
+    """
+    if path.startswith("/api/"):
+        return "records" if path.endswith("/records") else "api"
+    if path.startswith("/-/"):
+        return "health"
+    return "metrics" if path == "/metrics" else "page"
 
 
 def _busy(limit: int) -> ProblemError:

@@ -10,7 +10,7 @@ from time import time
 from typing import Any, Final
 
 from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import OutletError
+from driftbn_service.outlets.base import NO_LINKS, RUNBOOKS, Links, OutletError, links_of
 from driftbn_service.outlets.webhook import Poster
 from driftbn_service.settings import AlertmanagerOutletSettings
 
@@ -50,12 +50,19 @@ class AlertmanagerOutlet:
     refresh_seconds = REFRESH_SECONDS
 
     def __init__(
-        self, settings: AlertmanagerOutletSettings, *, clock: Callable[[], float] = time
+        self,
+        settings: AlertmanagerOutletSettings,
+        links: Links = NO_LINKS,
+        *,
+        clock: Callable[[], float] = time,
     ) -> None:
         self.name = settings.name
         self.refused: tuple[Event, ...] = ()
         wanted = frozenset(EventType) if settings.types is None else frozenset(settings.types)
         self.matters: tuple[frozenset[str], ...] = (wanted & _DRIFT, wanted & _MONITOR)
+        told = {"drift": _DRIFT, "schema": {EventType.SCHEMA_CHANGED}, "monitor": _MONITOR}
+        self.alerts = frozenset(name for name, types in told.items() if wanted >= types)
+        self._links = links
         self._clock = clock
         url = f"{settings.url.rstrip('/')}/api/v2/alerts"
         headers = {"Content-Type": "application/json"}
@@ -118,7 +125,7 @@ class AlertmanagerOutlet:
         now = self._clock()
         return {
             "labels": labels,
-            "annotations": _annotations(event),
+            "annotations": _annotations(event) | _link_texts(event, self._links),
             "startsAt": _began(event, now),
             "endsAt": _moment(now + seconds),
         }
@@ -175,6 +182,7 @@ def _annotations(event: Event) -> dict[str, str]:
         "event_id": event.id,
     }
     if event.type in _DRIFT:
+        found |= _since(event)
         edges = (
             f"{edge['source']} {'→' if edge['directed'] else '—'} {edge['target']} {edge['change']}"
             for edge in data["edges"]
@@ -185,6 +193,20 @@ def _annotations(event: Event) -> dict[str, str]:
             "p_value": f"{data['p_value']:.3g}" if data["p_value"] is not None else "",
         }
     return {name: text for name, text in found.items() if text}
+
+
+def _since(event: Event) -> dict[str, str]:
+    """Return since when an episode is open, and have the summary say it."""
+    data = event.document["data"]
+    since = data["since_time"] or f"window {data['since_window']}"
+    if event.type in _ENDS:
+        return {"since": since}
+    return {"since": since, "summary": f"{data['headline'].rstrip('.')}, since {since}."}
+
+
+def _link_texts(event: Event, links: Links) -> dict[str, str]:
+    runbook = f"{links.get('runbooks', RUNBOOKS)}#{_alert_name(event).lower()}"
+    return {"runbook_url": runbook} | links_of(event, links)
 
 
 def _began(event: Event, now: float) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+from urllib.parse import quote
 
 from driftbn.errors import DriftbnError
 from driftbn_service.events import Event, fingerprint_of
@@ -66,12 +68,36 @@ class RefreshingOutlet(Outlet, Protocol):
     matters: tuple[frozenset[str], ...]
     """Types of events that belong together: the newest of them says what holds."""
 
+    alerts: frozenset[str]
+    """Of what it tells Alertmanager, so that rules need not: ``drift``, ``schema``, ``monitor``."""
+
     def refresh(self, events: Sequence[Event]) -> None:
         """Tell again what still holds, by the newest delivered event of each monitor and matter.
 
         Called every ``refresh_seconds``, first after a start, so the outlet need not remember;
         after an ``OutletError`` again soon.
         """
+
+
+Links: TypeAlias = Mapping[str, str]
+"""Beginnings of addresses by name: ``page``, ``dashboards``, ``runbooks``."""
+NO_LINKS: Final[Links] = MappingProxyType({})
+RUNBOOKS: Final = "service/README.md"
+"""Where the runbooks are unless the settings say so: in the sources."""
+
+
+def links_of(event: Event, links: Links) -> dict[str, str]:
+    """Return where the page and the dashboards show the monitor of an event.
+
+    >>> links_of(Event("1", "t", "orders", "a b", 3, {}), {"page": "http://host"})
+    {'page': 'http://host/#monitor=orders&key=a%20b'}
+    """
+    key = f"&key={quote(event.key, safe='', errors='replace')}" if event.key else ""
+    ways = {
+        "page": ("page", f"/#monitor={event.monitor}{key}"),
+        "dashboard": ("dashboards", f"/d/driftbn-stream?var-monitor={event.monitor}"),
+    }
+    return {name: f"{links[base]}{rest}" for name, (base, rest) in ways.items() if links.get(base)}
 
 
 class RecentEvents:

@@ -14,7 +14,7 @@ from driftbn.errors import DriftbnError
 from driftbn.explain.sentences import counted
 from driftbn_service.errors import part_of_kind
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import Outlet, OutletError, RefreshingOutlet
+from driftbn_service.outlets.base import NO_LINKS, Links, Outlet, OutletError, RefreshingOutlet
 from driftbn_service.settings import OutletSettings
 from driftbn_service.state import DamagedRowError, Store
 
@@ -30,6 +30,8 @@ BATCH_EVENTS: Final = 100
 FIRST_TELL_SECONDS: Final = 60.0
 LONGEST_TELL_SECONDS: Final = 3600.0
 """How often the log says that an outlet still cannot be reached: twice as late each time."""
+LINKING: Final = ("alertmanager", "slack")
+"""Kinds of outlets whose messages have links."""
 LOOK_SECONDS: Final = 1.0
 """How often to look whether pending events of a lane have become ours: no wake tells of that."""
 
@@ -195,6 +197,7 @@ class Deliverer:
                 extra={"outlet": self.outlet.name},
             )
         self.n_failures, self.error, self._next_try = 0, None, None
+        self._observer.alerting(self.outlet.name, self._alerts())
         self._count_pending()
 
     def _refresh(self) -> float | None:
@@ -214,7 +217,13 @@ class Deliverer:
             self._refresh_at = now + outlet.refresh_seconds
         return max(0.0, self._refresh_at - now)
 
+    def _alerts(self) -> frozenset[str]:
+        """Return of what matters the outlet tells Alertmanager."""
+        outlet = self.outlet
+        return outlet.alerts if isinstance(outlet, RefreshingOutlet) else frozenset()
+
     def _failed(self, error: DriftbnError, retry_after: float | None = None) -> float:
+        self._observer.alerting(self.outlet.name, ())
         self._count_failure()
         longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(self.n_failures, 10))
         # Spread, so that many daemons do not come back to a server all at once.
@@ -258,15 +267,14 @@ class Deliverer:
 # Outlets by their settings; each kind is imported only where it is used.
 
 
-def make_outlet(settings: OutletSettings) -> Outlet:
-    """Return the outlet that the settings describe.
+def make_outlet(settings: OutletSettings, links: Links = NO_LINKS) -> Outlet:
+    """Return the outlet that the settings describe; ``links`` are for messages to people.
 
     >>> from driftbn_service.settings import LogOutletSettings
     >>> make_outlet(LogOutletSettings(kind="log")).name
     'log'
     """
     kind = settings.kind
-    outlet: Outlet = part_of_kind("driftbn_service.outlets", kind, f"{kind.title()}Outlet")(
-        settings
-    )
+    made = part_of_kind("driftbn_service.outlets", kind, f"{kind.title()}Outlet")
+    outlet: Outlet = made(settings, links) if kind in LINKING else made(settings)
     return outlet

@@ -116,9 +116,8 @@ Bytes: TypeAlias = Annotated[int, Field(strict=True, ge=KIB)]
 Seconds: TypeAlias = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Text: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-HttpUrl: TypeAlias = Annotated[
-    str, StringConstraints(pattern=HTTP_PATTERN), AfterValidator(_address), Field(repr=False)
-]
+Link: TypeAlias = Annotated[str, StringConstraints(pattern=HTTP_PATTERN), AfterValidator(_address)]
+HttpUrl: TypeAlias = Annotated[Link, Field(repr=False)]
 RedisUrl: TypeAlias = Annotated[
     str, StringConstraints(pattern=REDIS_PATTERN), AfterValidator(_address), Field(repr=False)
 ]
@@ -667,6 +666,9 @@ class EndpointSettings(_WithToken):
     """The address to listen at; one that others can reach needs a token."""
     port: Annotated[int, Field(strict=True, ge=0, le=65535)] = 9464
     """The port; 0 takes any that is free."""
+    links: dict[Literal["page", "dashboards", "runbooks"], Link] = Field(default_factory=dict)
+    """Where links in alerts and messages lead, each without a slash at the end: {"page" = "...",
+    "dashboards" = "...", "runbooks" = "..."}."""
     max_body_bytes: Bytes = 32 * MIB
     """The largest body of a request, as sent."""
     max_decoded_bytes: Bytes = 64 * MIB

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID, uuid4, uuid5
 
 from driftbn_service.events import Event, Publication
-from driftbn_service.state import history, sql
+from driftbn_service.state import actions, history, sql
+from driftbn_service.state.actions import ActionKind, ActionRow, Silences, Wish
 from driftbn_service.state.database import (
     Connection,
     DamagedError,
@@ -55,6 +56,8 @@ from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, Lo
 __all__ = [
     "FILE",
     "Accepted",
+    "ActionKind",
+    "ActionRow",
     "Body",
     "Checkpoint",
     "DamagedError",
@@ -72,11 +75,13 @@ __all__ = [
     "LockedError",
     "MonitorRow",
     "Series",
+    "Silences",
     "Store",
     "StoreError",
     "Wanted",
     "WindowDetail",
     "WindowRow",
+    "Wish",
 ]
 
 logger = logging.getLogger("driftbn.service.state.store")
@@ -91,6 +96,8 @@ Lanes: TypeAlias = Collection[tuple[str, str]] | None
 """Monitor and lane of the events that are meant; ``None`` for all."""
 _SECONDS_A_DAY: Final = 86_400.0
 _PAGE: Final = 100
+_EXPORTED: Final = 10_000
+"""Rows of a page of a whole table."""
 _LARGEST: Final = 2**63 - 1
 _INSTANCE: Final = "instance"
 
@@ -233,6 +240,32 @@ class Store:
                 break
         return n_deleted
 
+    # --- What people do ---
+
+    def act(self, wish: Wish) -> ActionRow:
+        """Enter what somebody wants; on return it is on disk. An accept is done by its lane."""
+        now = self._clock()
+        return self._database.write(lambda connection: actions.enter(connection, wish, now))
+
+    def wanted(self) -> list[ActionRow]:
+        """Return the accepts of all streams that are not done yet, the oldest first."""
+        with self._database.reading() as connection:
+            return actions.wanted(connection)
+
+    def silences(self) -> Silences:
+        with self._database.reading() as connection:
+            return actions.silences(connection, self._clock())
+
+    def actions(
+        self, monitor: str, key: str, *, before: int | None = None, limit: int = _PAGE
+    ) -> list[ActionRow]:
+        """Return what was done about a monitor, or about all keys of its stream, newest first."""
+        values = (monitor, key, _LARGEST if before is None else before, limit)
+        with self._database.reading() as connection:
+            return [
+                actions.action_row(row) for row in connection.execute(sql.ACTIONS_BEFORE, values)
+            ]
+
     # --- Events on their way to outlets ---
 
     def pending(self, outlet: str, lanes: Lanes, limit: int) -> list[tuple[int, Event]]:
@@ -266,11 +299,20 @@ class Store:
             return [name for (name,) in connection.execute(sql.PENDING_OUTLETS)]
 
     def newest_events(self, outlet: str, lanes: Lanes, types: Collection[str]) -> list[Event]:
-        """Return each monitor's newest event of these types that does not wait for an outlet."""
+        """Return each monitor's newest event of these types that does not wait for an outlet.
+
+        Those that are silenced are left out.
+        """
         query = sql.newest_of(len(types), None if lanes is None else len(lanes))
         values = (*sorted(types), *_flat(lanes), outlet)
         with self._database.reading() as connection:
-            return [event for _, event in _intact_events(connection.execute(query, values))]
+            found = [event for _, event in _intact_events(connection.execute(query, values))]
+            silences = actions.silences(connection, self._clock())
+        return [
+            event
+            for event in found
+            if event.type not in history.SILENCED or not silences.cover(event.monitor, event.key)
+        ]
 
     def events(self, after_sequence: int = 0, limit: int = _PAGE) -> list[tuple[int, Event]]:
         """Return events after a number, the oldest first, with their numbers."""
@@ -362,6 +404,15 @@ class Store:
             found = connection.execute(sql.EDGE_HISTORY, values)
             return [EdgeRow(*sql.EDGES.opened(row)) for row in found]
 
+    def table(self, table: sql.Table, monitor: str | None = None) -> Iterator[list[list[Any]]]:
+        """Iterate over pages of the rows of a table, of one monitor or all; damaged ones not."""
+        where = "" if monitor is None else "WHERE monitor = ?"
+        with self._database.reading() as connection:
+            query = f"{table.select} {where} {table.order}"
+            rows = connection.execute(query, () if monitor is None else (monitor,))
+            while page := rows.fetchmany(_EXPORTED):
+                yield list(_intact_rows(table, page))
+
     # --- Looking at the whole of it ---
 
     def lanes(self) -> list[LaneRow]:
@@ -427,6 +478,14 @@ def _intact_events(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, Event]]
     for row in rows:
         try:
             yield event_pair(row)
+        except sql.RowDamage as damage:
+            logger.error("%s in the history and left out", damage)
+
+
+def _intact_rows(table: sql.Table, rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
+    for row in rows:
+        try:
+            yield table.opened(row)
         except sql.RowDamage as damage:
             logger.error("%s in the history and left out", damage)
 

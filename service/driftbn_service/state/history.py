@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from driftbn.drift.outcome import EpisodeEvent
-from driftbn_service.events import Event, Publication
-from driftbn_service.state import sql
+from driftbn_service.events import Event, EventType, Publication
+from driftbn_service.state import actions, sql
 from driftbn_service.state.database import Connection, next_number
 
 
@@ -171,6 +171,8 @@ logger = logging.getLogger("driftbn.service.state.history")
 Wanted: TypeAlias = Sequence[tuple[str, Collection[str] | None]]
 """Name of every outlet with the types of event it wants, ``None`` for all."""
 
+SILENCED: Final = frozenset({EventType.DRIFT_STARTED, EventType.DRIFT_UPDATED, EventType.NOTICE})
+"""What a silence keeps from outlets; that something has ended or failed is told all the same."""
 PRUNED_WINDOWS: Final = 1000
 """Windows that are deleted at a time at most."""
 PRUNED_EVENTS: Final = 5000
@@ -191,12 +193,15 @@ class PublicationWriter:
         self._connection = connection
         self._outlets = outlets
         self._now = now
+        self._silences = actions.silences(connection, now)
         self.n_new = 0
 
     def write(self, publications: Sequence[Publication]) -> None:
         """Enter windows with all that belongs to them; one that is there already stays."""
         for publication in publications:
             if not publication.report:
+                if any(event.type == EventType.DRIFT_ENDED for event in publication.events):
+                    self._end_others(publication, None)
                 self._write_events(publication)
             elif not self._is_known(publication):
                 self._write_window(publication)
@@ -330,6 +335,8 @@ class PublicationWriter:
         document = _as_json(_dated(event.document, self._now))
         values = (sequence, event.id, event.type, *place, self._now, document)
         self._connection.execute(sql.EVENTS.insert, sql.EVENTS.sealed(values))
+        if event.type in SILENCED and self._silences.cover(event.monitor, event.key):
+            return
         for name, types in self._outlets:
             if types is None or event.type in types:
                 delivery = sql.DELIVERIES.sealed((name, sequence))
@@ -530,6 +537,7 @@ def prune_events(connection: Connection, before: float) -> int:
     Events that wait for an outlet stay, and of each monitor the newest one of each type: outlets
     tell again from it what still holds.
     """
+    connection.execute(sql.FORGET_ACTIONS, (before, before))
     return connection.execute(sql.FORGET_EVENTS, (before, PRUNED_EVENTS)).rowcount
 
 

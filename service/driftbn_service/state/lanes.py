@@ -15,7 +15,8 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, Final, NamedTuple
 
 from driftbn_service.events import Publication
-from driftbn_service.state import sql
+from driftbn_service.state import actions, sql
+from driftbn_service.state.actions import ActionRow
 from driftbn_service.state.database import (
     Connection,
     Database,
@@ -180,10 +181,12 @@ class LaneState:
         checkpoint: Checkpoint,
         publications: Sequence[Publication] = (),
         outlets: Wanted = (),
+        done: Sequence[ActionRow] = (),
     ) -> None:
         """Write what was put, how far the lane is, and its windows, as a whole or not at all.
 
-        The windows of a monitor come in their order. Raises ``LaneLostError`` if another process
+        The windows of a monitor come in their order; ``done`` are accepts that the states hold.
+        Raises ``LaneLostError`` if another process
         has taken the lane over: this one must let go of it. After ``StoreError`` nothing is lost;
         call it again.
         """
@@ -194,6 +197,7 @@ class LaneState:
                 values = sql.STATES.sealed((self.stream, self.lane, key, state))
                 connection.execute(sql.STATES.upsert, values)
             PublicationWriter(connection, outlets, self._owner.clock()).write(publications)
+            actions.note_done(connection, done)
             if self._journal is not None and checkpoint.position is not None:
                 self._journal.forget(connection, int(checkpoint.position["sequence"]))
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables below."""
 
 
@@ -49,6 +49,7 @@ class Table:
         parts = [definition.split() for definition in columns.split(",")]
         self.name = name
         self.names = tuple(part[0] for part in parts)
+        self.types = tuple(part[1] for part in parts)
         self.label = label
         self._kinds = [_KINDS[part[1]] for part in parts]
         named = ", ".join(f'"{part[0]}" {" ".join(part[1:])}' for part in parts)
@@ -62,6 +63,7 @@ class Table:
         conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(changed)}"
         self.upsert = f"{self.insert} {conflict}"
         self.select = f"SELECT {self.columns()} FROM {name}"
+        self.order = f"ORDER BY {', '.join(keys)}"
 
     def __len__(self) -> int:
         """Return how many columns ``columns`` names."""
@@ -247,11 +249,23 @@ DELIVERIES: Final = Table(
     "FOREIGN KEY (sequence) REFERENCES events (sequence) ON DELETE CASCADE",
 )
 """Events that an outlet has not got yet."""
+ACTIONS: Final = Table(
+    "actions",
+    f"number BIGINT NOT NULL, kind TEXT NOT NULL, {_MONITOR}, episode BIGINT,"
+    "window_index BIGINT, until DOUBLE PRECISION, author TEXT NOT NULL, comment TEXT NOT NULL,"
+    "stored DOUBLE PRECISION NOT NULL",
+    "number",
+    "action {number} of {whose}",
+)
+"""What people did about monitors; an accept without a window is still to be done."""
 
+HISTORY: Final = (WINDOWS, EDGES, EPISODES, EVENTS, ACTIONS)
+"""Tables that are of use to other programs."""
 WORKING: Final = (FACTS, NUMBERS, OWNERS, LANES, STATES)
 """Tables without any row of which a daemon cannot go on."""
 TABLES: Final = (
     *WORKING, BODIES, BODY_KEYS, MONITORS, WINDOWS, DOCUMENTS, EDGES, EPISODES, EVENTS, DELIVERIES,
+    ACTIONS,
 )  # fmt: skip
 STATEMENTS: Final = (
     *(table.create for table in TABLES),
@@ -264,6 +278,10 @@ STATEMENTS: Final = (
     "CREATE INDEX events_by_monitor ON events (monitor, key, type, sequence)",
     "CREATE INDEX events_by_age ON events (stored)",
     "CREATE INDEX deliveries_by_event ON deliveries (sequence)",
+    "CREATE INDEX actions_by_monitor ON actions (monitor, key, number)",
+    "CREATE INDEX actions_by_end ON actions (until) WHERE kind = 'silence'",
+    "CREATE INDEX actions_wanted ON actions (number)"
+    " WHERE kind = 'accept' AND window_index IS NULL",
 )
 """They make a new database."""
 
@@ -322,6 +340,27 @@ END_DAMAGED_EPISODE: Final = (
 """Its checksum stays wrong: who reads it is told."""
 EVENT_BY_ID: Final = "SELECT sequence FROM events WHERE id = ?"
 
+# --- What people do ---
+
+WANTED: Final = f"{ACTIONS.select} WHERE kind = 'accept' AND window_index IS NULL ORDER BY number"
+SILENCES: Final = (
+    f"{ACTIONS.select} WHERE kind = 'silence' AND until > ? AND NOT EXISTS"
+    " (SELECT * FROM actions AS n WHERE n.kind = 'silence' AND n.monitor = actions.monitor"
+    " AND n.key = actions.key AND n.number > actions.number) ORDER BY number"
+)
+"""Of each monitor, the newest one decides."""
+ACTIONS_BEFORE: Final = (
+    f"{ACTIONS.select} WHERE monitor = ? AND key IN (?, '') AND number < ?"
+    " ORDER BY number DESC LIMIT ?"
+)
+FORGET_ACTIONS: Final = (
+    "DELETE FROM actions WHERE stored < ? AND (until IS NULL OR until < ?)"
+    " AND (kind <> 'accept' OR window_index IS NOT NULL) AND NOT EXISTS"
+    " (SELECT * FROM episodes AS e WHERE e.monitor = actions.monitor AND e.key = actions.key"
+    " AND e.episode = actions.episode)"
+)
+"""Those from before a time, but for those in force and those of episodes that are kept."""
+
 # --- Deleting from it ---
 
 LONG_MONITORS: Final = f"{MONITORS.select} WHERE last_window - pruned_before >= ? LIMIT ?"
@@ -341,7 +380,8 @@ FORGET_EVENTS: Final = (
 )
 """Those from before a time, but for those that wait for an outlet and the newest of each type."""
 FORGET_MONITOR: Final = tuple(
-    f"DELETE FROM {table} WHERE monitor = ?" for table in ("episodes", "events", "monitors")
+    f"DELETE FROM {table} WHERE monitor = ?"
+    for table in ("episodes", "events", "monitors", "actions")
 )
 FORGET_ALL_WINDOWS: Final = "DELETE FROM windows WHERE monitor = ?"
 

@@ -402,13 +402,16 @@ ANSWERED = [
     (EDGE, "/api/v1/streams/{name}/edges/{source}/{target}"),
     (f"{ORDERS}/episodes", "/api/v1/streams/{name}/episodes"),
     (f"{ORDERS}/episodes/0", "/api/v1/streams/{name}/episodes/{number}"),
+    (f"{ORDERS}/actions", "/api/v1/streams/{name}/actions"),
     (f"{ORDERS}/graph", "/api/v1/streams/{name}/graph"),
     (f"{ORDERS}/graph?window=9", "/api/v1/streams/{name}/graph"),
     (f"{ORDERS}/graph/nodes?window=9", "/api/v1/streams/{name}/graph/nodes"),
     (f"{ORDERS}/graph/edges?window=9", "/api/v1/streams/{name}/graph/edges"),
     ("/api/v1/openapi.json", "/api/v1/openapi.json"),
 ]
-ELSEWHERE = {"/api/v1/events", "/api/v1/streams/{name}/records"}
+ELSEWHERE = {"/api/v1/events"} | {
+    f"/api/v1/streams/{{name}}/{word}" for word in ("records", "accept", "silence", "comment")
+}
 """Routes whose answers are held against the document in other tests."""
 
 

@@ -73,12 +73,43 @@ def test_alert_fires_for_a_while_when_an_episode_begins() -> None:
 def test_texts_and_numbers_are_annotations() -> None:
     (alert,) = send(make_event(3))[0]
     found = alert["annotations"]
-    assert found["summary"] == "Drift in orders: 'x' changed in window 3."
+    assert found["summary"] == "Drift in orders: 'x' changed in window 3, since window 3."
     assert found["description"] == "It changed.\nÜber Nacht."
     assert found["advice"] == "Look."
     assert found["edges"] == "x → y added"
     assert (found["episode"], found["p_value"], found["records"]) == ("2", "0.001", "300 to 399")
     assert all(isinstance(text, str) and text for text in found.values())
+
+
+def test_links_lead_to_runbook_page_and_dashboard() -> None:
+    links = {
+        "page": "https://drift.example.org",
+        "dashboards": "https://g.example.org",
+        "runbooks": "https://wiki.example.org/driftbn",
+    }
+    with receiver() as found:
+        settings = AlertmanagerOutletSettings(url=found.url)
+        outlet = AlertmanagerOutlet(settings, links, clock=Clock())
+        outlet.send([make_event(3, key="eu")])
+        outlet.close()
+    texts = found.requests[0].document[0]["annotations"]
+    runbook = "https://wiki.example.org/driftbn#driftbnstructuraldrift"
+    assert texts["runbook_url"] == runbook
+    assert texts["page"] == "https://drift.example.org/#monitor=orders&key=eu"
+    assert texts["dashboard"] == "https://g.example.org/d/driftbn-stream?var-monitor=orders"
+
+
+@pytest.mark.parametrize(
+    ("types", "alerts"),
+    [
+        (None, {"drift", "schema", "monitor"}),
+        (["io.driftbn.drift.started.v1", "io.driftbn.drift.ended.v1"], set()),
+        (["io.driftbn.schema.changed.v1"], {"schema"}),
+    ],
+)
+def test_it_says_what_it_tells_all_of(types: list[str] | None, alerts: set[str]) -> None:
+    settings = AlertmanagerOutletSettings(types=types)  # type: ignore[arg-type]
+    assert AlertmanagerOutlet(settings).alerts == alerts
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ class Outlet:
 
 class Refreshing(Outlet):
     refresh_seconds = 60.0
+    alerts = frozenset({"drift"})
     matters = (
         frozenset({EventType.DRIFT_STARTED.value, EventType.DRIFT_ENDED.value}),
         frozenset({EventType.MONITOR_DEGRADED.value}),
@@ -129,6 +130,10 @@ class Refreshing(Outlet):
 class Counts:
     def __init__(self) -> None:
         self.found: Counter[tuple[str, str, str]] = Counter()
+        self.alerting_on: dict[str, Collection[str]] = {}
+
+    def alerting(self, outlet: str, matters: Collection[str]) -> None:
+        self.alerting_on[outlet] = matters
 
     def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
         self.found[outlet, monitor, outcome] += n_events
@@ -330,6 +335,17 @@ def test_newest_event_of_each_matter_is_told() -> None:
     outlet = Refreshing()
     make(outlet, Store(events)).step()
     assert [event.window for event in outlet.refreshed[0]] == [3, 4, 2]
+
+
+def test_what_it_tells_alertmanager_is_known_while_it_gets_through() -> None:
+    outlet, clock = Refreshing(), Clock()
+    deliverer = make(outlet, Store(), clock)
+    observer = deliverer._observer
+    assert isinstance(observer, Counts)
+    outlet.refresh_problems = [away()]
+    for matters in (set(), {"drift"}):
+        clock.now += deliverer.step() or 0.0
+        assert set(observer.alerting_on["test"]) == matters
 
 
 def test_refresh_that_fails_is_tried_again_and_again(caplog: pytest.LogCaptureFixture) -> None:

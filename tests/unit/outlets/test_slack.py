@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from driftbn_service.outlets.base import NO_LINKS, Links
 from driftbn_service.outlets.slack import SlackOutlet
 from driftbn_service.settings import SlackOutletSettings
 
@@ -13,10 +14,11 @@ EVENT = make_event(1)
 WORDS = {"headline": "'a < b' broke", "sentences": ["Since 12:00."], "advice": ["Ask <!here>."]}
 
 
-def told(**others: str) -> object:
+def told(links: Links = NO_LINKS, **others: str) -> object:
     event = replace(EVENT, document={**EVENT.document, "data": WORDS}, **others)
     with receiver() as found:
-        outlet = SlackOutlet(SlackOutletSettings.model_validate({"url": found.url}))
+        settings = SlackOutletSettings.model_validate({"url": found.url})
+        outlet = SlackOutlet(settings, links)
         outlet.open()
         outlet.send([event])
         outlet.close()
@@ -34,3 +36,13 @@ def test_message_of_a_keyed_stream_names_the_key_and_mentions_nobody() -> None:
     document = told(monitor="orders", key="<@U1>")
     assert isinstance(document, dict)
     assert document["text"].startswith("*orders / &lt;@U1&gt;*: ")
+
+
+def test_message_leads_to_page_and_dashboard_where_the_settings_have_them() -> None:
+    links = {"page": "https://drift.example.org", "dashboards": "https://g.example.org"}
+    document = told(links, monitor="orders", key="<eu|us>")
+    assert isinstance(document, dict)
+    assert document["text"].splitlines()[-2:] == [
+        "<https://drift.example.org/#monitor=orders&key=%3Ceu%7Cus%3E|page>",
+        "<https://g.example.org/d/driftbn-stream?var-monitor=orders|dashboard>",
+    ]
