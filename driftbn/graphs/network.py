@@ -299,7 +299,7 @@ def fit_parameters(
     tables = []
     for child in range(len(names)):
         family = [*(position[parent] for parent in parents[child]), child]
-        counts = _family_counts(codes, family, cards, names[child])
+        counts = family_counts(codes, family, cards, names[child])
         if equivalent_sample_size is not None:
             counts += equivalent_sample_size / counts.size
         tables.append(_normalised(counts))
@@ -342,7 +342,7 @@ def check_codes(
             )
 
 
-def _family_counts(
+def family_counts(
     codes: npt.NDArray[np.integer], family: Sequence[int], cards: Sequence[int], name: str
 ) -> FloatArray:
     """Count the cells ``[configurations, states]`` of a family, its child last."""
