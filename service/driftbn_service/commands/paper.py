@@ -316,12 +316,12 @@ def _dot(name: str, x: float, y: float) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return round numbers around the values; from 0 where that is not far.
+    """Return round numbers around the values; from 0 unless some are negative.
 
     >>> _ticks(12.0, 47.0), _ticks(-2.31, -2.28)
     ([0.0, 20.0, 40.0, 60.0], [-2.31, -2.3, -2.29, -2.28])
     """
-    if 0 <= low < high * 2 / 3 or low == high:
+    if low >= 0 or low == high:
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
     rough = (high - low) / _N_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
