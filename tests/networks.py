@@ -10,7 +10,7 @@ from driftbn import datasets
 from driftbn.graphs.network import BayesianNetwork
 
 _FOLDER = Path(__file__).parent / "networks"
-_BUNDLED = ("asia", "alarm")
+_BUNDLED = ("asia", "alarm", "100_130", "200_250")
 
 NAMES = (*_BUNDLED, *sorted(path.stem for path in _FOLDER.glob("*.json")))
 """All that `load` knows, the bundled ones first."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import lzma
 import math
 from functools import cache
 from importlib import resources
@@ -67,7 +69,9 @@ __all__ = [
 
 # Networks to draw from, the bundled ones and random ones, and forward sampling from them.
 
-NAMES = ("alarm", "asia")
+_GENERATED_FILE = "generated.json.xz"
+_GENERATED = ("100_130", "100_200", "100_300", "100_400", "200_250")
+NAMES = ("alarm", "asia", *_GENERATED)
 """What `load` knows."""
 
 
@@ -75,8 +79,9 @@ NAMES = ("alarm", "asia")
 def load(name: str) -> BayesianNetwork:
     """Return a bundled network by name.
 
-    ``name``: ``"asia"`` (8 nodes, Lauritzen and Spiegelhalter 1988) or ``"alarm"`` (37 nodes,
-    Beinlich and others 1989).
+    ``name``: ``"asia"`` (8 nodes, Lauritzen and Spiegelhalter 1988), ``"alarm"`` (37 nodes,
+    Beinlich and others 1989), or nodes and arcs of a binary network that Weka 3.9.7 generated:
+    ``"100_130"``, ``"100_200"``, ``"100_300"``, ``"100_400"``, ``"200_250"``.
 
     Raises ConfigError if there is no such network.
 
@@ -85,8 +90,20 @@ def load(name: str) -> BayesianNetwork:
     """
     if name not in NAMES:
         raise ConfigError("name", name, f"one of {', '.join(NAMES)}")
-    text = resources.files("driftbn.datasets").joinpath(f"{name}.bif").read_text("utf-8")
-    return read_bif(text)
+    folder = resources.files("driftbn.datasets")
+    if name in _GENERATED:
+        return _generated(
+            **json.loads(lzma.decompress((folder / _GENERATED_FILE).read_bytes()))[name]
+        )
+    return read_bif((folder / f"{name}.bif").read_text("utf-8"))
+
+
+def _generated(parents: list[list[int]], chances: list[list[int]]) -> BayesianNetwork:
+    """Return a network of Weka's: a chance k of the first state stands for (k + 1/2) / 1001."""
+    nodes = [f"Node{i + 1}" for i in range(len(parents))]
+    tables = [[[(k + 0.5) / 1001, (1000.5 - k) / 1001] for k in column] for column in chances]
+    named = [[nodes[i] for i in listed] for listed in parents]
+    return BayesianNetwork(nodes, [["Value1", "Value2"]] * len(nodes), named, tables)
 
 
 def asia() -> BayesianNetwork:

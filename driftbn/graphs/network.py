@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -187,6 +188,48 @@ class BayesianNetwork:
             model.cpt(node)[:] = np.ascontiguousarray(table)
         return model
 
+    def query(self, node: str, given: Mapping[str, str] | None = None) -> dict[str, float]:
+        """Return how likely each state of a node is, where others are known.
+
+        From causes it is a prognosis, from effects a diagnosis. pyAgrum infers it, or pgmpy.
+
+        Raises MissingExtraError if neither is installed. Raises GraphError if a node has no such
+        state, the node asked for is given, or what is given cannot be.
+        """
+        states, given = self.states[self.index(node)], given or {}
+        for name, state in given.items():
+            allowed = self.states[self.index(name)]
+            if name == node:
+                raise GraphError(f"{name!r} is asked for; it cannot be given too")
+            if state not in allowed:
+                listed = ", ".join(map(repr, allowed))
+                raise GraphError(f"{name!r} is given as {state!r}; it must be one of {listed}")
+        infer = self._by_pyagrum if find_spec("pyagrum") else self._by_pgmpy
+        chances = infer(node, given)
+        if not np.isfinite(chances).all():
+            raise GraphError(f"{dict(given)} has probability 0 in this network")
+        return dict(zip(states, chances.tolist(), strict=True))
+
+    def _by_pyagrum(self, node: str, given: Mapping[str, str]) -> FloatArray:
+        gum = _imported("pyagrum", "BayesianNetwork.query", "pyagrum")
+        engine = gum.LazyPropagation(self.to_pyagrum())
+        engine.setEvidence(dict(given))
+        engine.addTarget(node)
+        try:
+            engine.makeInference()
+            return np.array(engine.posterior(node).tolist())
+        except gum.IncompatibleEvidence:
+            return np.array([math.nan])
+
+    def _by_pgmpy(self, node: str, given: Mapping[str, str]) -> FloatArray:
+        inference = _imported("pgmpy.inference", "BayesianNetwork.query", "pyagrum")
+        engine = inference.VariableElimination(self.to_pgmpy())
+        with np.errstate(invalid="ignore"):
+            found = engine.query([node], evidence=dict(given), show_progress=False)
+        return np.array(
+            [found.get_value(**{node: state}) for state in self.states[self.index(node)]]
+        )
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BayesianNetwork):
             return NotImplemented
@@ -299,7 +342,7 @@ def fit_parameters(
     tables = []
     for child in range(len(names)):
         family = [*(position[parent] for parent in parents[child]), child]
-        counts = _family_counts(codes, family, cards, names[child])
+        counts = family_counts(codes, family, cards, names[child])
         if equivalent_sample_size is not None:
             counts += equivalent_sample_size / counts.size
         tables.append(_normalised(counts))
@@ -342,7 +385,7 @@ def check_codes(
             )
 
 
-def _family_counts(
+def family_counts(
     codes: npt.NDArray[np.integer], family: Sequence[int], cards: Sequence[int], name: str
 ) -> FloatArray:
     """Count the cells ``[configurations, states]`` of a family, its child last."""

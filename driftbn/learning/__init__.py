@@ -11,6 +11,7 @@ import numpy as np
 
 from driftbn.config import Algorithm, Knowledge, LearnerConfig, SchemaConfig, WarmStart, choice
 from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn.graphs.network import BayesianNetwork, fit_parameters
 from driftbn.kernels.evidence import Floats
 from driftbn.learning.independence import (
     ChiSquareTest,
@@ -57,6 +58,7 @@ __all__ = [
     "SeparatorMap",
     "StructureLearner",
     "extend_to_dag",
+    "fit_network",
     "learn_structure",
 ]
 
@@ -331,3 +333,25 @@ def learn_structure(  # noqa: PLR0913 - one call for every kind of table
         settings = replace(settings, alpha=alpha)
     learner = StructureLearner(settings, knowledge, independence_test=independence_test)
     return learner.learn(infer_and_encode(data, schema, names=names), previous, design_effects)
+
+
+def fit_network(
+    dag: Dag, table: EncodedTable, equivalent_sample_size: float | None = None
+) -> BayesianNetwork:
+    """Fit probabilities to a learned DAG; levels that no row has are no states.
+
+    See ``driftbn.graphs.network.fit_parameters``; ``query`` asks the network.
+
+    >>> from driftbn import datasets, learn_structure
+    >>> from driftbn.tables.encode import encode
+    >>> rows = datasets.sample(datasets.asia(), 5000, 1)
+    >>> learned = learn_structure(rows)
+    >>> fit_network(learned.dag, encode(rows, learned.schema))
+    <BayesianNetwork: 8 nodes, 8 arcs>
+    """
+    place = {name: i for i, name in enumerate(table.schema.names)}
+    states, codes = [], np.empty((len(dag.nodes), table.n_rows), np.uint8)
+    for row, name in enumerate(dag.nodes):
+        observed, codes[row] = np.unique(table.codes[place[name]], return_inverse=True)
+        states.append([table.schema[name].labels[code] for code in observed.tolist()])
+    return fit_parameters(dag, codes, dag.nodes, states, equivalent_sample_size)

@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "calibrate": "tell what a monitor can see on a stream",
     "learn": "learn the graph of a table",
     "diff": "compare two graphs or two tables",
+    "paper": "repeat the experiment of the paper that the learner is from",
     "version": "print versions",
 }
 """Modules of ``driftbn_service.commands``, all but the last; only the one that is asked for is

@@ -7,10 +7,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from driftbn.graphs.network import BayesianNetwork
 
 Codes = npt.NDArray[np.uint8]
 Arc = tuple[str, str]
@@ -87,7 +91,9 @@ def load_network(name: str) -> Network:
     if name.startswith(_RANDOM_PREFIX):
         n_nodes, n_arcs = map(int, name.removeprefix(_RANDOM_PREFIX).split("_"))
         return random_network(name, n_nodes, n_arcs)
-    path = next(d / f"{name}.json" for d in _DIRECTORIES if (d / f"{name}.json").exists())
+    path = next((p for d in _DIRECTORIES if (p := d / f"{name}.json").exists()), None)
+    if path is None:
+        return _as_read(name, importlib.import_module("driftbn.datasets").load(name))
     stored = json.loads(path.read_text())
     return Network(
         name=name,
@@ -100,11 +106,15 @@ def load_network(name: str) -> Network:
 
 def _read_bif(path: Path) -> Network:
     # Loaded here, after the process was pinned: numba reads the number of threads when imported.
-    read = importlib.import_module("driftbn.graphs.files").read_bif(path.read_text())
+    files = importlib.import_module("driftbn.graphs.files")
+    return _as_read(path.stem, files.read_bif(path.read_text()))
+
+
+def _as_read(name: str, read: BayesianNetwork) -> Network:
     place = {node: i for i, node in enumerate(read.nodes)}
     cards = tuple(len(states) for states in read.states)
     return Network(
-        name=path.stem,
+        name=name,
         nodes=read.nodes,
         cards=cards,
         parents=tuple(tuple(place[p] for p in parents) for parents in read.parents),

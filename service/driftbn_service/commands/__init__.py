@@ -42,7 +42,7 @@ class ReadingOptions:
     def from_arguments(cls, arguments: argparse.Namespace) -> ReadingOptions:
         kind = arguments.input_format
         return cls(
-            tuple(name for text in arguments.columns for name in _names("columns", text)),
+            tuple(name for text in arguments.columns for name in listed_names("columns", text)),
             None if kind is None else TableFormat(kind),
         )
 
@@ -62,7 +62,7 @@ class LearnOptions(ReadingOptions):
             config=LearnerConfig(**given_settings(arguments, LearnerConfig)),
             required=tuple(arguments.required),
             forbidden=tuple(arguments.forbidden),
-            tiers=tuple(_names("tier", text) for text in arguments.tier),
+            tiers=tuple(listed_names("tier", text) for text in arguments.tier),
             **vars(ReadingOptions.from_arguments(arguments)),
         )
 
@@ -145,7 +145,7 @@ def _add_knowledge_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _names(field: str, text: str) -> tuple[str, ...]:
+def listed_names(field: str, text: str) -> tuple[str, ...]:
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:

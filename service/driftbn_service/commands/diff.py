@@ -13,10 +13,11 @@ from driftbn.explain.picture import picture_of, scene_of, scene_of_graphs
 from driftbn.explain.sentences import decimal, printable
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff, compare, shd
-from driftbn.learning import extend_to_dag
+from driftbn.learning import extend_to_dag, fit_network
 from driftbn.monitor import compare_data
 from driftbn.report import DataComparison
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from driftbn.tables.encode import SchemaEvent, SchemaEventKind, encode
+from driftbn.tables.infer import infer_and_encode
 from driftbn_service.commands import (
     LearnOptions,
     Line,
@@ -33,6 +34,8 @@ from driftbn_service.commands import (
     write_text,
 )
 from driftbn_service.commands.learn import (
+    QUERY_HELP,
+    Answer,
     LearnedFile,
     is_graph,
     learn_input,
@@ -138,6 +141,7 @@ class _TwoTables:
     """Two tables as the library compares them."""
 
     found: DataComparison
+    answer: Answer | None = None
 
     @property
     def differs(self) -> bool:
@@ -147,7 +151,7 @@ class _TwoTables:
         return self.found.to_html()
 
     def document(self) -> dict[str, Any]:
-        return self.found.to_dict()
+        return self.found.to_dict() | (self.answer.document() if self.answer else {})
 
     def picture(self) -> Drawing:
         words = self.found.explain()
@@ -164,6 +168,7 @@ class _TwoTables:
             )
             for one in decision.node_changes
         ]
+        changes += self.answer.lines() if self.answer else []
         if quiet:
             return changes
         words = self.found.explain()
@@ -209,6 +214,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="share of pairs of tables from one source that may be told apart (0.01)",
     )
     add_setting_options(decision, MonitorConfig, _DECISION)
+    decision.add_argument("--query", metavar="QUERY", help=f"on both tables: {QUERY_HELP}")
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="write JSON instead of text")
     output.add_argument("--output", metavar="FILE", help="instead of standard output")
@@ -234,6 +240,8 @@ def run(arguments: argparse.Namespace) -> int:
     with Input(arguments.previous, kind) as first, Input(arguments.current, kind) as second:
         found: _Comparison | _TwoTables
         if is_graph(first) or is_graph(second):
+            if arguments.query is not None:
+                raise UsageError("--query is for two tables; a graph has no probabilities")
             found = _compared(arguments, options, first, second)
         else:
             found = _compared_tables(arguments, options, first, second)
@@ -290,7 +298,16 @@ def _compared_tables(
             note(f"{name}: {_STOPPED}")
     for event in () if arguments.quiet else found.current.events:
         note(f"{second.name}: {_event_text(event)}")
-    return _TwoTables(found)
+    if arguments.query is None:
+        return _TwoTables(found)
+    before = infer_and_encode(for_inference(tables[0]))
+    now = encode(rows, before.schema)
+    with blamed_on(f"{first.name} and {second.name}"):
+        networks = {
+            "before": fit_network(found.reference.dag, before),
+            "now": fit_network(found.current.dag, now),
+        }
+        return _TwoTables(found, Answer.of(arguments.query, networks))
 
 
 def _loaded(

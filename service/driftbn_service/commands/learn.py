@@ -9,21 +9,21 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from driftbn.errors import FormatError
+from driftbn.errors import ConfigError, FormatError
 from driftbn.explain.picture import picture_of, scene_of_graph
 from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write_bif, write_dot
 from driftbn.graphs.graph import Dag, Pdag
-from driftbn.graphs.network import BayesianNetwork, check_sample_size, fit_parameters
+from driftbn.graphs.network import BayesianNetwork, check_sample_size
 from driftbn.learning import (
     LearnedStructure,
     Overrun,
     StructureLearner,
     extend_to_dag,
+    fit_network,
     learn_structure,
 )
 from driftbn.tables.encode import EncodedTable, encode
@@ -35,6 +35,7 @@ from driftbn_service.commands import (
     Style,
     add_learning_options,
     edge_text,
+    listed_names,
     note,
     png_renderer,
     shown,
@@ -142,16 +143,40 @@ def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
     return encode(rows, previous.table.schema)
 
 
-def fitted_network(learned: LearnedFile, bdeu: float | None) -> BayesianNetwork:
-    """Fit the probabilities of the learned DAG; levels that no row has are no states."""
-    codes = np.empty_like(learned.table.codes)
-    states = []
-    for i, variable in enumerate(learned.table.schema.variables):
-        observed, codes[i] = np.unique(learned.table.codes[i], return_inverse=True)
-        states.append([variable.labels[code] for code in observed.tolist()])
-    with blamed_on(learned.name):
-        names = learned.table.schema.names
-        return fit_parameters(learned.structure.dag, codes, names, states, bdeu)
+@dataclass(frozen=True)
+class Answer:
+    """How likely the values of a field are where others are known, by network."""
+
+    field: str
+    given: dict[str, str]
+    chances: dict[str, dict[str, float]]
+
+    @classmethod
+    def of(cls, query: str, networks: dict[str, BayesianNetwork]) -> Answer:
+        """Ask networks of the same fields ``FIELD | FIELD=VALUE, …``."""
+        names = next(iter(networks.values())).nodes
+        field, _, rest = query.partition("|")
+        given = {}
+        for part in map(str.strip, listed_names("query", rest) if rest.strip() else ()):
+            found = [name for name in names if part.startswith(f"{name}=")]
+            if not found:
+                raise ConfigError("query", query, "FIELD | FIELD=VALUE, … with fields of the graph")
+            name = max(found, key=len)
+            given[name] = part.removeprefix(f"{name}=")
+        field = field.strip()
+        asked = {label: network.query(field, given) for label, network in networks.items()}
+        return cls(field, given, asked)
+
+    def lines(self) -> list[Line]:
+        known = ", ".join(f"{shown(name)}={shown(value)}" for name, value in self.given.items())
+        lines = [Line(shown(self.field) + (f" | {known}" if known else ""), Style.HEAD)]
+        for value in dict.fromkeys(value for found in self.chances.values() for value in found):
+            numbers = (f"{found.get(value, 0.0):.3f}" for found in self.chances.values())
+            lines.append(Line(f"  {' -> '.join(numbers)}  {shown(value)}"))
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        return {"query": {"field": self.field, "given": self.given, **self.chances}}
 
 
 def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, Any]:
@@ -208,6 +233,10 @@ def _fingerprint(schema: Schema) -> str:
 
 # ``driftbn learn``: the graph of who depends on whom in a table.
 
+QUERY_HELP = (
+    "how likely the values of a field are, given others: 'FIELD | FIELD=VALUE, …'; as in CSV"
+    " where a name or value holds a comma; needs the extra pyagrum or pgmpy"
+)
 FORMATS = ("text", "json", "dot", "bif", "png")
 
 _OVERRUNS = {
@@ -237,6 +266,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="SIZE",
         help="bif: smooth probabilities with a prior worth so many rows",
     )
+    output.add_argument("--query", metavar="QUERY", help=QUERY_HELP)
     output.add_argument("--quiet", action="store_true", help="text: only the edges")
     parser.set_defaults(run=run)
 
@@ -248,13 +278,16 @@ def run(arguments: argparse.Namespace) -> int:
     with Input(arguments.file, options.input_format) as source:
         learned = learn_input(source, options)
     blanket = None if arguments.target is None else _blanket(learned, arguments.target)
+    answer = None if arguments.query is None else _answer(learned, arguments.query)
     match arguments.format:
         case "text":
-            write_lines(_lines(learned, arguments, blanket), arguments.output)
+            lines = _lines(learned, arguments, blanket) + (answer.lines() if answer else [])
+            write_lines(lines, arguments.output)
         case "json":
             document = learned_document(learned, options)
             about = {"target": arguments.target, "markov_blanket": list(blanket or ())}
             document |= {} if blanket is None else about
+            document |= answer.document() if answer else {}
             write_text(json.dumps(document, indent=1) + "\n", arguments.output)
         case "dot":
             write_text(write_dot(learned.structure.graph), arguments.output)
@@ -268,9 +301,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _answer(learned: LearnedFile, query: str) -> Answer:
+    with blamed_on(learned.name):
+        return Answer.of(query, {"probabilities": _fitted(learned, None)})
+
+
 def _check(arguments: argparse.Namespace) -> None:
-    if arguments.target is not None and arguments.format not in ("text", "json"):
-        raise UsageError("--target goes with --format text or json only")
+    for option in ("target", "query"):
+        if getattr(arguments, option) is not None and arguments.format not in ("text", "json"):
+            raise UsageError(f"--{option} goes with --format text or json only")
     if arguments.bdeu is not None:
         if arguments.format != "bif":
             raise UsageError("--bdeu goes with --format bif only")
@@ -282,9 +321,12 @@ def _picture(learned: LearnedFile) -> Drawing:
 
 
 def _bif(learned: LearnedFile, bdeu: float | None) -> str:
-    network = fitted_network(learned, bdeu)
     with blamed_on(learned.name):
-        return write_bif(network)
+        return write_bif(_fitted(learned, bdeu))
+
+
+def _fitted(learned: LearnedFile, bdeu: float | None) -> BayesianNetwork:
+    return fit_network(learned.structure.dag, learned.table, bdeu)
 
 
 def _blanket(learned: LearnedFile, target: str) -> tuple[str, ...]:
