@@ -11,45 +11,60 @@ from driftbn.kernels.evidence import Ints
 Codes = npt.NDArray[np.uint8]
 
 UNKNOWN = -1
-_BASE, _PRIME = 1_000_003, 2_147_483_647  # of a polynomial hash that 64 bits can hold
+_BASE, _HASH_BITS = 1_000_003, 31  # of a polynomial hash whose products 64 bits can hold
+SLOTS_PER_ROW = 4  # fewer make searches long, more do not fit the processor's cache
+
+Slots = npt.NDArray[np.int32]
+
+
+def make_slots(n_rows: int) -> Slots:
+    """Return room for the hash table of ``count_repeated``."""
+    return np.empty(SLOTS_PER_ROW << n_rows.bit_length(), np.int32)
 
 
 @kernel
 def count_repeated(
-    rows: Codes, begin: int, length: int, least_moves: int, slots: Ints, out: Ints
+    rows: Codes, begin: int, length: int, least_moves: int, slots: Slots, out: Ints
 ) -> None:
     """For each field count the rows from ``begin`` on that end a stretch which was there before.
 
     A stretch has ``length`` rows, and a value other than the one before in ``least_moves`` of them.
-    ``slots``: room for a hash table, a power of two that is larger than the number of rows.
     """
-    mask, top = slots.shape[0] - 1, 1
-    for _ in range(length - 1):
-        top = top * _BASE % _PRIME
+    # Unsigned indices need no check. The upper bits of the hash depend on all rows of a stretch.
+    one, last, shift, top = np.uint64(1), np.uint64(slots.shape[0] - 1), _HASH_BITS, 1
+    while slots.shape[0] >> (_HASH_BITS - shift) > 1:
+        shift -= 1
+    low_bits = (1 << _HASH_BITS) - 1
+    for _ in range(length):
+        top = top * _BASE & low_bits
     for v in range(rows.shape[0]):
-        row, code, moves = rows[v], 0, 0
-        out[v] = 0
+        row, code, moves, n_repeated = rows[v], 0, 0, 0
         slots[:] = UNKNOWN
         for i in range(row.shape[0]):
+            at = np.uint64(i)
+            code = code * _BASE + np.int64(row[at]) + 1
+            if i > 0:
+                moves += row[at] != row[at - one]
             if i >= length:
-                code = (code + (_PRIME - (np.int64(row[i - length]) + 1)) * top) % _PRIME
-                moves -= row[i - length + 1] != row[i - length]
-            code = (code * _BASE + np.int64(row[i]) + 1) % _PRIME
-            moves += i > 0 and row[i] != row[i - 1]
+                gone = np.uint64(i - length)
+                code -= (np.int64(row[gone]) + 1) * top
+                moves -= row[gone + one] != row[gone]
+            code &= low_bits
             if i < length - 1 or moves < least_moves:
                 continue
-            slot, found = code & mask, False
+            slot, found = np.uint64(code >> shift), False
             while slots[slot] != UNKNOWN and not found:
-                found = True
-                for k in range(length):
-                    if row[slots[slot] - k] != row[i - k]:
-                        found = False
-                        slot = (slot + 1) & mask
-                        break
+                before, k = np.uint64(slots[slot]), np.uint64(0)
+                while k < length and row[before - k] == row[at - k]:
+                    k += one
+                found = k == length
+                if not found:
+                    slot = (slot + one) & last
             if not found:
                 slots[slot] = i
             elif i >= begin:
-                out[v] += 1
+                n_repeated += 1
+        out[v] = n_repeated
 
 
 @kernel
@@ -60,14 +75,13 @@ def follow_moves(rows: Codes, begin: int, following: Ints, moves: Ints, broken: 
     each, which is learned here where it is unknown.
     """
     for v in range(rows.shape[0]):
-        row = rows[v]
-        moves[v] = broken[v] = 0
+        row, n_moves, n_broken = rows[v], 0, 0
         for i in range(max(begin, 1), row.shape[0]):
-            if row[i] == row[i - 1]:
-                continue
-            moves[v] += 1
-            known = following[v, row[i - 1]]
-            if known == UNKNOWN:
-                following[v, row[i - 1]] = row[i]
-            elif known != row[i]:
-                broken[v] += 1
+            before, now = row[np.uint64(i - 1)], row[np.uint64(i)]
+            moved = before != now
+            known = following[v, before]
+            if moved and known == UNKNOWN:
+                following[v, before] = known = now
+            n_moves += moved
+            n_broken += moved & (known != now)
+        moves[v], broken[v] = n_moves, n_broken
