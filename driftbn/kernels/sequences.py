@@ -9,6 +9,7 @@ from driftbn.kernels.compiled import kernel
 from driftbn.kernels.evidence import Ints
 
 Codes = npt.NDArray[np.uint8]
+Marks = npt.NDArray[np.bool_]
 
 UNKNOWN = -1
 _BASE, _HASH_BITS = 1_000_003, 31  # of a polynomial hash whose products 64 bits can hold
@@ -85,3 +86,40 @@ def follow_moves(rows: Codes, begin: int, following: Ints, moves: Ints, broken: 
             n_moves += moved
             n_broken += moved & (known != now)
         moves[v], broken[v] = n_moves, n_broken
+
+
+@kernel
+def find_clocks(
+    rows: Codes, least_levels: int, least_moves: int, least_share: float, room: Ints, found: Marks
+) -> None:
+    """Mark the fields that go on in one way: in a cycle, or with one stretch of rows a level.
+
+    In a cycle a ``least_share`` of the moves, which are ``least_moves`` more than there are levels,
+    go to the level that mostly comes after theirs. ``room``: a row for each code, a place for each
+    that comes after it, and two more.
+    """
+    n_rows, n_codes = rows.shape[1], room.shape[0]
+    for v in range(rows.shape[0]):
+        row = rows[v]
+        found[v] = False
+        n_levels, n_moves, n_usual, last = 0, 0, 0, np.uint8(0)
+        for code in row:
+            last = max(last, code)
+        room[: last + 1] = 0
+        seen, most = n_codes, n_codes + 1
+        for i in range(n_rows):
+            now, before = row[np.uint64(i)], row[np.uint64(max(i - 1, 0))]
+            n_levels += room[now, seen] == 0
+            room[now, seen] = 1
+            if now == before:
+                continue
+            n_moves += 1
+            room[before, now] += 1
+            if room[before, now] > room[before, most]:
+                room[before, most] += 1
+                n_usual += 1
+            elif n_moves > n_codes and n_moves - n_usual > 1.0 + (1.0 - least_share) * n_rows:
+                break  # whatever comes, it is none
+        else:
+            cycles = n_moves >= n_levels + least_moves and n_usual >= least_share * n_moves
+            found[v] = n_levels >= least_levels and (cycles or n_moves + 1 == n_levels)
