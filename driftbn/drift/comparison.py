@@ -36,6 +36,7 @@ from driftbn.kernels.deviance import (
     write_gamma_tails,
 )
 from driftbn.kernels.evidence import Floats, Ints
+from driftbn.kernels.sequences import find_clocks
 from driftbn.kernels.tables import Counts
 from driftbn.learning.independence import Codes, critical_values, n_log_n_table
 
@@ -71,19 +72,11 @@ def clocks_in(codes: Codes) -> Clocks:
     After a level always comes the same other one (a cycle), or each level has one stretch of rows
     only (a counter or date).
     """
-    return np.array([_is_clock(row) for row in codes], np.bool_)
-
-
-def _is_clock(row: npt.NDArray[np.uint8]) -> bool:
-    at = np.flatnonzero(row[1:] != row[:-1])
-    n_levels = int(np.count_nonzero(np.bincount(row)))
-    if n_levels < MIN_CLOCK_LEVELS:
-        return False
-    width = int(row.max()) + 1
-    moves = np.bincount(row[at].astype(np.int64) * width + row[at + 1], minlength=width * width)
-    usual = moves.reshape(width, width).max(axis=1).sum()
-    cycles = len(at) >= n_levels + MIN_CLOCK_MOVES and usual >= CLOCK_SHARE * len(at)
-    return bool(cycles or len(at) + 1 == n_levels)
+    found, n_codes = np.zeros(len(codes), np.bool_), int(codes.max(initial=0)) + 1
+    if n_codes >= MIN_CLOCK_LEVELS:
+        room = np.empty((n_codes, n_codes + 2), np.int64)
+        find_clocks(codes, MIN_CLOCK_LEVELS, MIN_CLOCK_MOVES, CLOCK_SHARE, room, found)
+    return found
 
 
 class Part(NamedTuple):

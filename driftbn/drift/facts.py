@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from driftbn.kernels.counting import N_PARTS
 from driftbn.kernels.evidence import Floats, Ints
-from driftbn.kernels.sequences import UNKNOWN, count_repeated, follow_moves
+from driftbn.kernels.sequences import UNKNOWN, count_repeated, follow_moves, make_slots
 from driftbn.learning import LearnedWindow
 from driftbn.learning.independence import Codes
 from driftbn.tables.schema import Schema
@@ -340,7 +340,7 @@ class _Window:
         """Return repeated rows, moves and broken moves of each field, with the window before."""
         begin, rows = self.before.shape[1], np.concatenate([self.before, self.codes], axis=1)
         found = np.empty((3, len(rows)), np.int64)
-        slots = np.empty(1 << rows.shape[1].bit_length(), np.int64)
+        slots = make_slots(rows.shape[1])
         count_repeated(rows, begin, STRETCH, STRETCH_MOVES, slots, found[0])
         follow_moves(rows, begin, self.following, found[1], found[2])
         repeated, moves, broken = found.astype(np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn.kernels.sequences import UNKNOWN, count_repeated, follow_moves
+from driftbn.kernels.sequences import UNKNOWN, count_repeated, follow_moves, make_slots
 
 N_CODES = 4
 
@@ -44,8 +44,7 @@ def test_stretches_that_come_again_are_counted(
     seed: int, begin: int, length: int, least_moves: int
 ) -> None:
     rows, out = drawn_rows(seed), np.empty(2, np.int64)
-    slots = np.empty(1 << rows.shape[1].bit_length(), np.int64)
-    count_repeated(rows, begin, length, least_moves, slots, out)
+    count_repeated(rows, begin, length, least_moves, make_slots(rows.shape[1]), out)
     assert out.tolist() == [repeated(row, begin, length, least_moves) for row in rows.tolist()]
 
 
