@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -51,7 +52,7 @@ from driftbn.report import (
 from driftbn.snapshot import (
     KIND,
     VERSION,
-    config_values,
+    config_text,
     dag_values,
     event_values,
     learned_values,
@@ -276,12 +277,17 @@ class DriftMonitor:
         values = unpack(KIND, VERSION, data)
         config = read_config(values["config"])
         monitor = cls(config, clock=clock, independence_test=independence_test)
+        monitor._config_text = values["config"]
         monitor._take_values(values)
         return monitor
 
+    @cached_property
+    def _config_text(self) -> str:
+        return config_text(self.config)
+
     def _values(self) -> dict[str, Any]:
         return {
-            "config": config_values(self.config),
+            "config": self._config_text,
             "intake": self._intake.state(),
             "buffer": None if self._buffer is None else self._buffer.state(),
             "decider": self._decider.state(),

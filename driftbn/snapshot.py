@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -159,16 +160,20 @@ def _with_arrays(value: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
 # Parts of a monitor as plain values and arrays, and back.
 
 KIND: Final = "monitor"
-VERSION: Final = 5
+VERSION: Final = 6
 
 
-def config_values(config: MonitorConfig) -> dict[str, Any]:
+def config_text(config: MonitorConfig) -> str:
     variables = config.variables
     plain: dict[str, Any] = _plain(asdict(replace(config, variables=None)))
-    return plain | {"variables": None if variables is None else variables.to_dict()}
+    plain["variables"] = None if variables is None else variables.to_dict()
+    return json.dumps(plain, allow_nan=False)
 
 
-def read_config(values: Mapping[str, Any]) -> MonitorConfig:
+@lru_cache(maxsize=16)
+def read_config(text: str) -> MonitorConfig:
+    """Return the settings; thousands of monitors that have the same ones share them."""
+    values = json.loads(text)
     variables = values["variables"]
     schema = None if variables is None else Schema.from_dict(variables)
     return MonitorConfig(**{**values, "variables": schema})

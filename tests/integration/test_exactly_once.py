@@ -17,10 +17,10 @@ from tests.integration.histories import (
     file_daemon,
     read_history,
 )
-from tests.services.daemon import DaemonService, KillPoint
+from tests.services.daemon import DaemonService
 from tests.services.feeders import Feeder, FileFeeder, HttpFeeder, KafkaFeeder, RedisFeeder
 from tests.services.kafka import KafkaService
-from tests.services.killed import PHASES
+from tests.services.killed import PHASES, KillPoint
 from tests.services.process import wait_for
 from tests.services.redis import RedisService
 

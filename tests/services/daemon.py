@@ -7,25 +7,16 @@ import sys
 import urllib.error
 import urllib.request
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 from uuid import UUID
 
 from driftbn_service.state import FILE, Store
 
+from tests.services.killed import KilledProcess, KillPoint
 from tests.services.process import HOST, Service, ServiceError, free_port, wait_for
 
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class KillPoint:
-    """Where the process ends itself by SIGKILL: at the nth call of a part; see ``killed``."""
-
-    phase: str
-    nth: int
-    when: str
 
 
 class DaemonService(Service):
@@ -65,17 +56,19 @@ class DaemonService(Service):
         """The file of the state, with the history."""
         return self.state_dir / FILE
 
+    @property
+    def words(self) -> list[str]:
+        return ["run", "--config", str(self.config)]
+
     def command(self) -> list[str]:
-        """Run it, with a kill point if there is one."""
-        run = ["run", "--config", str(self.config)]
-        point = self.kill_point
-        if point is None:
-            return [sys.executable, "-m", self.module, *run]
-        words = [point.phase, str(point.nth), point.when]
-        return [sys.executable, "-m", "tests.services.killed", *words, *run]
+        return [sys.executable, "-m", self.module, *self.words]
 
     def begin(self) -> None:
+        """Start it, with a kill point if there is one."""
         self.started.add(self)
+        if self.kill_point is not None:
+            self._process = KilledProcess(self.kill_point, self.words, self.log)
+            return
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command(), stdout=log, stderr=subprocess.STDOUT, cwd=ROOT

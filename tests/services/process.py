@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import pytest
 
@@ -61,6 +61,18 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) 
         time.sleep(_PROBE_SECONDS)
 
 
+class Process(Protocol):
+    """What a service asks of its process."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 class Service(ABC):
     """A server that can be started, stopped, killed and started again on the same port and data."""
 
@@ -70,7 +82,7 @@ class Service(ABC):
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.log = directory / f"{self.name}.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -122,7 +134,7 @@ class Service(ABC):
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-n_lines:])
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Process:
         if self._process is None:
             raise ServiceError(f"{self.name} is not running")
         return self._process

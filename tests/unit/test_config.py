@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields
 from typing import Any
@@ -32,7 +31,6 @@ from driftbn.config import (
     field_texts,
 )
 from driftbn.errors import UnknownSettingError
-from driftbn.snapshot import config_values, read_config
 from driftbn.tables.infer import infer_and_encode
 
 COUNT: list[Any] = [0, -1, 1.5, "3", True]
@@ -298,9 +296,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
-def test_settings_come_back_from_plain_values_and_from_a_snapshot(config: MonitorConfig) -> None:
-    values = config_values(config)
-    assert read_config(json.loads(json.dumps(values, allow_nan=False))) == config
+def test_settings_come_back_from_a_snapshot(config: MonitorConfig) -> None:
     assert DriftMonitor.restore(DriftMonitor(config).snapshot()).config == config
 
 
