@@ -34,7 +34,6 @@ from driftbn_service.records import warm_up as warm_up_decoding
 from driftbn_service.settings import HttpSourceSettings, OutletSettings, Settings, StreamSettings
 from driftbn_service.sources import make_source
 from driftbn_service.state import (
-    FILE,
     Accepted,
     ActionRow,
     EpisodeRow,
@@ -42,6 +41,7 @@ from driftbn_service.state import (
     Store,
     StoreError,
     Wish,
+    place_of,
 )
 from driftbn_service.stream import Quarantine, StreamParts, StreamPipeline, StreamState
 
@@ -77,7 +77,7 @@ class Assembly:
         self.live = LiveSignal()
         self.stopping = False
         _make_directory(settings.service.state_dir)
-        self.store = Store(settings.service.state_dir / FILE, clock=time)
+        self.store = Store(place_of(settings.service))
         self._copying: threading.Thread | None = None
         self._streams: dict[str, StreamPipeline] = {}
         self._outlets: dict[str, _Outlet] = {}
@@ -363,7 +363,8 @@ class DaemonView:
         stream = self._assembly.stream(name)
         if self._assembly.stopping:
             raise NotNowError("the service is being stopped: send again when it is back")
-        if stream is None or stream.parts.journal is None or not stream.parts.source.ready:
+        is_up = stream is not None and (stream.parts.source.ready or stream.stands_by)
+        if stream is None or stream.parts.journal is None or not is_up:
             raise NotNowError(f"monitor {name!r} is being started: send again in a moment")
         return stream.parts.journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
@@ -387,10 +388,12 @@ TICK_SECONDS: Final = 0.5
 DRAINING_TICK_SECONDS: Final = 0.05
 """Where somebody waits for the end."""
 PRUNE_SECONDS: Final = 60.0
-LEASE_SECONDS: Final = 15.0
+LEASE_SECONDS: Final = 5.0
 """How often the lease on lanes is renewed."""
 HEED_SECONDS: Final = 2.0
 """How often to look what people want, whichever process they told."""
+LIVE_SECONDS: Final = 2.0
+"""How often the page looks for what daemons on other hosts have published."""
 COPY_SECONDS: Final = 3600.0
 """How often the state is copied."""
 _ENDED: Final = (StreamState.DRAINED, StreamState.FAILED, StreamState.STOPPED)
@@ -449,6 +452,8 @@ class Daemon:
             _Chore(LEASE_SECONDS, self._assembly.renew_lease, clock()),
             _Chore(COPY_SECONDS, self._assembly.back_up, clock() - COPY_SECONDS),
         ]
+        if self._assembly.store.shared:
+            self._chores.append(_Chore(LIVE_SECONDS, self._assembly.live.wake, clock()))
 
     @property
     def address(self) -> str | None:

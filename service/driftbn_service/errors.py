@@ -84,6 +84,7 @@ EXTRAS: Final = {
         "uvicorn",
     ),
     "kafka": ("confluent_kafka",),
+    "postgres": ("psycopg",),
     "redis": ("redis",),
     "png": ("resvg_py", "ziafont"),
     "river": ("river",),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from itertools import chain
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -38,6 +38,7 @@ from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.sources.base import Position
 from driftbn_service.state import (
     ActionRow,
+    AwayError,
     Checkpoint,
     DamagedError,
     LaneLostError,
@@ -52,6 +53,13 @@ _HEAD: Final = struct.Struct("<I")
 """Length of the JSON before the snapshot."""
 _TABLES: Final = frozenset({"window", "learner", "schema", "knowledge"})
 _MAX_SHOWN: Final = 80  # characters of a value in a message
+
+
+Outlast: TypeAlias = Callable[[AwayError], None]
+
+
+def give_up(error: AwayError) -> None:
+    raise error
 
 
 class ChangedSetting(NamedTuple):
@@ -91,13 +99,21 @@ class MonitorSet:
     """Monitors by key, of which the least recently used ones live on disk.
 
     A monitor that comes back from disk goes on bit for bit, so nobody can tell that it was away.
-    ``resident`` monitors may be in memory, ``max_keys`` may be at all.
+    ``resident`` monitors may be in memory, ``max_keys`` may be at all. ``outlast`` is called as
+    long as the state is away, and raises what it is given to give up.
     """
 
-    def __init__(
-        self, name: str, config: MonitorConfig, states: LaneState, resident: int, max_keys: int
+    def __init__(  # noqa: PLR0913 - the limits, and what is done where there are none
+        self,
+        name: str,
+        config: MonitorConfig,
+        states: LaneState,
+        resident: int,
+        max_keys: int,
+        outlast: Outlast,
     ) -> None:
         self.name = name
+        self._outlast = outlast
         self.config = config
         self.resident = resident
         self.max_keys = max_keys
@@ -182,11 +198,18 @@ class MonitorSet:
         item.since = []
 
     def _read(self, key: str) -> KeyedMonitor:
-        events, snapshot = unpacked(self._states.get(key))
+        events, snapshot = unpacked(self._state(key))
         monitor = DriftMonitor.restore(snapshot)
         if monitor.config != self.config:
             raise ChangedSettingsError(self.name, tuple(_changes(monitor.config, self.config)))
         return KeyedMonitor(monitor, events)
+
+    def _state(self, key: str) -> bytes:
+        while True:
+            try:
+                return self._states.get(key)
+            except AwayError as error:
+                self._outlast(error)
 
 
 def unpacked(state: bytes) -> tuple[EventState, bytes]:
@@ -256,11 +279,16 @@ class Lane:
 
     Only one thread may use it. Nothing that ``take`` returns may be shown to anybody before
     ``commit`` has returned it too. Once it is ``lost`` to another process, nothing of it may be
-    used any more.
+    used any more. ``AwayError`` is the one exception: ``outlast`` has given up on the state.
     """
 
     def __init__(
-        self, stream: StreamSettings, state: LaneState, *, origin: UUID = NO_ORIGIN
+        self,
+        stream: StreamSettings,
+        state: LaneState,
+        *,
+        origin: UUID = NO_ORIGIN,
+        outlast: Outlast = give_up,
     ) -> None:
         self.stream = stream
         self.origin = origin
@@ -281,7 +309,7 @@ class Lane:
         self._accepted: list[ActionRow] = []  # since the last commit
         self._known_accepts: set[int] = set()  # numbers of all that were taken in
         self.monitors = MonitorSet(
-            stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys
+            stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys, outlast
         )
         self.monitors.check()
 
@@ -406,6 +434,8 @@ class Lane:
             n_unfit = item.monitor.n_rejected
             found = self._reports(item, key, rows)
             n_unfit = item.monitor.n_rejected - n_unfit
+        except AwayError:
+            raise
         except DataError as error:  # the batch is no table, and nothing of it was taken
             taken.set_aside(rows, RejectReason.BAD_TABLE, str(error))
         except Exception as error:
@@ -466,6 +496,8 @@ class Lane:
             for rows in since:
                 self._reports(item, key, rows)
                 item.since.append(rows)
+        except AwayError:
+            raise
         except Exception:
             logger.exception(
                 "a monitor cannot be put back", extra={"monitor": self.stream.name, "key": key}
@@ -534,6 +566,14 @@ class Committer:
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
         self._committed_at[lane.name] = self._clock()
         return True
+
+    def outlast(self, error: AwayError) -> None:
+        """Wait a little for the state to answer; raises the error once abandoned."""
+        if self.trouble is None:
+            logger.error("%s; waiting until it can, nothing is lost", error)
+        self.trouble = str(error)
+        if self.abandoned.wait(FIRST_WAIT_SECONDS):
+            raise error
 
     def _try(self, lane: Lane, wait: float) -> bool:
         try:

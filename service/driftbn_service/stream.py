@@ -24,7 +24,14 @@ from driftbn_service.records import Decoded, Decoder, Rejected, RejectReason, Ro
 from driftbn_service.records.rows import cut, n_rows_of
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError
-from driftbn_service.state import ActionRow, Journal, LaneLostError, LaneState, LockedError, Store
+from driftbn_service.state import (
+    ActionRow,
+    AwayError,
+    Journal,
+    LaneLostError,
+    LockedError,
+    Store,
+)
 
 Item = TypeVar("Item")
 
@@ -213,6 +220,7 @@ class StreamPipeline:
         self.parts = parts
         self.name = parts.settings.name
         self.error: str | None = None
+        self.stands_by = False  # for the process that has the lane
         self._clock = clock
         self._state = StreamState.STARTING
         self._lanes: dict[str, Lane] = {}
@@ -241,9 +249,10 @@ class StreamPipeline:
     def ready(self) -> bool:
         """Whether the source is connected and the lanes that it gave are ours.
 
+        A daemon that stands by for one on another host is ready, so that it can replace that one.
         Of a stream with a key, monitors that have failed do not count: the others are ready.
         """
-        if self.state is StreamState.DRAINED:
+        if self.state is StreamState.DRAINED or (self.stands_by and self.parts.store.shared):
             return True
         running = self.state is StreamState.RUNNING and self.parts.source.ready
         return running and self.parts.committer.trouble is None
@@ -304,13 +313,7 @@ class StreamPipeline:
 
     def opened(self, lane: str) -> Position | None:
         """Take over a lane and go on where it was committed last."""
-        state = self._take_over(lane)
-        try:
-            origin = self.parts.store.origin(self.name)
-            taken = Lane(self.parts.settings, state, origin=origin)
-        except BaseException:
-            state.close()
-            raise
+        taken = self._take_over(lane)
         settings = self.parts.settings
         self._decoders[lane] = Decoder(
             getattr(settings.source, "format", None),
@@ -336,25 +339,43 @@ class StreamPipeline:
         self._decoders.pop(lane, None)
         self._releases.pop(lane, None)
 
-    def _take_over(self, lane: str) -> LaneState:
-        """Become the owner of a lane; where another process may have it for good reason, wait."""
+    def _take_over(self, lane: str) -> Lane:
+        """Become the owner of a lane; where another process may have it for good reason, wait.
+
+        So it is if the state is away.
+        """
         told = False
         while True:
             try:
-                return self.parts.store.lane(self.name, lane, self.parts.journal)
-            except LockedError as error:
-                if not self._may_change_hands or self._stopping.is_set():
+                taken = self._taken_over(lane)
+            except (LockedError, AwayError) as error:
+                is_locked = isinstance(error, LockedError)
+                if self._stopping.is_set() or (is_locked and not self._may_change_hands):
                     raise
                 if not told:
                     logger.warning("waiting for a lane: %s", error, extra={"monitor": self.name})
                     self._become(StreamState.WAITING)
-                told = True
+                told, self.stands_by = True, is_locked
                 self._stopping.wait(FIRST_RETRY_SECONDS)
+            else:
+                self.stands_by = False
+                return taken
+
+    def _taken_over(self, lane: str) -> Lane:
+        state = self.parts.store.lane(self.name, lane, self.parts.journal)
+        try:
+            origin = self.parts.store.origin(self.name)
+            outlast = self.parts.committer.outlast
+            return Lane(self.parts.settings, state, origin=origin, outlast=outlast)
+        except BaseException:
+            state.close()
+            raise
 
     @property
     def _may_change_hands(self) -> bool:
         """Whether lanes of this stream go from process to process."""
-        return self.parts.settings.source.kind == "kafka"
+        kind = self.parts.settings.source.kind
+        return kind == "kafka" or (self.parts.store.shared and kind in ("http", "redis"))
 
     def _read(self) -> None:
         source = self.parts.source
@@ -365,7 +386,8 @@ class StreamPipeline:
                     self._release()
                     self._retry(self._read_once)
         except DriftbnError as error:
-            self._fail(str(error))
+            if not self._stopping.is_set() or not isinstance(error, AwayError | LockedError):
+                self._fail(str(error))
         except Exception as error:
             logger.exception("reading has failed", extra={"monitor": self.name})
             self._fail(f"{type(error).__name__}: {error}")
@@ -399,6 +421,7 @@ class StreamPipeline:
         return False
 
     def _read_once(self) -> None:
+        self._stand_by_if_lost()
         chunk = self.parts.source.poll(POLL_SECONDS)
         if chunk is None:
             return
@@ -409,6 +432,14 @@ class StreamPipeline:
             chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind, time()
         )
         self._put(work, cost_of(chunk, decoded))
+
+    def _stand_by_if_lost(self) -> None:
+        """Begin anew with a stream of one lane that another process has taken over."""
+        lane = self._lanes.get("")
+        if lane is not None and lane.lost:
+            self.closed("")
+            self.parts.source.close()
+            self.parts.source.open(self)
 
     def _put(self, item: Work | CloseLane | End, cost: int) -> None:
         while not self._queue.put(item, cost, POLL_SECONDS):
@@ -436,6 +467,8 @@ class StreamPipeline:
                 elif isinstance(item, CloseLane):
                     self._close(item)
                 self._commit_due()
+        except AwayError as error:  # abandoned while it was waited for
+            logger.warning("%s", error, extra={"monitor": self.name})
         except Exception as error:
             logger.exception("the stream has failed", extra={"monitor": self.name})
             self._fail(f"{type(error).__name__}: {error}")

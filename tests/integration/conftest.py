@@ -11,6 +11,7 @@ import pytest
 from tests.integration.histories import History, make_records, publish_alone
 from tests.services.daemon import DaemonService
 from tests.services.kafka import KafkaService
+from tests.services.postgres import PostgresService
 from tests.services.process import Service
 from tests.services.redis import RedisService
 
@@ -31,6 +32,12 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A Kafka broker, shared by all tests: use topics and groups of your own."""
     yield from _run(KafkaService(tmp_path_factory.mktemp("kafka")))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A PostgreSQL server, shared by all tests: use databases of your own."""
+    yield from _run(PostgresService(tmp_path_factory.mktemp("postgres")))
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,7 @@ class DaemonService(Service):
         *,
         exit_when_drained: bool = False,
         state_dir: Path | None = None,
+        database: str | None = None,
     ) -> None:
         super().__init__(directory)
         self.port = free_port()
@@ -39,11 +40,14 @@ class DaemonService(Service):
         self.module = "driftbn_service"  # that is run
         self.state_dir = state_dir or directory / "state"
         # One identity for all, so that the events of two state directories can be compared.
-        Store(self.history, new_id=lambda: UUID(int=1)).close()
+        self.place = database or self.history
+        Store(self.place, new_id=lambda: UUID(int=1)).close()
+        shared = f'database = "{database}"\n' if database else ""
         self.config = directory / "driftbn.toml"
         drained = "true" if exit_when_drained else "false"
         self.config.write_text(
-            f'[service]\nstate_dir = "{self.state_dir}"\nexit_when_drained = {drained}\n\n'
+            f'[service]\nstate_dir = "{self.state_dir}"\nexit_when_drained = {drained}\n'
+            f"{shared}\n"
             f"[endpoint]\nport = {self.port}\n\n{settings}"
         )
 

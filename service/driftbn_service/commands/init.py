@@ -36,6 +36,7 @@ BESIDE: Final = (
     "grafana/provisioning/dashboards/driftbn.yml",
     "grafana/provisioning/datasources/driftbn.yml",
     "kubernetes/driftbn.yaml",
+    "kubernetes/many.yaml",
     "systemd/driftbn.service",
 )
 

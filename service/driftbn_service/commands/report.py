@@ -58,7 +58,7 @@ from driftbn_service.errors import UsageError
 from driftbn_service.events import naming_window
 from driftbn_service.records.files import STDIN
 from driftbn_service.settings.loading import load_settings, settings_path
-from driftbn_service.state import FILE, EpisodeRow, Store, WindowRow
+from driftbn_service.state import EpisodeRow, Store, WindowRow, named_place, place_of
 from driftbn_service.state.history import EpisodeEdge
 
 FORMAT: Final = "driftbn.monitor-report"
@@ -100,7 +100,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--config", metavar="FILE", help="the daemon's settings file (as DRIFTBN_CONFIG says)"
     )
     history.add_argument(
-        "--history", metavar="FILE", help="the history itself: state.sqlite of a state directory"
+        "--history",
+        metavar="PLACE",
+        help="the history itself: state.sqlite of a state directory, or postgresql://HOST/NAME",
     )
     subject = parser.add_mutually_exclusive_group()
     subject.add_argument(
@@ -162,11 +164,11 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("a picture cannot go to a terminal; give a file")
 
 
-def _history(arguments: argparse.Namespace) -> Path:
+def _history(arguments: argparse.Namespace) -> Path | str:
     if arguments.history is not None:
-        return Path(arguments.history)
+        return named_place(arguments.history)
     path = settings_path(arguments.config, os.environ)
-    return load_settings(path, os.environ).service.state_dir / FILE
+    return place_of(load_settings(path, os.environ).service)
 
 
 # --- What is told ---
@@ -175,7 +177,7 @@ def _history(arguments: argparse.Namespace) -> Path:
 class NotInHistoryError(DriftbnError):
     """The history does not hold what a report is asked of."""
 
-    def __init__(self, path: Path, problem: str) -> None:
+    def __init__(self, path: Path | str, problem: str) -> None:
         self.path = path
         self.problem = problem
         super().__init__(f"{path}: {problem}")

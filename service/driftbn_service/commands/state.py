@@ -13,7 +13,7 @@ from typing import Any, Final
 from driftbn_service.commands import Line, Style, one_line, write_lines, write_text
 from driftbn_service.errors import ExitCode, InputError
 from driftbn_service.lane import unpacked
-from driftbn_service.state import FILE, LaneRow, Store
+from driftbn_service.state import FILE, LaneRow, Store, named_place
 
 _HEAD: Final = Line(
     "  lane      committed                keys    of states   windows  position", Style.HEAD
@@ -56,7 +56,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         ),
     )
     for action, run in ((show, run_show), (verify, run_verify), (export, run_export)):
-        action.add_argument("directory", metavar="DIR", help="a state directory")
+        place = "a state directory, or postgresql://HOST/NAME"
+        action.add_argument("place", metavar="DIR", help=place)
         action.set_defaults(run=run)
     show.add_argument("--json", action="store_true", help="write a JSON object a lane, not text")
     export.add_argument("stream", metavar="STREAM", help="its name")
@@ -96,11 +97,13 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def _opened(arguments: argparse.Namespace) -> Store:
-    return Store(Path(arguments.directory) / FILE, read_only=True)
+    place = named_place(arguments.place)
+    return Store(place if isinstance(place, str) else place / FILE, read_only=True)
 
 
-def _lines(path: Path, lanes: list[LaneRow]) -> Iterator[Line]:
-    yield Line(f"{path}: {path.stat().st_size} bytes", Style.HEAD)
+def _lines(path: Path | str, lanes: list[LaneRow]) -> Iterator[Line]:
+    size = f": {path.stat().st_size} bytes" if isinstance(path, Path) else ""
+    yield Line(f"{path}{size}", Style.HEAD)
     for stream in dict.fromkeys(lane.stream for lane in lanes):
         mine = [lane for lane in lanes if lane.stream == stream]
         yield Line(stream, Style.HEAD)

@@ -10,6 +10,7 @@ import glob
 import ipaddress
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
@@ -50,12 +51,13 @@ from driftbn_service.records.formats import TableFormat
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """Names of streams and outlets: they become parts of addresses, files and labels."""
 HTTP_PATTERN: Final = r"^https?://[^/\s]\S*$"
+POSTGRES_PATTERN: Final = r"^postgres(ql)?://\S+$"
 REDIS_PATTERN: Final = r"^(rediss?|unix)://\S+$"
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 MAX_SECRET_BYTES: Final = 64 * KIB
 """A larger file is no secret but a mistake."""
-SECRETS: Final = frozenset(("token", "password"))
+SECRETS: Final = frozenset(("token", "password", "database"))
 """Settings whose values are never shown; each has a setting for a file beside it."""
 
 
@@ -639,8 +641,28 @@ class ServiceSettings(Section):
 
     state_dir: Directory
     """Where the state and quarantined records live; made if it is not there."""
+    database_file: Location | None = None
+    """The file with the address of the database."""
+    database: SecretStr | None = Field(default=None, validate_default=True)
+    """The address of a PostgreSQL database for the state, which daemons on many hosts share:
+    ``postgresql://user:password@host/name``; better in a file. Unless given, the state is a file of
+    the state directory."""
     exit_when_drained: Flag = False
     """Whether to end when every source has come to its end."""
+
+    _secret = field_validator("database")(_secret_of("database"))
+
+    @field_validator("database")
+    @classmethod
+    def _check_database(cls, given: SecretStr | None) -> SecretStr | None:
+        if given is None:
+            return None
+        if not re.match(POSTGRES_PATTERN, given.get_secret_value()):
+            raise ConfigError("", "...", "an address postgresql://user:password@host/name")
+        if not is_installed("postgres"):
+            allowed = "left out where the package is missing: pip install 'driftbn[postgres]'"
+            raise ConfigError("", "...", allowed)
+        return given
 
 
 def is_loopback(host: str) -> bool:

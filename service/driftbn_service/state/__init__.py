@@ -1,32 +1,32 @@
-"""The state of a daemon in one SQLite file: what must survive together is committed together."""
+"""The state of daemons in one database: what must survive together is committed together."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from uuid import UUID, uuid4, uuid5
 
+from driftbn_service.errors import naming_the_extra, part_of_kind
 from driftbn_service.events import Event, Publication
+from driftbn_service.settings import POSTGRES_PATTERN, ServiceSettings
 from driftbn_service.state import actions, history, sql
 from driftbn_service.state.actions import ActionKind, ActionRow, Silences, Wish
 from driftbn_service.state.database import (
+    AwayError,
     Connection,
     DamagedError,
     DamagedRowError,
     Database,
-    ReadOnlyDatabase,
     StoreError,
-    damaged_rows,
-    is_held,
-    owner_path,
-    structure_problem,
+    next_number,
 )
 from driftbn_service.state.history import (
     EdgeRow,
@@ -52,12 +52,14 @@ from driftbn_service.state.journal import (
     KeyConflictError,
 )
 from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, LockedError, Owner
+from driftbn_service.state.sqlite import ReadOnlyDatabase, SqliteDatabase
 
 __all__ = [
     "FILE",
     "Accepted",
     "ActionKind",
     "ActionRow",
+    "AwayError",
     "Body",
     "Checkpoint",
     "DamagedError",
@@ -82,6 +84,8 @@ __all__ = [
     "WindowDetail",
     "WindowRow",
     "Wish",
+    "named_place",
+    "place_of",
 ]
 
 logger = logging.getLogger("driftbn.service.state.store")
@@ -98,17 +102,18 @@ _SECONDS_A_DAY: Final = 86_400.0
 _PAGE: Final = 100
 _EXPORTED: Final = 10_000
 """Rows of a page of a whole table."""
+_LANES_AT_ONCE: Final = 10_000
 _LARGEST: Final = 2**63 - 1
 _INSTANCE: Final = "instance"
 
 
 class Store:
-    """The state in a file; for any thread, and for several processes.
+    """The state in a file, or in PostgreSQL; for any thread, and for several processes.
 
-    Every method raises ``StoreError`` if the file cannot be read or written. Nothing is lost then,
-    and calling again later works. The file is made if need be; one that is damaged is replaced by
-    its copy. With ``read_only`` it must be there, is never changed, and a daemon may be writing to
-    it.
+    Every method raises ``StoreError`` if it cannot be read or written. Nothing is lost then, and
+    calling again later works. File and tables are made if need be; a file that is damaged is
+    replaced by its copy. With ``read_only`` they must be there, are never changed, and daemons may
+    be writing to them. The time is the database's unless there is a ``clock``.
 
     >>> import tempfile
     >>> from driftbn_service.state import Checkpoint
@@ -125,16 +130,16 @@ class Store:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | str,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         read_only: bool = False,
         new_id: Callable[[], UUID] = uuid4,
     ) -> None:
-        self.path = Path(path)
-        self._clock = clock
-        self._database = ReadOnlyDatabase(self.path) if read_only else Database(self.path)
-        self._owner = Owner(self._database, clock)
+        self._database = _database(path, read_only)
+        self.path = self._database.path
+        self._now = self._database.now if clock is None else lambda _: clock()
+        self._owner = Owner(self._database, self._now)
         if not read_only:
             self._have_identity(new_id)
 
@@ -145,11 +150,15 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file and of all lanes; no other thread may be using it."""
-        self._owner.close()
+        """Let go of the database and of all lanes; no other thread may be using it."""
         self._database.close()
 
     # --- What a daemon works with ---
+
+    @property
+    def shared(self) -> bool:
+        """Whether daemons on other hosts may work with it too."""
+        return self._database.shared
 
     @property
     def restored_from(self) -> float | None:
@@ -212,7 +221,7 @@ class Store:
         """
 
         def action(connection: Connection) -> int:
-            writer = history.PublicationWriter(connection, outlets, self._clock())
+            writer = history.PublicationWriter(connection, outlets, self._now(connection))
             writer.write(publications)
             return writer.n_new
 
@@ -226,9 +235,10 @@ class Store:
         log. With windows go their documents and edges, and episodes that do not reach into those
         kept. The newest event of each type stays.
         """
-        before = self._clock() - keep_events_days * _SECONDS_A_DAY
 
         def action(connection: Connection) -> int:
+            next_number(connection, "prunings")  # one process at a time
+            before = self._now(connection) - keep_events_days * _SECONDS_A_DAY
             history.give_up_oldest(connection, MAX_PENDING)
             n_windows = history.prune_windows(connection, keep_windows)
             return n_windows + history.prune_events(connection, before)
@@ -244,8 +254,9 @@ class Store:
 
     def act(self, wish: Wish) -> ActionRow:
         """Enter what somebody wants; on return it is on disk. An accept is done by its lane."""
-        now = self._clock()
-        return self._database.write(lambda connection: actions.enter(connection, wish, now))
+        return self._database.write(
+            lambda connection: actions.enter(connection, wish, self._now(connection))
+        )
 
     def wanted(self) -> list[ActionRow]:
         """Return the accepts of all streams that are not done yet, the oldest first."""
@@ -254,7 +265,7 @@ class Store:
 
     def silences(self) -> Silences:
         with self._database.reading() as connection:
-            return actions.silences(connection, self._clock())
+            return actions.silences(connection, self._now(connection))
 
     def actions(
         self, monitor: str, key: str, *, before: int | None = None, limit: int = _PAGE
@@ -270,10 +281,13 @@ class Store:
 
     def pending(self, outlet: str, lanes: Lanes, limit: int) -> list[tuple[int, Event]]:
         """Return events that an outlet has not got yet, the oldest first, with their numbers."""
-        query = sql.pending_of(None if lanes is None else len(lanes))
         found: list[tuple[int, Event]] = []
         with self._database.reading() as connection:
-            for row in connection.execute(query, (outlet, *_flat(lanes), limit)):
+            rows: list[Sequence[Any]] = []
+            for part in _parts(lanes):
+                query = sql.pending_of(None if part is None else len(part))
+                rows += connection.execute(query, (outlet, *_flat(part), limit)).fetchall()
+            for row in sorted(rows, key=itemgetter(1))[:limit]:  # by the number
                 try:
                     found.append(_pending_pair(row))
                 except sql.RowDamage:
@@ -303,11 +317,13 @@ class Store:
 
         Those that are silenced are left out.
         """
-        query = sql.newest_of(len(types), None if lanes is None else len(lanes))
-        values = (*sorted(types), *_flat(lanes), outlet)
+        found: list[Event] = []
         with self._database.reading() as connection:
-            found = [event for _, event in _intact_events(connection.execute(query, values))]
-            silences = actions.silences(connection, self._clock())
+            for part in _parts(lanes):
+                query = sql.newest_of(len(types), None if part is None else len(part))
+                values = (*sorted(types), *_flat(part), outlet)
+                found += [one for _, one in _intact_events(connection.execute(query, values))]
+            silences = actions.silences(connection, self._now(connection))
         return [
             event
             for event in found
@@ -316,9 +332,16 @@ class Store:
 
     def events(self, after_sequence: int = 0, limit: int = _PAGE) -> list[tuple[int, Event]]:
         """Return events after a number, the oldest first, with their numbers."""
+        found: list[tuple[int, Event]] = []
         with self._database.reading() as connection:
-            rows = connection.execute(sql.EVENTS_AFTER, (after_sequence,))
-            return list(islice(_intact_events(rows), limit))
+            while n_more := limit - len(found):
+                values = (after_sequence, n_more)
+                rows = connection.execute(sql.EVENTS_AFTER, values).fetchall()
+                found += _intact_events(rows)
+                if len(rows) < n_more:
+                    break
+                after_sequence = rows[-1][0]
+        return found
 
     # --- Reading the history ---
 
@@ -418,35 +441,68 @@ class Store:
     def lanes(self) -> list[LaneRow]:
         """Return the lanes of all streams, in the order of their names."""
         with self._database.reading() as connection:
-            return [_lane_row(self.path, row) for row in connection.execute(sql.SURVEY)]
+            rows = connection.execute(sql.SURVEY).fetchall()
+            return [_lane_row(row, self._lives(connection, row[5])) for row in rows]
 
     def states(self, stream: str) -> Iterator[tuple[str, str, bytes]]:
         """Iterate over lane, key and state of the monitors of a stream."""
-        with self._database.reading() as connection:
-            for row in connection.execute(sql.STATES_OF, (stream,)):
+        with (
+            self._database.reading() as connection,
+            self._database.rows(connection, sql.STATES_OF, stream) as rows,
+        ):
+            for row in rows:
                 _, lane, key, state = sql.STATES.opened(row)
                 yield lane, key, state
 
     def events_of(self, stream: str) -> Iterator[tuple[int, Event]]:
         """Iterate over the events of a stream, the oldest first, with their numbers."""
-        with self._database.reading() as connection:
-            yield from _intact_events(connection.execute(sql.EVENTS_OF, (stream,)))
+        with (
+            self._database.reading() as connection,
+            self._database.rows(connection, sql.EVENTS_OF, stream) as rows,
+        ):
+            yield from _intact_events(rows)
 
     def check(self) -> Iterator[str]:
-        """Check every page and every row; iterate over what is damaged, in words."""
+        """Check the whole and every row; iterate over what is damaged, in words."""
         with self._database.reading() as connection:
-            problem = structure_problem(connection, with_indexes=True)
+            problem = self._database.problem(connection)
             if problem is not None:
                 yield problem
-            yield from damaged_rows(connection)
+            for table in sql.TABLES:
+                with self._database.rows(connection, table.select) as rows:
+                    yield from table.damaged(rows)
+
+    def _lives(self, connection: Connection, owner: int | None) -> bool:
+        return owner is not None and self._database.is_held(connection, owner)
 
     def _have_identity(self, new_id: Callable[[], UUID]) -> None:
         def action(connection: Connection) -> None:
             if not _fact(connection, _INSTANCE):
                 fact = sql.FACTS.sealed((_INSTANCE, str(new_id())))
-                connection.execute(sql.FACTS.insert, fact)
+                connection.execute(sql.FACTS.insert_new, fact)
 
         self._database.write(action)
+
+
+def place_of(service: ServiceSettings) -> Path | str:
+    """Return where the settings keep the state: a file, or the address of a database."""
+    if service.database is not None:
+        return service.database.get_secret_value()
+    return service.state_dir / FILE
+
+
+def named_place(text: str) -> Path | str:
+    """Return a place that somebody has named on the command line."""
+    return text if re.match(POSTGRES_PATTERN, text) else Path(text)
+
+
+def _database(path: Path | str, read_only: bool) -> Database:
+    if not isinstance(path, str):
+        return ReadOnlyDatabase(path) if read_only else SqliteDatabase(path)
+    with naming_the_extra("a state in PostgreSQL"):
+        connected = part_of_kind(__package__, "postgres", "PostgresDatabase")
+    found: Database = connected(path, read_only=read_only)
+    return found
 
 
 def _fact(connection: Connection, name: str) -> str:
@@ -456,6 +512,14 @@ def _fact(connection: Connection, name: str) -> str:
 
 def _n_resets(connection: Connection, stream: str) -> int:
     return int(_fact(connection, f"resets of {stream}") or 0)
+
+
+def _parts(lanes: Lanes) -> Iterable[Lanes]:
+    """Return lanes in parts that a query takes."""
+    if lanes is None:
+        return (None,)
+    named = sorted(lanes)
+    return [named[i : i + _LANES_AT_ONCE] for i in range(0, len(named), _LANES_AT_ONCE)]
 
 
 def _flat(lanes: Lanes) -> Iterable[str]:
@@ -500,9 +564,8 @@ def _monitor_row(row: Sequence[Any]) -> MonitorRow:
     return MonitorRow(*(*counts[:6], window_row(window), open_episode))
 
 
-def _lane_row(path: Path, row: Sequence[Any]) -> LaneRow:
-    stream, lane, position, n_ahead, committed, owner, host, pid, *counts = row
+def _lane_row(row: Sequence[Any], lives: bool) -> LaneRow:
+    stream, lane, position, n_ahead, committed, _, host, pid, *counts = row
     place = None if position is None else json.loads(position)
-    lives = owner is not None and is_held(owner_path(path, owner))
     process = f"process {pid} on {host}" if lives else None
     return LaneRow(stream, lane, place, n_ahead, committed, process, *counts)

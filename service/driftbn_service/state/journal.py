@@ -15,6 +15,8 @@ from driftbn_service.state import sql
 from driftbn_service.state.database import Connection, Database, StoreError, next_number
 
 _CODEC: Final = "zstd"
+MAX_BODIES: Final = 1000
+"""So many are read at a time at most."""
 REMEMBERED_KEYS: Final = 100_000
 """Idempotency keys of a stream that are known again, the newest."""
 
@@ -26,7 +28,7 @@ class JournalError(StoreError):
 class JournalFullError(JournalError):
     """More waits than is allowed; what was given was not accepted."""
 
-    def __init__(self, path: Path, n_pending_bytes: int, max_pending_bytes: int) -> None:
+    def __init__(self, path: Path | str, n_pending_bytes: int, max_pending_bytes: int) -> None:
         self.n_pending_bytes = n_pending_bytes
         self.max_pending_bytes = max_pending_bytes
         super().__init__(
@@ -37,7 +39,7 @@ class JournalFullError(JournalError):
 class KeyConflictError(JournalError):
     """Something else was accepted under the same idempotency key."""
 
-    def __init__(self, path: Path, key: str) -> None:
+    def __init__(self, path: Path | str, key: str) -> None:
         self.key = key
         super().__init__(path, f"other records were accepted under the idempotency key {key!r}")
 
@@ -89,9 +91,7 @@ class Journal:
         self._grown = threading.Condition()
         self._closed = False
         self._n_pending_bytes: int | None = None  # where it is not known, it is counted
-        with database.reading() as connection:
-            (last,) = connection.execute(sql.LAST_BODY, (stream,)).fetchone()
-        self._last_sequence: int = last
+        self._last_sequence = self._last()
 
     def append(
         self, table: pa.Table, idempotency_key: str | None = None, *, digest: bytes | None = None
@@ -130,19 +130,14 @@ class Journal:
         A body that is damaged comes without its table.
         """
         found: list[Body] = []
-        n_bytes = 0
         place = (self.stream, after_sequence)
         with self._database.reading() as connection:
             (n_behind,) = connection.execute(sql.RECORDS_AFTER, place).fetchone()
-            rows = connection.execute(sql.BODIES_AFTER, place)
-            for row in rows:
-                body, cost = _body(row, n_behind)
-                if found and n_bytes + cost > limit_bytes:
-                    break
-                found.append(body)
-                n_bytes += cost
-                n_behind = body.n_behind
-            rows.close()
+            sizes = connection.execute(sql.BODY_SIZES, (*place, MAX_BODIES)).fetchall()
+            until = _last_within(limit_bytes, sizes)
+            for row in connection.execute(sql.BODIES_BETWEEN, (*place, until)):
+                found.append(_body(row, n_behind))
+                n_behind = found[-1].n_behind
         return tuple(found)
 
     def wait(self, after_sequence: int, timeout: float) -> bool:
@@ -151,6 +146,8 @@ class Journal:
             self._grown.wait_for(
                 lambda: self._closed or self._last_sequence > after_sequence, timeout
             )
+            if self._database.shared and self._last_sequence <= after_sequence:
+                self._last_sequence = self._last()  # others accept tables too
             return not self._closed and self._last_sequence > after_sequence
 
     def forget(self, connection: Connection, sequence: int) -> None:
@@ -165,6 +162,10 @@ class Journal:
         with self._grown:
             self._closed = True
             self._grown.notify_all()
+
+    def _last(self) -> int:
+        with self._database.reading() as connection:
+            return int(connection.execute(sql.LAST_BODY, (self.stream,)).fetchone()[0])
 
     def _known(self, connection: Connection, key: str | None, digest: bytes) -> Accepted | None:
         if key is None:
@@ -185,7 +186,7 @@ class Journal:
     ) -> Accepted:
         n_records, n_raw_bytes, data = body
         n_pending = self._n_pending_bytes
-        if n_pending is None:
+        if n_pending is None or self._database.shared:
             (n_pending,) = connection.execute(sql.BODY_BYTES, (self.stream,)).fetchone()
         if n_pending and n_pending + len(data) > self._max_pending_bytes:
             raise JournalFullError(self._database.path, n_pending, self._max_pending_bytes)
@@ -200,17 +201,28 @@ class Journal:
         return Accepted(sequence, n_records)
 
 
-def _body(row: Sequence[Any], n_behind: int) -> tuple[Body, int]:
-    """Return a body and how much memory it takes; ``n_behind`` counts its own records too."""
+def _last_within(limit_bytes: int, sizes: Sequence[tuple[int, int]]) -> int:
+    """Return the number of the last body that fits, at least the first."""
+    last = n_bytes = 0
+    for sequence, n_more in sizes:
+        n_bytes += n_more
+        if last and n_bytes > limit_bytes:
+            break
+        last = sequence
+    return last
+
+
+def _body(row: Sequence[Any], n_behind: int) -> Body:
+    """Return a body; ``n_behind`` counts its own records too."""
     sequence, _, n_records, _, n_raw_bytes, data, _ = row
     try:
         sql.BODIES.opened(row)
     except sql.RowDamage:
         left = data if isinstance(data, bytes) else b""
-        return Body(sequence, None, n_behind, left), len(left)
+        return Body(sequence, None, n_behind, left)
     raw = pa.decompress(data, decompressed_size=n_raw_bytes, codec=_CODEC)
     table = pa.ipc.open_stream(raw).read_all()
-    return Body(sequence, table, max(0, n_behind - n_records)), n_raw_bytes
+    return Body(sequence, table, max(0, n_behind - n_records))
 
 
 def raw_bytes(table: pa.Table) -> pa.Buffer:

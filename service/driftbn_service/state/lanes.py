@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -12,27 +11,20 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from driftbn_service.events import Publication
 from driftbn_service.state import actions, sql
 from driftbn_service.state.actions import ActionRow
-from driftbn_service.state.database import (
-    Connection,
-    Database,
-    StoreError,
-    is_held,
-    next_number,
-    owner_path,
-    owner_paths,
-)
+from driftbn_service.state.database import Connection, Database, StoreError, next_number
 from driftbn_service.state.history import PublicationWriter, Wanted
 from driftbn_service.state.journal import Journal
 
 logger = logging.getLogger("driftbn.service.state.lanes")
 
-LEASE_SECONDS: Final = 60.0
+LEASE_SECONDS: Final = 30.0
 """A process that has not renewed its lease for so long may lose its lanes to another one."""
+Clock: TypeAlias = Callable[[Connection], float]
 SPILL_BYTES: Final = 16 << 20
 """States that wait for a commit in memory; more of them wait in a file."""
 
@@ -40,7 +32,7 @@ SPILL_BYTES: Final = 16 << 20
 class LockedError(StoreError):
     """Another process works on a lane."""
 
-    def __init__(self, path: Path, pid: int, host: str) -> None:
+    def __init__(self, path: Path | str, pid: int, host: str) -> None:
         self.pid = pid
         where = "" if host == socket.gethostname() else f" on {host}"
         problem = f"process {pid}{where} uses this state: stop it, or give another state directory"
@@ -54,16 +46,15 @@ class LaneLostError(StoreError):
 class Owner:
     """The process as one that works on lanes.
 
-    That it lives is told by a lock on a file, which the operating system takes back however the
+    That it lives is told by a lock, on a file or in the server, which is taken back however the
     process ends, and by a lease, which runs out if it hangs. Neither is needed for exactly-once:
     each lane has a fencing number, and a commit under an old one is refused.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self.database = database
         self.clock = clock
         self._number: int | None = None
-        self._descriptor: int | None = None
         self._registering = threading.Lock()
 
     @property
@@ -78,13 +69,6 @@ class Owner:
         if self._number is not None:
             self.database.write(self._write_lease)
 
-    def close(self) -> None:
-        """Say that this process works on lanes no more."""
-        if self._descriptor is not None:
-            owner_path(self.database.path, self._number).unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = None
-
     def check_free(self, connection: Connection, lane: Sequence[Any]) -> None:
         """Make sure that nobody else works on a lane; ``LockedError`` if somebody does."""
         owner = lane[2]
@@ -94,28 +78,21 @@ class Owner:
         if found is None:
             return
         _, host, pid, lease_until = sql.OWNERS.opened(found)
-        if lease_until > self.clock() and is_held(owner_path(self.database.path, owner)):
+        if lease_until > self.clock(connection) and self.database.is_held(connection, owner):
             raise LockedError(self.database.path, pid, host)
 
     def _register(self, connection: Connection) -> int:
         """Enter this process, and forget those that have ended."""
-        for (owner,) in connection.execute(sql.OWNER_NUMBERS).fetchall():
-            if not is_held(owner_path(self.database.path, owner)):
-                connection.execute(sql.FORGET_OWNER, (owner,))
-        for path in owner_paths(self.database.path):
-            if not is_held(path):
-                path.unlink(missing_ok=True)
         number = next_number(connection, "owners")
-        path = owner_path(self.database.path, number)
-        if self._descriptor is not None:  # of a try whose commit failed
-            os.close(self._descriptor)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for (owner,) in connection.execute(sql.OWNER_NUMBERS).fetchall():
+            if not self.database.is_held(connection, owner):
+                connection.execute(sql.FORGET_OWNER, (owner,))
+        self.database.hold(connection, number)
         self._write_lease(connection, number)
         return number
 
     def _write_lease(self, connection: Connection, number: int | None = None) -> None:
-        until = self.clock() + LEASE_SECONDS
+        until = self.clock(connection) + LEASE_SECONDS
         values = (number or self._number, socket.gethostname(), os.getpid(), until)
         connection.execute(sql.OWNERS.upsert, sql.OWNERS.sealed(values))
 
@@ -151,7 +128,7 @@ class LaneState:
         with self._database.reading() as connection:
             found = connection.execute(sql.STATE_KEYS, (stream, lane))
             self._keys = {key for (key,) in found}
-        self._spill = _Spill(self._database.path.parent)
+        self._spill = _Spill(self._database.scratch)
 
     def keys(self) -> Iterator[str]:
         return iter(self._keys)
@@ -193,10 +170,11 @@ class LaneState:
 
         def action(connection: Connection) -> None:
             self._write_lane(connection, self._mine(connection), checkpoint)
-            for key, state in self._spill.states():
-                values = sql.STATES.sealed((self.stream, self.lane, key, state))
-                connection.execute(sql.STATES.upsert, values)
-            PublicationWriter(connection, outlets, self._owner.clock()).write(publications)
+            place = (self.stream, self.lane)
+            states = (sql.STATES.sealed((*place, *state)) for state in self._spill.states())
+            connection.executemany(sql.STATES.upsert, states)
+            now = self._owner.clock(connection)
+            PublicationWriter(connection, outlets, now).write(publications)
             actions.note_done(connection, done)
             if self._journal is not None and checkpoint.position is not None:
                 self._journal.forget(connection, int(checkpoint.position["sequence"]))
@@ -215,9 +193,10 @@ class LaneState:
 
     def _take(self, connection: Connection) -> tuple[int, Checkpoint]:
         """Become the owner under a new fencing number."""
+        new = (self.stream, self.lane, None, 0, None, 0, None, None)
+        connection.execute(sql.LANES.insert_new, sql.LANES.sealed(new))
         found = connection.execute(sql.LANE, (self.stream, self.lane)).fetchone()
-        row = (self.stream, self.lane, None, 0, None, 0, None, None)
-        row = row if found is None else tuple(sql.LANES.opened(found))
+        row = tuple(sql.LANES.opened(found))
         self._owner.check_free(connection, row)
         fence = row[3] + 1
         values = (*row[:2], self._number, fence, *row[4:])
@@ -237,7 +216,8 @@ class LaneState:
         self, connection: Connection, row: Sequence[Any], checkpoint: Checkpoint
     ) -> None:
         position, n_ahead, decoder = checkpoint
-        values = (*row[:4], _dumped(position), n_ahead, _dumped(decoder), self._owner.clock())
+        now = self._owner.clock(connection)
+        values = (*row[:4], _dumped(position), n_ahead, _dumped(decoder), now)
         connection.execute(sql.LANES.upsert, sql.LANES.sealed(values))
 
     def _let_go(self, connection: Connection) -> None:
@@ -252,7 +232,7 @@ class LaneState:
 class _Spill:
     """States that wait for a commit: in memory, and from some size on in a file without a name."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: str | None) -> None:
         self.places: dict[str, tuple[int, int, int]] = {}  # offset, length, checksum
         self._directory = directory
         self._file: SpooledTemporaryFile[bytes] | None = None
@@ -260,7 +240,7 @@ class _Spill:
 
     def put(self, key: str, state: bytes) -> None:
         if self._file is None:
-            self._file = SpooledTemporaryFile(SPILL_BYTES, dir=str(self._directory))  # noqa: SIM115
+            self._file = SpooledTemporaryFile(SPILL_BYTES, dir=self._directory)  # noqa: SIM115
         self._file.seek(self._end)
         self._file.write(state)
         self._file.flush()  # so that a full disk is told here

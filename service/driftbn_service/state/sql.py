@@ -1,7 +1,9 @@
 """The tables of the state and every statement: SQL is written nowhere else.
 
-It is plain SQL that PostgreSQL takes as well, but for the placeholder ``?`` and the type ``BLOB``.
-What only SQLite has (``PRAGMA``, ``BEGIN IMMEDIATE``, copies, checks) is in ``database``.
+It is plain SQL for SQLite and PostgreSQL, but for the placeholder ``?``, the type ``BLOB`` and
+``LOCKING``: SQLite has one writer at a time, and takes that for a comment; in PostgreSQL it makes
+others wait for the row. What only one of them has (``PRAGMA``, copies, checks, advisory locks) is
+in ``sqlite`` and ``postgres``.
 
 Every row carries a checksum over all its other columns, which is checked when the row is read. A
 row is therefore always written as a whole: ``Table.sealed`` makes the checksum, ``Table.opened``
@@ -10,16 +12,17 @@ checks it.
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 VERSION: Final = 3
 """Of the tables below."""
+LOCKING: Final = " /* FOR UPDATE */"
+"""After a query for rows that will be written in the same transaction."""
 
 
-class RowDamage(sqlite3.DatabaseError):
+class RowDamage(Exception):  # noqa: N818 - it is found, and told as an error elsewhere
     """A row is not as it was written.
 
     ``event`` is number and monitor, if it is an event; the monitor may be damaged.
@@ -62,6 +65,7 @@ class Table:
         changed = [f"{one} = excluded.{one}" for one in others]
         conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(changed)}"
         self.upsert = f"{self.insert} {conflict}"
+        self.insert_new = f"{self.insert} ON CONFLICT DO NOTHING"
         self.select = f"SELECT {self.columns()} FROM {name}"
         self.order = f"ORDER BY {', '.join(keys)}"
 
@@ -84,6 +88,14 @@ class Table:
         if _checksum(values) != checksum:
             raise RowDamage(self.described(row))
         return values
+
+    def damaged(self, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+        """Iterate over the damaged ones of rows, in words."""
+        for row in rows:
+            try:
+                self.opened(row)
+            except RowDamage as damage:
+                yield damage.row
 
     def described(self, row: Sequence[Any]) -> str:
         named = dict(zip(self.names, row, strict=False))
@@ -285,15 +297,20 @@ STATEMENTS: Final = (
 )
 """They make a new database."""
 
+
+def _sum(column: str) -> str:
+    return f"CAST(COALESCE(sum({column}), 0) AS BIGINT)"
+
+
 # --- Lanes ---
 
-LANE: Final = f"{LANES.select} WHERE stream = ? AND lane = ?"
-LANES_OF: Final = f"{LANES.select} WHERE stream = ?"
+LANE: Final = f"{LANES.select} WHERE stream = ? AND lane = ?{LOCKING}"
+LANES_OF: Final = f"{LANES.select} WHERE stream = ?{LOCKING}"
 OWNER: Final = f"{OWNERS.select} WHERE owner = ?"
 OWNER_NUMBERS: Final = "SELECT owner FROM owners"
 FORGET_OWNER: Final = "DELETE FROM owners WHERE owner = ?"
 FACT: Final = f"{FACTS.select} WHERE name = ?"
-NUMBER: Final = f"{NUMBERS.select} WHERE name = ?"
+NUMBER: Final = f"{NUMBERS.select} WHERE name = ?{LOCKING}"
 STATE: Final = f"{STATES.select} WHERE stream = ? AND lane = ? AND key = ?"
 STATES_OF: Final = f"{STATES.select} WHERE stream = ? ORDER BY lane, key"
 STATE_KEYS: Final = "SELECT key FROM states WHERE stream = ? AND lane = ? ORDER BY key"
@@ -301,21 +318,26 @@ FORGET_STATES: Final = "DELETE FROM states WHERE stream = ?"
 SURVEY: Final = (
     "SELECT l.stream, l.lane, l.position, l.n_ahead, l.committed, o.owner, o.host, o.pid,"
     " (SELECT count(*) FROM states AS s WHERE s.stream = l.stream AND s.lane = l.lane),"
-    " (SELECT COALESCE(sum(length(state)), 0) FROM states AS s"
+    f" (SELECT {_sum('length(state)')} FROM states AS s"
     " WHERE s.stream = l.stream AND s.lane = l.lane),"
-    " (SELECT COALESCE(sum(n_windows), 0) FROM monitors AS m"
+    f" (SELECT {_sum('n_windows')} FROM monitors AS m"
     " WHERE m.monitor = l.stream AND m.lane = l.lane)"
     " FROM lanes AS l LEFT JOIN owners AS o ON o.owner = l.owner ORDER BY l.stream, l.lane"
 )
 
 # --- Bodies ---
 
-BODIES_AFTER: Final = f"{BODIES.select} WHERE stream = ? AND sequence > ? ORDER BY sequence"
-RECORDS_AFTER: Final = (
-    "SELECT COALESCE(sum(n_records), 0) FROM bodies WHERE stream = ? AND sequence > ?"
+BODY_SIZES: Final = (
+    "SELECT sequence, COALESCE(CAST(n_raw_bytes AS BIGINT), 0)"
+    " FROM bodies WHERE stream = ? AND sequence > ?"
+    " ORDER BY sequence LIMIT ?"
 )
+BODIES_BETWEEN: Final = (
+    f"{BODIES.select} WHERE stream = ? AND sequence > ? AND sequence <= ? ORDER BY sequence"
+)
+RECORDS_AFTER: Final = f"SELECT {_sum('n_records')} FROM bodies WHERE stream = ? AND sequence > ?"
 LAST_BODY: Final = "SELECT COALESCE(max(sequence), 0) FROM bodies WHERE stream = ?"
-BODY_BYTES: Final = "SELECT COALESCE(sum(n_bytes), 0) FROM bodies WHERE stream = ?"
+BODY_BYTES: Final = f"SELECT {_sum('n_bytes')} FROM bodies WHERE stream = ?"
 FORGET_BODIES: Final = "DELETE FROM bodies WHERE stream = ? AND sequence <= ?"
 BODY_KEY: Final = f"{BODY_KEYS.select} WHERE stream = ? AND key = ?"
 FORGET_BODY_KEYS: Final = (
@@ -325,9 +347,9 @@ FORGET_BODY_KEYS: Final = (
 
 # --- Writing the history ---
 
-MONITOR: Final = f"{MONITORS.select} WHERE monitor = ? AND key = ?"
+MONITOR: Final = f"{MONITORS.select} WHERE monitor = ? AND key = ?{LOCKING}"
 COUNTS: Final = (
-    "SELECT count(*), COALESCE(sum(drift), 0), COALESCE(max(window_index), -1),"
+    f"SELECT count(*), {_sum('drift')}, COALESCE(max(window_index), -1),"
     " COALESCE(min(window_index), 0) FROM windows WHERE monitor = ? AND key = ?"
 )
 COUNT_EPISODES: Final = "SELECT count(*) FROM episodes WHERE monitor = ? AND key = ?"
@@ -363,7 +385,7 @@ FORGET_ACTIONS: Final = (
 
 # --- Deleting from it ---
 
-LONG_MONITORS: Final = f"{MONITORS.select} WHERE last_window - pruned_before >= ? LIMIT ?"
+LONG_MONITORS: Final = f"{MONITORS.select} WHERE last_window - pruned_before >= ? LIMIT ?{LOCKING}"
 WINDOW_NUMBERS: Final = (
     "SELECT window_index FROM windows WHERE monitor = ? AND key = ? AND window_index < ?"
     " ORDER BY window_index LIMIT 1 OFFSET ?"
@@ -440,7 +462,7 @@ DOCUMENT: Final = f"{DOCUMENTS.select} WHERE monitor = ? AND key = ? AND window_
 EPISODES_BEFORE: Final = (
     f"{EPISODES.select} WHERE monitor = ? AND key = ? AND episode < ? ORDER BY episode DESC LIMIT ?"
 )
-EVENTS_AFTER: Final = f"{EVENTS.select} WHERE sequence > ? ORDER BY sequence"
+EVENTS_AFTER: Final = f"{EVENTS.select} WHERE sequence > ? ORDER BY sequence LIMIT ?"
 EVENTS_OF: Final = f"{EVENTS.select} WHERE monitor = ? ORDER BY sequence"
 _EDGE: Final = f"{EDGES.select} WHERE monitor = ? AND key = ? AND source = ? AND target = ?"
 EDGE_HISTORY: Final = f"{_EDGE} UNION {_EDGE} ORDER BY window_index DESC, origin, change LIMIT ?"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import kubernetes_validate
@@ -37,24 +38,38 @@ def test_nothing_is_replaced_unless_asked(run: Run, tmp_path: Path) -> None:
     assert settings.read_text() != "mine"
 
 
-def manifests() -> list[dict[str, object]]:
-    text = (ROOT / "configs/kubernetes/driftbn.yaml").read_text()
+MANIFESTS = ("driftbn.yaml", "many.yaml")
+
+
+def manifests(name: str) -> list[dict[str, object]]:
+    text = (ROOT / "configs/kubernetes" / name).read_text()
     return list(yaml.safe_load_all(text))
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda manifest: str(manifest["kind"]))
+ALL = [
+    pytest.param(manifest, id=f"{manifest['kind']} of {name}")
+    for name in MANIFESTS
+    for manifest in manifests(name)
+]
+
+
+@pytest.mark.parametrize("manifest", ALL)
 def test_manifests_are_what_kubernetes_takes(manifest: dict[str, object]) -> None:
     kubernetes_validate.validate(manifest, "1.31", strict=True)
 
 
-def test_the_settings_in_the_manifests_hold(run: Run, tmp_path: Path) -> None:
-    data = manifests()[0]["data"]
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_settings_in_the_manifests_hold(run: Run, tmp_path: Path, name: str) -> None:
+    data = manifests(name)[0]["data"]
     assert isinstance(data, dict)
-    token = tmp_path / "token"
-    token.write_text("0123456789abcdef0123456789abcdef")
-    token.chmod(0o600)
+    secrets = {"token": "0123456789abcdef" * 2, "database": "postgresql://driftbn:x@db/driftbn"}
+    for secret, text in secrets.items():
+        (tmp_path / secret).write_text(text)
+        (tmp_path / secret).chmod(0o600)
     path = tmp_path / "driftbn.toml"
-    path.write_text(data["driftbn.toml"].replace("/etc/driftbn-token/token", str(token)))
+    text = data["driftbn.toml"]
+    assert "/etc/driftbn-" in text
+    path.write_text(re.sub("/etc/driftbn-[a-z]*/", f"{tmp_path}/", text))
     checked = run("check", "--config", path)
     assert checked.code == 0, checked.err
 
@@ -64,7 +79,8 @@ def test_there_is_one_version(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert ended.value.code == ExitCode.OK
     assert capsys.readouterr().out == f"driftbn {driftbn.__version__}\n"
-    for place in ("configs/kubernetes/driftbn.yaml", ".github/CITATION.cff", "CHANGELOG.md"):
+    files = [f"configs/kubernetes/{name}" for name in MANIFESTS]
+    for place in (*files, ".github/CITATION.cff", "CHANGELOG.md"):
         assert driftbn.__version__ in (ROOT / place).read_text(), place
 
 

@@ -19,7 +19,7 @@ from driftbn_service.commands import MAX_PIXELS
 from driftbn_service.commands import report as report_command
 from driftbn_service.events import Publication
 from driftbn_service.state import Store, StoreError
-from driftbn_service.state.database import ReadOnlyDatabase
+from driftbn_service.state.sqlite import ReadOnlyDatabase
 
 from driftbn.config import DriftKind, MonitorConfig
 from driftbn.datasets import asia, labelled, random_dag, remove_edge

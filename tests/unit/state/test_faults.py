@@ -25,7 +25,7 @@ from driftbn_service.state import (
     DamagedRowError,
     Store,
     StoreError,
-    database,
+    sqlite,
 )
 
 from driftbn.config import DriftKind
@@ -402,7 +402,7 @@ def test_two_processes_use_one_history(written: Path, published: list[Publicatio
 def test_a_history_locked_for_too_long_is_told(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
     with Store(written) as one:
         other = sqlite3.connect(written, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

@@ -55,7 +55,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def history(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+def history(place: Path | str, clock: Clock) -> Iterator[Store]:
+    with Store(place, clock=clock) as one:
+        yield one
+
+
+@pytest.fixture
+def file_history(tmp_path: Path, clock: Clock) -> Iterator[Store]:
     with Store(tmp_path / "state" / FILE, clock=clock) as one:
         yield one
 
@@ -153,13 +159,13 @@ def test_names_that_utf8_has_not_are_kept(history: Store, published: list[Public
 
 
 def test_a_publication_that_fails_takes_the_others_with_it(
-    history: Store, published: list[Publication]
+    file_history: Store, published: list[Publication]
 ) -> None:
-    before = dump(history.path)
+    before = dump(file_history.path)
     with pytest.raises(KeyError):
-        history.publish([*published, replace(published[0], window=50, report={"rows": 1})])
-    assert dump(history.path) == before
-    assert history.publish(published) == N_WINDOWS
+        file_history.publish([*published, replace(published[0], window=50, report={"rows": 1})])
+    assert dump(file_history.path) == before
+    assert file_history.publish(published) == N_WINDOWS
 
 
 def test_an_event_without_time_gets_that_of_its_first_writing(
@@ -416,22 +422,22 @@ def test_the_newest_event_that_an_outlet_has_got_can_be_told_again(
 # Retention
 
 
-def test_only_so_many_windows_are_kept(history: Store, published: list[Publication]) -> None:
-    history.publish(published[:10], OUTLETS)
-    history.publish([of_key(one, "short") for one in published[:3]])
-    assert history.prune(9, 30.0) == 1
-    assert history.episode("orders", "", 0) is not None
-    assert [history.prune(2, 30.0) for _ in range(2)] == [7 + 1, 0]
-    assert [row.window_index for row in history.windows("orders", "")] == [9, 8]
-    assert [row.window_index for row in history.windows("orders", "short")] == [2, 1]
-    assert history.window("orders", "", 7) is None
-    with sqlite3.connect(history.path) as connection:
+def test_only_so_many_windows_are_kept(file_history: Store, published: list[Publication]) -> None:
+    file_history.publish(published[:10], OUTLETS)
+    file_history.publish([of_key(one, "short") for one in published[:3]])
+    assert file_history.prune(9, 30.0) == 1
+    assert file_history.episode("orders", "", 0) is not None
+    assert [file_history.prune(2, 30.0) for _ in range(2)] == [7 + 1, 0]
+    assert [row.window_index for row in file_history.windows("orders", "")] == [9, 8]
+    assert [row.window_index for row in file_history.windows("orders", "short")] == [2, 1]
+    assert file_history.window("orders", "", 7) is None
+    with sqlite3.connect(file_history.path) as connection:
         for table in ("edges", "documents"):
             query = f"SELECT count(*) FROM {table} WHERE key = '' AND window_index < 8"
             assert connection.execute(query).fetchone() == (0,)
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     connection.close()
-    assert history.monitors()[0].n_windows == 10
+    assert file_history.monitors()[0].n_windows == 10
 
 
 def test_a_call_deletes_a_bounded_number_of_windows(
@@ -556,18 +562,18 @@ def test_threads_that_write_at_once_lose_nothing(
     assert [row.n_windows for row in history.monitors()] == [N_WINDOWS] * 4
 
 
-def test_the_file_is_written_as_safely_as_sqlite_can(history: Store) -> None:
+def test_the_file_is_written_as_safely_as_sqlite_can(file_history: Store) -> None:
     names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-    writer = history._database._writer
+    writer = file_history._database._writer
     found = [writer.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
     assert found == ["wal", 2, 1, 10_000]
 
 
 def test_tables_have_the_names_that_the_manual_gives(
-    history: Store, published: list[Publication]
+    file_history: Store, published: list[Publication]
 ) -> None:
-    history.publish(published, OUTLETS)
-    with sqlite3.connect(history.path) as connection:
+    file_history.publish(published, OUTLETS)
+    with sqlite3.connect(file_history.path) as connection:
         (row,) = connection.execute(
             "SELECT monitor, key, last_record, hamming, confirmed_hamming, p_value FROM windows"
             " WHERE drift"

@@ -54,7 +54,13 @@ def cover(store: Store, journal: Journal, sequence: int) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(place: Path | str) -> Iterator[Store]:
+    with Store(place) as made:
+        yield made
+
+
+@pytest.fixture
+def file_store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / FILE) as made:
         yield made
 
@@ -108,10 +114,10 @@ def test_a_commit_deletes_what_it_covers_and_the_oldest_keys_of_that(
     assert again.append(table(5)).sequence > sequences[-1]
 
 
-def test_numbers_are_never_used_again(tmp_path: Path) -> None:
+def test_numbers_are_never_used_again(place: Path | str) -> None:
     last = 0
     for n in range(3):
-        with Store(tmp_path / FILE) as store:
+        with Store(place) as store:
             journal = journal_of(store)
             sequence = journal.append(table(n)).sequence
             assert sequence > last
@@ -148,6 +154,15 @@ def test_a_reader_wakes_as_soon_as_a_table_comes_and_when_it_closes(journal: Jou
     assert woken == [True, False]
 
 
+def test_tables_that_another_process_accepts_are_learned_here(place: Path | str) -> None:
+    with Store(place) as mine, Store(place) as other:
+        journal = journal_of(mine)
+        sequence = journal_of(other).append(table(1), "key").sequence
+        assert journal.wait(0, 0) == mine.shared
+        assert numbers(journal) == [1]
+        assert journal.append(table(1), "key") == Accepted(sequence, 1, duplicate=True)
+
+
 def test_many_threads_may_append_while_one_reads_and_commits(store: Store) -> None:
     n_threads, n_each = 6, 10
     journal = journal_of(store, remember_keys=n_threads * n_each)
@@ -179,12 +194,11 @@ def test_many_threads_may_append_while_one_reads_and_commits(store: Store) -> No
     )
 
 
-def test_a_damaged_body_comes_without_its_table_and_spares_the_others(
-    store: Store, journal: Journal
-) -> None:
+def test_a_damaged_body_comes_without_its_table_and_spares_the_others(file_store: Store) -> None:
+    journal = journal_of(file_store)
     for n in range(3):
         journal.append(table(n), f"key {n}")
-    with sqlite3.connect(store.path) as connection:
+    with sqlite3.connect(file_store.path) as connection:
         connection.execute("UPDATE bodies SET body = x'0102' WHERE sequence = 2")
         connection.execute("UPDATE body_keys SET n_records = 7 WHERE key = 'key 0'")
     connection.close()
@@ -195,10 +209,11 @@ def test_a_damaged_body_comes_without_its_table_and_spares_the_others(
         journal.append(table(0), "key 0")
 
 
-def test_a_full_disk_refuses_and_loses_nothing(store: Store, journal: Journal) -> None:
+def test_a_full_disk_refuses_and_loses_nothing(file_store: Store) -> None:
     """SQLite's own limit of pages stands for the disk."""
+    journal = journal_of(file_store)
     journal.append(table(1), "one")
-    writer = store._database._writer
+    writer = file_store._database._writer
     writer.execute("PRAGMA max_page_count = 1")
     large = table(*random.Random(1).choices(range(1 << 60), k=5000))
     with pytest.raises(JournalError, match="the disk is full"):
@@ -211,15 +226,14 @@ def test_a_full_disk_refuses_and_loses_nothing(store: Store, journal: Journal) -
 
 _APPENDERS = """
 import os, sys
-from pathlib import Path
 import pyarrow as pa
-from driftbn_service.state import Checkpoint, Store
+from driftbn_service.state import Checkpoint, Store, named_place
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + chr(10)).encode())  # whole or not at all
 
 def append(path, start, done):
-    with Store(Path(path)) as store:
+    with Store(named_place(path)) as store:
         journal = store.journal("orders", max_pending_bytes=1 << 30, remember_keys=100_000)
         lane = store.lane("orders", "", journal)
         for value in range(start, start + 100_000):
@@ -251,12 +265,12 @@ class Appenders:
             cwd=Path(__file__).parents[3],
         )
 
-    def run(self, path: Path, start: int, done: int, n_values: int) -> list[int]:
+    def run(self, place: Path | str, start: int, done: int, n_values: int) -> list[int]:
         """Kill one after so many values, and return those that were acknowledged."""
         given, lines = self._process.stdin, self._process.stdout
         assert given is not None
         assert lines is not None
-        given.write(f"{path} {start} {done}\n".encode())
+        given.write(f"{place} {start} {done}\n".encode())
         given.flush()
         child, found = 0, []
         while (line := lines.readline()) != b"killed\n":
@@ -282,15 +296,15 @@ def appenders() -> Iterator[Appenders]:
 
 @pytest.mark.slow
 def test_what_was_acknowledged_is_there_exactly_once_after_every_kill(
-    tmp_path: Path, appenders: Appenders
+    place: Path | str, appenders: Appenders
 ) -> None:
     randomness = random.Random(3)
     start = after = 0
     seen: list[int] = []
     for _ in range(N_KILLS):
-        acknowledged = appenders.run(tmp_path / FILE, start, after, randomness.randint(1, 30))
+        acknowledged = appenders.run(place, start, after, randomness.randint(1, 30))
         assert acknowledged == list(range(start, start + len(acknowledged)))
-        with Store(tmp_path / FILE) as store:
+        with Store(place) as store:
             journal = journal_of(store)
             # The one under way got no answer, so its sender sends it once more.
             last = start + len(acknowledged)

@@ -26,13 +26,14 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / FILE
+def store(place: Path | str) -> Iterator[Store]:
+    with Store(place) as made:
+        yield made
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    with Store(path) as made:
+def file_store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / FILE) as made:
         yield made
 
 
@@ -78,26 +79,26 @@ def test_any_text_is_a_key(store: Store, key: str) -> None:
 
 
 def test_states_beyond_memory_wait_in_a_file_that_leaves_no_trace(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    file_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "SPILL_BYTES", 1000)
-    lane = store.lane("orders", "")
-    before = sorted(store.path.parent.iterdir())
+    lane = file_store.lane("orders", "")
+    before = sorted(file_store.path.parent.iterdir())
     for n in range(50):
         lane.put(str(n), b"%d" % n * 100)
     assert lane.get("7") == b"7" * 100
-    assert sorted(store.path.parent.iterdir()) == before
+    assert sorted(file_store.path.parent.iterdir()) == before
     lane.commit(Checkpoint())
-    again = store.lane("orders", "")
+    again = file_store.lane("orders", "")
     assert all(again.get(str(n)) == b"%d" % n * 100 for n in range(50))
 
 
-def test_a_damaged_state_is_told_when_it_is_read(store: Store) -> None:
-    lane = store.lane("orders", "")
+def test_a_damaged_state_is_told_when_it_is_read(file_store: Store) -> None:
+    lane = file_store.lane("orders", "")
     lane.put("a", b"one")
     lane.put("b", b"two")
     lane.commit(Checkpoint())
-    with sqlite3.connect(store.path) as connection:
+    with sqlite3.connect(file_store.path) as connection:
         connection.execute("UPDATE states SET state = x'00' WHERE key = 'a'")
     connection.close()
     with pytest.raises(DamagedRowError, match="the state of monitor 'orders', key 'a' is damaged"):
@@ -105,12 +106,12 @@ def test_a_damaged_state_is_told_when_it_is_read(store: Store) -> None:
     assert lane.get("b") == b"two"
 
 
-def test_lanes_that_commit_at_once_share_transactions_and_fail_alone(store: Store) -> None:
+def test_lanes_that_commit_at_once_share_transactions_and_fail_alone(file_store: Store) -> None:
     n_lanes, n_commits = 12, 5
-    mine = [store.lane("orders", str(n)) for n in range(n_lanes)]
-    store.lane("orders", "0")  # has taken it over from the first one
+    mine = [file_store.lane("orders", str(n)) for n in range(n_lanes)]
+    file_store.lane("orders", "0")  # has taken it over from the first one
     begun: list[str] = []
-    store._database._writer.set_trace_callback(
+    file_store._database._writer.set_trace_callback(
         lambda statement: begun.append(statement) if statement.startswith("BEGIN") else None
     )
     together = threading.Barrier(n_lanes)
@@ -133,16 +134,18 @@ def test_lanes_that_commit_at_once_share_transactions_and_fail_alone(store: Stor
     mine[0].close()
     assert lost == [0] * n_commits
     assert len(begun) < n_lanes * n_commits
-    found = {lane.lane: lane.position for lane in store.lanes()}
+    found = {lane.lane: lane.position for lane in file_store.lanes()}
     assert found == {"0": None} | {str(n): {"n": n_commits - 1} for n in range(1, n_lanes)}
 
 
 # Whose lane it is
 
 
-def test_a_lane_in_use_names_the_process_and_others_are_free(store: Store, path: Path) -> None:
+def test_a_lane_in_use_names_the_process_and_others_are_free(
+    store: Store, place: Path | str
+) -> None:
     store.lane("orders", "")
-    with Store(path) as other:
+    with Store(place) as other:
         with pytest.raises(LockedError, match=f"process {os.getpid()} uses this state") as caught:
             other.lane("orders", "")
         assert caught.value.pid == os.getpid()
@@ -151,19 +154,21 @@ def test_a_lane_in_use_names_the_process_and_others_are_free(store: Store, path:
             other.reset("orders")
 
 
-def test_a_lane_that_was_let_go_goes_on_elsewhere(store: Store, path: Path) -> None:
+def test_a_lane_that_was_let_go_goes_on_elsewhere(store: Store, place: Path | str) -> None:
     lane = store.lane("orders", "")
     lane.put("", b"state")
     lane.commit(Checkpoint({"n": 1}))
     lane.close()
-    with Store(path) as other:
+    with Store(place) as other:
         taken = other.lane("orders", "")
         assert (taken.checkpoint.position, taken.get("")) == ({"n": 1}, b"state")
 
 
-def test_a_process_whose_lease_ran_out_loses_its_lane_and_commits_nothing_more(path: Path) -> None:
+def test_a_process_whose_lease_ran_out_loses_its_lane_and_commits_nothing_more(
+    place: Path | str,
+) -> None:
     now = 1e9
-    with Store(path, clock=lambda: now) as hung, Store(path, clock=lambda: now) as other:
+    with Store(place, clock=lambda: now) as hung, Store(place, clock=lambda: now) as other:
         old = hung.lane("orders", "")
         old.put("", b"old")
         now += lanes.LEASE_SECONDS / 2
@@ -182,11 +187,43 @@ def test_a_process_whose_lease_ran_out_loses_its_lane_and_commits_nothing_more(p
         assert other.lane("orders", "").get("") == b"new"
 
 
+def test_of_two_that_write_a_lane_at_once_the_newest_owner_has_the_last_word(
+    place: Path | str,
+) -> None:
+    """Whoever is slow with a transaction must not undo what came after it was fenced off."""
+    now = 1e9
+    with Store(place, clock=lambda: now) as slow, Store(place, clock=lambda: now) as quick:
+        old = slow.lane("orders", "")
+        taken, written = threading.Event(), threading.Event()
+        states = old._spill.states
+
+        def states_when_another_has_begun() -> Iterator[tuple[str, bytes]]:
+            taken.set()  # within the transaction, after the fencing number was compared
+            written.wait(0.3)
+            return states()
+
+        old._spill.states = states_when_another_has_begun  # type: ignore[method-assign]
+        old.put("", b"old")
+        committing = threading.Thread(target=old.commit, args=(Checkpoint({"n": 1}),))
+        committing.start()
+        taken.wait(30)
+        now += 2 * lanes.LEASE_SECONDS
+        new = quick.lane("orders", "")  # waits for the transaction
+        written.set()
+        committing.join(30)
+        assert (new.checkpoint.position, new.get("")) == ({"n": 1}, b"old")
+        new.put("", b"new")
+        new.commit(Checkpoint({"n": 2}))
+        old._spill.states = states  # type: ignore[method-assign]
+        with pytest.raises(LaneLostError):
+            old.commit(Checkpoint({"n": 3}))
+        assert quick.lane("orders", "").get("") == b"new"
+
+
 _HOLDER = """
 import sys
-from pathlib import Path
-from driftbn_service.state import Checkpoint, Store
-lane = Store(Path(sys.argv[1])).lane("orders", "")
+from driftbn_service.state import Checkpoint, Store, named_place
+lane = Store(named_place(sys.argv[1])).lane("orders", "")
 lane.put("", b"state")
 lane.commit(Checkpoint({"n": 1}))
 lane.put("", b"lost")
@@ -196,14 +233,14 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-def test_the_lane_of_a_process_that_was_killed_is_free_at_once(path: Path) -> None:
+def test_the_lane_of_a_process_that_was_killed_is_free_at_once(place: Path | str) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, str(path)],
+        [sys.executable, "-c", _HOLDER, str(place)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
     ) as holder:  # fmt: skip
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with Store(path) as store:
+        with Store(place) as store:
             with pytest.raises(LockedError, match=f"process {holder.pid}"):
                 store.lane("orders", "")
             holder.send_signal(signal.SIGKILL)
@@ -231,18 +268,17 @@ def test_a_reset_gives_other_event_ids_and_forgets_the_lanes_of_one_stream(store
 
 _MAKER = """
 import sys
-from pathlib import Path
-from driftbn_service.state import Store
+from driftbn_service.state import Store, named_place
 sys.stdin.readline()
-print(Store(Path(sys.argv[1])).origin("orders"))
+print(Store(named_place(sys.argv[1])).origin("orders"))
 """
 
 
 @pytest.mark.slow
-def test_processes_that_begin_a_state_at_once_share_its_identity(path: Path) -> None:
+def test_processes_that_begin_a_state_at_once_share_its_identity(place: Path | str) -> None:
     makers = [
         subprocess.Popen(
-            [sys.executable, "-c", _MAKER, str(path)],
+            [sys.executable, "-c", _MAKER, str(place)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
         )
         for _ in range(4)
@@ -252,5 +288,5 @@ def test_processes_that_begin_a_state_at_once_share_its_identity(path: Path) -> 
         maker.stdin.write("\n")
         maker.stdin.flush()
     said = {maker.communicate(timeout=120)[0] for maker in makers}
-    with Store(path) as store:
+    with Store(place) as store:
         assert said == {f"{store.origin('orders')}\n"}

@@ -1,0 +1,182 @@
+"""Daemons of one group on one PostgreSQL publish what one does alone, whatever befalls them."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from driftbn_service.state import Store, StoreError
+
+from tests.services.daemon import DaemonService
+from tests.services.feeders import KafkaFeeder
+from tests.services.kafka import KafkaService
+from tests.services.postgres import PostgresService
+from tests.services.process import wait_for
+
+N_KEYS, N_PARTITIONS = 200, 6
+WINDOW, N_WINDOWS = 60, 8
+STREAM = "tenants"
+SETTINGS = f"""
+[checkpoint]
+publish_seconds = 0.2
+interval_seconds = 1.0
+
+[[streams]]
+name = "{STREAM}"
+key = "tenant"
+window = {WINDOW}
+resident = 20
+[streams.source]
+kind = "kafka"
+brokers = ["{{broker}}"]
+topic = "{{topic}}"
+group = "{{group}}"
+options = {{{{ "session.timeout.ms" = "6000" }}}}
+"""
+
+
+def records_of(key: int) -> list[dict[str, Any]]:
+    """Return records in which ``y`` follows ``x`` for half of the time, and ``z`` then."""
+    rng = np.random.default_rng(key)
+    n_rows = WINDOW * N_WINDOWS
+    x, noise, y, z = rng.random((4, n_rows)) < np.array([[0.5], [0.03], [0.5], [0.5]])
+    first = np.arange(n_rows) < n_rows // 2
+    y, z = np.where(first, x ^ noise, y), np.where(first, z, x ^ noise)
+    rows = zip(x.tolist(), y.tolist(), z.tolist(), strict=True)
+    return [{"tenant": f"t{key}", "x": a, "y": b, "z": c} for a, b, c in rows]
+
+
+class Feed:
+    """Sends the records of all keys in quarters, each key to a partition of its own."""
+
+    def __init__(self, broker: KafkaService, topic: str) -> None:
+        self._feeder = KafkaFeeder(broker, topic, N_PARTITIONS)
+        self._records = [records_of(key) for key in range(N_KEYS)]
+        self._n_sent = 0
+
+    def send_quarter(self) -> int:
+        """Send two more windows of each key; return how many windows there are then."""
+        share = slice(self._n_sent * WINDOW, (self._n_sent + N_WINDOWS // 4) * WINDOW)
+        for partition in range(N_PARTITIONS):
+            keys = self._records[partition::N_PARTITIONS]
+            # The keys of a partition take turns, as they do in life.
+            turns = zip(*(records[share] for records in keys), strict=True)
+            self._feeder.send([record for turn in turns for record in turn], partition)
+        self._n_sent += N_WINDOWS // 4
+        return self._n_sent * N_KEYS
+
+
+@dataclass(frozen=True)
+class Published:
+    """What there is of every key."""
+
+    reports: dict[str, list[dict[str, Any]]]
+    episodes: dict[str, list[Any]]
+    events: dict[str, list[str]]
+    counts: dict[str, tuple[int, int, int]]
+    places: Counter[tuple[str, str]]  # in which lanes there is a state of a key
+
+
+def published(place: Path | str) -> Published:
+    with Store(place, read_only=True) as store:
+        rows = {row.key: row for row in store.monitors(STREAM)}
+        reports: dict[str, list[dict[str, Any]]] = {}
+        for key in rows:
+            windows = reversed(store.windows(STREAM, key, limit=10_000))
+            details = [store.window(STREAM, key, row.window_index) for row in windows]
+            reports[key] = [detail.report for detail in details if detail is not None]
+        events: dict[str, list[str]] = {key: [] for key in rows}
+        for _, event in store.events_of(STREAM):
+            events[event.key].append(event.id)
+        return Published(
+            reports,
+            {key: store.episodes(STREAM, key) for key in rows},
+            events,
+            {key: (row.n_windows, row.n_drifts, row.n_episodes) for key, row in rows.items()},
+            Counter((key, lane) for lane, key, _ in store.states(STREAM)),
+        )
+
+
+def total(place: Path | str) -> int:
+    try:
+        with Store(place, read_only=True) as store:
+            return sum(row.n_windows for row in store.monitors(STREAM))
+    except StoreError:  # away, or a file that a daemon begins to write to
+        return 0
+
+
+def owners(place: str) -> set[str]:
+    with Store(place, read_only=True) as store:
+        return {str(row.owner) for row in store.lanes()}
+
+
+def owns_a_lane(daemon: DaemonService) -> bool:
+    assert isinstance(daemon.place, str)
+    return any(f"process {daemon.pid} " in owner for owner in owners(daemon.place))
+
+
+@pytest.fixture
+def make_daemon(tmp_path: Path, kafka_broker: KafkaService, unique: str) -> Iterator[Any]:
+    def make(name: str, group: str, database: str | None) -> DaemonService:
+        (tmp_path / name).mkdir()
+        text = SETTINGS.format(broker=kafka_broker.address, topic=unique, group=group)
+        return DaemonService(tmp_path / name, text, database=database)
+
+    return make
+
+
+def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
+    make_daemon: Any, kafka_broker: KafkaService, postgres_server: PostgresService, unique: str
+) -> None:
+    place = postgres_server.create_database(unique)
+    feed = Feed(kafka_broker, unique)
+    killed, paused, steady, added = (
+        make_daemon(name, unique, place) for name in ("killed", "paused", "steady", "added")
+    )
+    n_windows = feed.send_quarter()
+    for daemon in (killed, paused, steady):
+        daemon.begin()
+    for daemon in (killed, paused, steady):
+        daemon.wait_until_ready()
+    wait_for(lambda: total(place) == n_windows, "the first quarter", 120)
+
+    added.start()
+    wait_for(lambda: owns_a_lane(added), "the one that was added has a share", 60)
+    n_windows = feed.send_quarter()
+    wait_for(lambda: total(place) > n_windows // 2, "work has begun", 60)
+    killed.kill()
+    wait_for(lambda: total(place) == n_windows, "the second quarter", 120)
+
+    alone = make_daemon("alone", f"{unique}-alone", None)
+    alone.begin()
+    assert owns_a_lane(paused)
+    n_windows = feed.send_quarter()
+    paused.signal(signal.SIGSTOP)
+    # Its lease must run out first; only then others have its lanes.
+    wait_for(lambda: total(place) == n_windows, "the third quarter", 120)
+    assert not owns_a_lane(paused)
+    paused.signal(signal.SIGCONT)
+
+    n_windows = feed.send_quarter()
+    wait_for(lambda: total(place) > 3 * N_KEYS * N_WINDOWS // 4, "work has begun", 60)
+    postgres_server.restart(lambda: wait_for(lambda: told_away(steady), "it is told", 30))
+    wait_for(lambda: total(place) == n_windows, "all windows", 120)
+    wait_for(lambda: total(alone.place) == n_windows, "all windows of a single one", 120)
+    for daemon in (paused, steady, added, alone):
+        assert daemon.end() == 0, daemon.log_tail()
+
+    found, expected = published(place), published(alone.place)
+    assert sum(map(len, expected.events.values())) >= N_KEYS  # there was something to tell
+    assert found == expected
+    assert max(found.places.values()) == 1
+    assert len(found.places) == N_KEYS
+
+
+def told_away(daemon: DaemonService) -> bool:
+    return "nothing is lost" in daemon.log.read_text()

@@ -1,0 +1,117 @@
+"""A PostgreSQL server with a cluster of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+import psycopg
+
+from tests.services.process import HOST, Service, ServiceError, free_port, missing
+
+USER = "driftbn"
+_SYSTEM_USER = "postgres"
+
+
+def is_installed() -> bool:
+    return _program("initdb") is not None
+
+
+def _program(name: str) -> str | None:
+    """Return the path of a program, which Debian keeps out of the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(found[-1]) if found else shutil.which(name)
+
+
+class PostgresService(Service):
+    """A PostgreSQL server; ``kill`` is a crash of all of it."""
+
+    name = "postgres"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port()
+        # Where tests keep their files nobody but their own user may come.
+        self._data = Path(tempfile.mkdtemp(prefix="driftbn-postgres-"))
+
+    @property
+    def url(self) -> str:
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://{USER}@{HOST}:{self.port}/{database}"
+
+    def create_database(self, name: str) -> str:
+        """Make a database and return its address."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        return self.url_of(name)
+
+    def start(self) -> None:
+        """Make the cluster the first time, then start."""
+        if not any(self._data.iterdir()):
+            self._make_cluster()
+        super().start()
+
+    def command(self) -> list[str]:
+        options = {
+            "listen_addresses": HOST,
+            "unix_socket_directories": "",
+            "max_connections": "200",
+            "shared_buffers": "32MB",
+        }
+        words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        return [*self._as_user, self._program("postgres"), "-D", str(self._data),
+                "-p", str(self.port), *words]  # fmt: skip
+
+    def probe(self) -> bool:
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def restart(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Crash, and come back after ``meanwhile``."""
+        self.kill()
+        meanwhile()
+        self.start()
+
+    def stop(self) -> None:
+        """Stop for good, whoever is connected."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+        super().stop()
+        shutil.rmtree(self._data, ignore_errors=True)
+
+    def _make_cluster(self) -> None:
+        if self._as_user:
+            shutil.chown(self._data, _SYSTEM_USER, _SYSTEM_USER)
+        words = ["-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync"]
+        made = subprocess.run(
+            [*self._as_user, self._program("initdb"), "-D", str(self._data), *words],
+            capture_output=True, cwd="/", check=False,
+        )  # fmt: skip
+        if made.returncode:
+            raise ServiceError(f"no cluster can be made: {made.stderr.decode()}")
+
+    @cached_property
+    def _as_user(self) -> list[str]:
+        """It refuses to run as root."""
+        if os.geteuid():
+            return []
+        names = [f"--reuid={_SYSTEM_USER}", f"--regid={_SYSTEM_USER}", "--clear-groups"]
+        return ["setpriv", *names]
+
+    @staticmethod
+    def _program(name: str) -> str:
+        path = _program(name)
+        if path is None:
+            missing("no PostgreSQL server: it comes with the package postgresql")
+        return path
