@@ -62,8 +62,8 @@ REPORT_SCHEMA: Final = _schema(
 """A row for each window, with all of its report as JSON; or one with a key and its ``error``."""
 
 _STATE: Final = _schema(core="binary", tail="binary", quiet_at="double")
-_KEY: Final = "driftbn key"
-_CLOCK: Final = "driftbn clock"
+_KEY: Final = "__driftbn_key"
+_CLOCK: Final = "__driftbn_clock"
 
 Row = tuple[Any, ...]
 

@@ -130,12 +130,7 @@ class SparkDriver:
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 ["bash", str(CONFIGS / "submit.sh"), *map(str, arguments)],
-                env={
-                    **os.environ,
-                    **_environment(),
-                    "MASTER": master,
-                    "OPTIONS": " ".join(options),
-                },
+                env={**os.environ, **here},
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
@@ -145,15 +140,17 @@ class SparkDriver:
         """Wait until the reports of a batch are written."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            with self._log.open("ab") as log:
+                log.write(line)
             if line.strip() == f"batch {number}".encode():
                 return
         raise ServiceError(f"the query ended before batch {number}:\n{self._tail()}")
 
     def finish(self) -> None:
         """Wait until the query has ended by itself."""
-        self._process.communicate(timeout=_ENDING_SECONDS)
+        told, _ = self._process.communicate(timeout=_ENDING_SECONDS)
         if self._process.returncode:
-            raise ServiceError(f"the query failed:\n{self._tail()}")
+            raise ServiceError(f"the query failed:\n{told.decode()}{self._tail()}")
 
     def kill(self) -> None:
         """Kill the driver with its JVM."""

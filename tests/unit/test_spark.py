@@ -16,7 +16,7 @@ if importlib.util.find_spec("pyspark") is None:
         pytest.fail("Spark is not installed; CI must test its adapter", pytrace=False)
     pytest.skip("Spark is not installed: pip install 'driftbn[spark]'", allow_module_level=True)
 
-from driftbn.spark import LiveMonitor, LiveMonitors  # noqa: E402
+from driftbn.spark import LiveMonitor, LiveMonitors
 
 
 def live(n_bytes: int) -> LiveMonitor:
