@@ -50,7 +50,9 @@ from driftbn.report import (
     WindowRow,
 )
 from driftbn.snapshot import (
+    CORE,
     KIND,
+    TAIL,
     VERSION,
     config_text,
     dag_values,
@@ -260,21 +262,38 @@ class DriftMonitor:
 
     def snapshot(self) -> bytes:
         """Return all that the monitor knows; equal monitors give equal bytes."""
-        return pack(KIND, VERSION, self._values())
+        return pack(KIND, VERSION, self._core_values() | self._tail_values())
+
+    def core(self) -> bytes:
+        """Return what only the end of a window, ``accept`` and ``reset`` change.
+
+        With ``tail`` it says what ``snapshot`` says, and between windows need not be made again.
+        """
+        return pack(CORE, VERSION, self._core_values())
+
+    def tail(self) -> bytes:
+        """Return what each batch changes: the records that wait, and the schema."""
+        return pack(TAIL, VERSION, self._tail_values())
 
     @classmethod
     def restore(
         cls,
         data: bytes,
+        tail: bytes | None = None,
         *,
         clock: Callable[[], float] = perf_counter,
         independence_test: MakeTest = ChiSquareTest.of_table,
     ) -> DriftMonitor:
         """Return a monitor that continues exactly where the one stood that gave the snapshot.
 
-        Raises FormatError if the bytes are no snapshot, of another version, or damaged.
+        ``data``: a snapshot, or a core if there is a ``tail``.
+
+        Raises FormatError if the bytes are no snapshot, of a version that is not read, or damaged.
         """
-        values = unpack(KIND, VERSION, data)
+        if tail is None:
+            values = unpack(KIND, VERSION, data)
+        else:
+            values = unpack(CORE, VERSION, data) | unpack(TAIL, VERSION, tail)
         config = read_config(values["config"])
         monitor = cls(config, clock=clock, independence_test=independence_test)
         monitor._config_text = values["config"]
@@ -285,15 +304,19 @@ class DriftMonitor:
     def _config_text(self) -> str:
         return config_text(self.config)
 
-    def _values(self) -> dict[str, Any]:
+    def _tail_values(self) -> dict[str, Any]:
         return {
-            "config": self._config_text,
             "intake": self._intake.state(),
             "buffer": None if self._buffer is None else self._buffer.state(),
+            "events": [event_values(event) for event in self._events],
+        }
+
+    def _core_values(self) -> dict[str, Any]:
+        return {
+            "config": self._config_text,
             "decider": self._decider.state(),
             "previous": None if self._previous is None else learned_values(self._previous),
             "dag": None if self._dag is None else dag_values(self._dag),
-            "events": [event_values(event) for event in self._events],
             "taken_until": self._taken_until,
             "distances": self._distances,
             "history": None if self._history is None else self._history.state(),

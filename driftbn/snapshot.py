@@ -1,6 +1,6 @@
 """Plain values and arrays as bytes, compressed, with a version and a checksum.
 
-The bytes are a mark, a checksum of the rest, and a zstd frame of a JSON header and the arrays one
+The bytes are a mark, a checksum of the rest, and, compressed, a JSON header and the arrays one
 after the other. Codes of a window are most of it: fields that together have at most 256
 combinations share a byte a row, which says as much in a tenth of the bytes and compresses better.
 
@@ -34,7 +34,11 @@ MAGIC: Final = b"driftbn-state\n"
 _ARRAY: Final = "__array__"
 _LENGTH_BYTES: Final = 8
 _MAX_COMBINATIONS: Final = 256
-_ZSTD: Final = pa.Codec("zstd", compression_level=3)  # beyond it bytes cost more than they save
+_CODECS: Final = (
+    pa.Codec("zstd", compression_level=3),  # beyond it bytes cost more than they save
+    pa.Codec("brotli", compression_level=4),  # 10 % less, at 4 times the CPU
+)
+_SMALL_BYTES: Final = 1 << 16  # up to here the second one takes less than a millisecond
 _Codes = npt.NDArray[np.uint8]
 
 
@@ -59,7 +63,9 @@ def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
     }
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     body = b"".join((len(text).to_bytes(_LENGTH_BYTES, "big"), text, *(data for _, data in stored)))
-    frame: bytes = len(body).to_bytes(_LENGTH_BYTES, "big") + _ZSTD.compress(body, asbytes=True)
+    codec = int(len(body) <= _SMALL_BYTES)
+    head = bytes([codec]) + len(body).to_bytes(_LENGTH_BYTES - 1, "big")
+    frame: bytes = head + _CODECS[codec].compress(body, asbytes=True)
     return MAGIC + hashlib.sha256(frame).digest() + frame
 
 
@@ -87,8 +93,8 @@ def _body(data: bytes) -> bytes:
     digest, frame = data[len(MAGIC) : at], data[at:]
     if hashlib.sha256(frame).digest() != digest:
         raise FormatError("the state is damaged: it does not have the stored checksum")
-    n_bytes = int.from_bytes(frame[:_LENGTH_BYTES], "big")
-    body: bytes = _ZSTD.decompress(frame[_LENGTH_BYTES:], n_bytes, asbytes=True)
+    n_bytes = int.from_bytes(frame[1:_LENGTH_BYTES], "big")
+    body: bytes = _CODECS[frame[0]].decompress(frame[_LENGTH_BYTES:], n_bytes, asbytes=True)
     return body
 
 
@@ -160,6 +166,8 @@ def _with_arrays(value: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
 # Parts of a monitor as plain values and arrays, and back.
 
 KIND: Final = "monitor"
+CORE: Final = "monitor's core"
+TAIL: Final = "monitor's tail"
 VERSION: Final = 6
 
 
