@@ -10,7 +10,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Final, NoReturn
 
@@ -32,10 +32,24 @@ _COMMANDS: Final = {
     "learn": "learn the graph of a table",
     "diff": "compare two graphs or two tables",
     "paper": "repeat the experiment of the paper that the learner is from",
+    "completion": "print completions for bash and zsh",
     "version": "print versions",
 }
-"""Modules of ``driftbn_service.commands``, all but the last; only the one that is asked for is
+"""Modules of ``driftbn_service.commands``, all but the last two; only the one that is asked for is
 imported."""
+_COMPLETION: Final = """\
+# Completions of driftbn for bash and zsh: source <(driftbn completion)
+if [ -n "${{ZSH_VERSION-}}" ]; then autoload -U +X bashcompinit && bashcompinit; fi
+_driftbn() {{
+    local words=''
+    case "${{COMP_WORDS[1]-}} ${{COMP_WORDS[2]-}} " in
+{cases}
+    esac
+    [ "$COMP_CWORD" = 1 ] && words='{commands}'
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _driftbn driftbn
+"""
 _STANDS_ON: Final = ("numpy", "numba", "scipy", "pyarrow", "pandas", "networkx")
 _EXIT_CODES = """exit codes:
   0    done (diff, replay: whether or not there is a difference or a drift)
@@ -104,6 +118,8 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         if name == chosen == "version":
             _add_version(commands)
+        elif name == chosen == "completion":
+            commands.add_parser(name).set_defaults(run=_write_completion)
         elif name == chosen:
             importlib.import_module(f"driftbn_service.commands.{name}").add_parser(commands)
         else:
@@ -127,6 +143,32 @@ def _write_versions(arguments: argparse.Namespace) -> int:
     text = "".join(f"{name} {version}\n" for name, version in versions.items())
     sys.stdout.write(json.dumps(versions) + "\n" if arguments.json else text)
     return 0
+
+
+def _write_completion(_: argparse.Namespace) -> int:
+    cases = "\n".join(
+        f"        '{path} '*) words='{' '.join(words)}' ;;"
+        for name in _COMMANDS
+        for path, words in _words_of(_parsers(_parser(name))[name], name)
+    )
+    sys.stdout.write(_COMPLETION.format(cases=cases, commands=" ".join(_COMMANDS)))
+    return 0
+
+
+def _words_of(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Iterate over the words that may follow a command, those of its own commands first."""
+    inner = _parsers(parser)
+    for name, one in inner.items():
+        yield from _words_of(one, f"{path} {name}")
+    options = [word for action in parser._actions for word in action.option_strings]
+    choices = [word for action in parser._actions for word in action.choices or ()]
+    yield path, sorted({*options, *(str(word) for word in choices)})
+
+
+def _parsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    kind = argparse._SubParsersAction
+    found = [action.choices for action in parser._actions if isinstance(action, kind)]
+    return dict(found[0]) if found else {}
 
 
 def _note(message: str) -> None:

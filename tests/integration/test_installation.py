@@ -1,5 +1,6 @@
 """What an installation puts into a user's site-packages."""
 
+import importlib
 import subprocess
 import sys
 import zipfile
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from driftbn_service.commands.init import BESIDE, SOURCES
+
+import driftbn
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +56,19 @@ def test_an_installed_wheel_runs_by_both_names(wheel: Path, tmp_path: Path) -> N
     ):
         done = subprocess.run([*command, "version"], capture_output=True, text=True, **isolated)
         assert done.stdout.startswith("driftbn "), done.stderr
+    told = subprocess.run([*command, "--version"], capture_output=True, text=True, **isolated)
+    assert told.stdout == f"driftbn {driftbn.__version__}\n"
+    subprocess.run([*command, "init", "kafka", "--directory", "new"], check=True, **isolated)
+    for name in BESIDE:
+        assert (tmp_path / "new" / name).read_bytes() == (ROOT / "configs" / name).read_bytes()
+
+
+def test_an_editable_installation_has_types_and_runs_by_its_modules(tmp_path: Path) -> None:
+    for module in ("driftbn", "driftbn_service"):
+        done = subprocess.run(
+            [sys.executable, "-m", module, "--version"],
+            cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout == f"driftbn {driftbn.__version__}\n"
+        (folder,) = importlib.import_module(module).__path__
+        assert (Path(folder) / "py.typed").exists()

@@ -24,6 +24,7 @@ PHASES = {
     "learn": ("driftbn", "DriftMonitor", "update"),
     "snapshot": ("driftbn", "DriftMonitor", "snapshot"),
     "state": ("driftbn_service.state", "LaneState", "put"),
+    "accept": ("driftbn_service.lane", "Lane", "_accept"),
     "commit": ("driftbn_service.state", "LaneState", "commit"),
     "publish": ("driftbn_service.state.history", "PublicationWriter", "write"),
     "transaction": ("driftbn_service.state.database", "Database", "write"),
