@@ -370,7 +370,7 @@ def _on_tests(study: Study) -> Iterator[Finding]:
         for alpha in _LEVELS
     }
     yield _on_printed_tests(study, at)
-    yield _on_the_floor(study)
+    yield _on_the_floor(study, at)
     savings = {alpha: 1 - at["FSBN", alpha] / at["PC-stable", alpha] for alpha in _LEVELS}
     separated = {
         alpha: study.mean(lambda run: sum(run.separators[1:]), network, "FSBN", rows, alpha)
@@ -436,7 +436,7 @@ def _on_printed_tests(study: Study, at: dict[tuple[str, float], float]) -> Findi
     )
 
 
-def _on_the_floor(study: Study) -> Finding:
+def _on_the_floor(study: Study, at: dict[tuple[str, float], float]) -> Finding:
     """Tell what any search of this kind has to ask, against what the paper says of SSBN."""
     network, rows = PRICED
 
@@ -446,16 +446,21 @@ def _on_the_floor(study: Study) -> Finding:
     at_once, proof = asked(lambda run: run.tests[0]), asked(lambda run: run.proof or 0)
     removed = asked(lambda run: sum((2 + i) * n for i, n in enumerate(run.separators) if i))
     floor, printed = at_once + removed + proof, PRINTED_TESTS["SSBN"]
+    saved = ", ".join(
+        f"{100 * (1 - at['SSBN', alpha] / at['PC-stable', alpha]):.1f} % at level {alpha:g}"
+        for alpha in _LEVELS
+    )
     up_to = [asked(lambda run, i=i: sum(run.tests[: i + 1])) for i in (1, 2, 3)]  # type: ignore[misc]
     return Finding(
-        f"There SSBN asks {printed:,}",
+        f"With {rows} rows of {network} SSBN asks {printed:,}, 71.5 % fewer than PC",
         "cannot reproduce" if floor > printed else "does not reproduce",
         f"{at_once:,.0f} are the tests without condition, of every pair; one test for each pair"
         f" separated later is {removed:,.0f} more, and the sets that line 10 of LSPC asks in vain"
         f" of the edges found are {proof:,.0f} (the same rows searched again from what was found)."
         f" A search that guesses every separator thus asks {floor:,.0f}. The tests of SSBN with"
         f" sets of up to 1, 2 and 3 are {up_to[0]:,.0f}, {up_to[1]:,.0f} and {up_to[2]:,.0f}: to"
-        " ask what is printed it must leave true edges before all pairs of neighbours were tried.",
+        " ask what is printed it must leave true edges before all pairs of neighbours were tried."
+        f" Against PC-stable SSBN saves {saved}.",
     )
 
 

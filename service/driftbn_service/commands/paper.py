@@ -58,7 +58,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="where it writes (%(default)s)",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="two samples of two sizes: a fiftieth of it all"
+        "--quick", action="store_true", help="two samples of two sizes: a tenth of it all"
     )
     parser.set_defaults(run=run)
 
