@@ -253,8 +253,8 @@ def test_no_type_at_any_place_costs_more_than_its_records(client: HostileClient)
         bodies = [(TableFormat.ARROW, case.arrow(key)), (TableFormat.PARQUET, case.parquet(key))]
         streams = looking_at(case.place)
         sent = [(stream, *body) for body in bodies for stream in streams if body[1] is not None]
-        if not LONG:
-            sent = [sent[number % len(sent)]]
+        if not LONG:  # every second one; those of ``contract/test_arrow_types.py`` are all
+            sent = [sent[number // 2 % len(sent)]] if number % 2 == 0 else []
         for stream, kind, body in sent:
             client.post_hostile(stream, kind, body, case)
             n_sent += 1
