@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "calibrate": "tell what a monitor can see on a stream",
     "learn": "learn the graph of a table",
     "diff": "compare two graphs or two tables",
+    "warm-up": "compile everything now, as for an image",
     "version": "print versions",
 }
 """Modules of ``driftbn_service.commands``, all but the last; only the one that is asked for is
@@ -102,7 +103,8 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         if name == chosen == "version":
             _add_version(commands)
         elif name == chosen:
-            importlib.import_module(f"driftbn_service.commands.{name}").add_parser(commands)
+            module = importlib.import_module(f"driftbn_service.commands.{name.replace('-', '_')}")
+            module.add_parser(commands)
         else:
             commands.add_parser(name, help=summary)
     for subparser in commands.choices.values():
