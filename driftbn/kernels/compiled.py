@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -22,37 +23,74 @@ from uuid import uuid4
 
 import numba
 from numba.core import caching, event
-from numba.core.compiler import CompileResult
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.serialize import dumps
+from numba.core.types import unliteral
 from numba.misc.appdirs import AppDirs
 
 _log = logging.getLogger("driftbn")
 _F = TypeVar("_F", bound=Callable[..., object])
 _MODULES: set[str] = set()  # that have kernels
+_READY: dict[str, bool] = {}  # kernels that are kept, and whether they are there
 _CONFIG: Any = numba.config
 _CHECK_BYTES = sha256().digest_size
+_LINE = 79  # of a terminal
 
 
-class _FirstCompilation(event.Listener):
-    """Says once in a process that kernels are compiled; silent when they are loaded from disk."""
+def progress() -> str:
+    """Say how many kernels are there, of those in the modules that are imported."""
+    return f"{sum(_READY.values())} of {len(_READY)}"
+
+
+def is_compiling() -> bool:
+    """Whether a kernel was not found on disk and is being compiled now."""
+    return _LISTENER.depth > 0
+
+
+class _Compilation(event.Listener):
+    """Says that kernels are compiled, silent when they are loaded from disk.
+
+    The log has it once in a process. Who sits before a terminal or a notebook sees a line that
+    moves.
+    """
+
+    def __init__(self) -> None:
+        self.is_told = False
+        self.depth = 0
 
     def on_start(self, event: Any) -> None:
-        """Look whether it is one of our kernels that is compiled."""
+        """Tell of a kernel of ours, or of a part of one."""
         if event.data["dispatcher"].__module__ in _MODULES:
-            stop_listening()
-            _log.warning("compiling kernels, once after installation: about half a minute")
+            self.depth += 1
+            self._tell(_name(event.data["dispatcher"]))
 
     def on_end(self, event: Any) -> None:
-        """Do nothing."""
+        """Take the line away after a kernel."""
+        if event.data["dispatcher"].__module__ in _MODULES:
+            self.depth -= 1
+            if self.depth == 0 and _is_watched():
+                sys.stderr.write(f"\r{'':{_LINE}}\r")
+
+    def _tell(self, name: str) -> None:
+        if not self.is_told:
+            self.is_told = True
+            _log.warning("compiling kernels, once after installation: about half a minute")
+        if _is_watched():
+            line = f"compiling kernels, {progress()}: {name}"
+            sys.stderr.write(f"\r{line[:_LINE]:{_LINE}}")
+            sys.stderr.flush()
 
 
-_LISTENER = _FirstCompilation()
+def _is_watched() -> bool:
+    """Whether somebody looks at standard error and waits for the very thread that compiles."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+_LISTENER = _Compilation()
 event.register("numba:compile", _LISTENER)
-
-
-def stop_listening() -> None:
-    """Leave the compiler's events alone; called when the message is out."""
-    event.unregister("numba:compile", _LISTENER)
 
 
 @cache
@@ -87,9 +125,13 @@ class _Cache(caching.NullCache):
     def __init__(self, function: Callable[..., object]) -> None:
         assert function.__closure__ is None, "the values of a closure would not be seen"
         file = Path(function.__code__.co_filename)
-        self._name = f"{file.stem}.{function.__qualname__}"
+        self._name = _name(function)
         self._stamp = _stamp(file.parent).encode()
         self._places = _places(file.parent)
+
+    def _note(self) -> None:
+        if self._name in _READY:
+            _READY[self._name] = True
 
     def load_overload(self, sig: object, target_context: Any) -> Any:
         """Return what was compiled for these types, or ``None``."""
@@ -100,12 +142,14 @@ class _Cache(caching.NullCache):
                 found = (place / name).read_bytes()
                 check, data = found[:_CHECK_BYTES], found[_CHECK_BYTES:]
                 if check == sha256(self._stamp + data).digest():
+                    self._note()
                     return CompileResult._rebuild(target_context, *pickle.loads(data))
         return None
 
     def save_overload(self, sig: object, cres: Any) -> None:
         """Keep what was compiled in the first place that takes it."""
         assert not cres.library.has_dynamic_globals, "addresses do not outlive the process"
+        self._note()
         name = self._file_name(sig, cres.codegen)
         data = dumps(cres._reduce())
         for place in self._places:
@@ -117,6 +161,10 @@ class _Cache(caching.NullCache):
     def _file_name(self, sig: object, codegen: Any) -> str:
         made_by = numba.__version__, sys.implementation.cache_tag, codegen.magic_tuple()
         return f"{self._name}-{sha256(repr((sig, made_by)).encode()).hexdigest()[:16]}.nbc"
+
+
+def _name(function: Callable[..., object]) -> str:
+    return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -137,12 +185,48 @@ def _say_not_kept() -> None:
     )
 
 
-def _compile(function: _F, **options: bool) -> _F:
+class _PartLibrary(JITCodeLibrary):
+    """The code of a part: simplified by itself, but optimized and emitted in its callers only."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the kernel that the part is put into."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return none: nothing is emitted."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> _PartLibrary:
+        """What keeps environments: not needed of a part."""
+        return self
+
+    def set_env(self, env_name: str, env: object) -> None:
+        """Keep none: nothing is emitted that could read it."""
+
+
+class _PartCompiler(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        state = self.state
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        return [DefaultPassBuilder.define_nopython_pipeline(state)]
+
+
+def _compile(function: _F, **options: Any) -> _F:
     jit: Any = numba.njit
     compiled: Any = jit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if not _CONFIG.DISABLE_JIT:
         _MODULES.add(function.__module__)
-        compiled._cache = _Cache(function)
+        if options.get("pipeline_class") is not _PartCompiler:
+            compiled._cache = _Cache(function)
+        find = compiled.get_call_template
+        compiled.get_call_template = lambda arguments, names: find(
+            tuple(map(unliteral, arguments)), names
+        )
     return cast(_F, compiled)
 
 
@@ -152,12 +236,27 @@ def kernel(function: _F) -> _F:
     Reference counts are switched off: a tuple of arrays passed to a small function costs two atomic
     operations an array otherwise, which took four fifths of the time of a search.
     """
-    return _compile(function, _nrt=False)
+    compiled = _compile(function, _nrt=False)
+    if not _CONFIG.DISABLE_JIT:
+        _READY[_name(function)] = False
+    return compiled
+
+
+class _Open:
+    """A part to other kernels; called from Python, a kernel that is compiled only then."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._part = cast(Any, inlined(function))
+        self._numba_type_ = self._part._numba_type_
+        self._alone = _compile(function, _nrt=False)
+
+    def __call__(self, *arguments: object) -> object:
+        return self._alone(*arguments)
 
 
 def open_kernel(function: _F) -> _F:
     """Compile a kernel that is called from Python and is also put into other kernels."""
-    return _compile(function, _nrt=False, forceinline=True)
+    return function if _CONFIG.DISABLE_JIT else cast(_F, _Open(function))
 
 
 def inlined(function: _F) -> _F:
@@ -165,4 +264,10 @@ def inlined(function: _F) -> _F:
 
     Python cannot call it: its wrapper would take longer to compile than the part itself.
     """
-    return _compile(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
+    return _compile(
+        function,
+        _nrt=False,
+        forceinline=True,
+        no_cpython_wrapper=True,
+        pipeline_class=_PartCompiler,
+    )

@@ -183,8 +183,15 @@ BLOCK_ROWS = WORD_BITS
 BLOCK_ROWS_MAX = 512
 BLOCKS_PER_EFFECT = 4  # blocks grow until they are this many times as long as the design effect
 
-_NO_VALUES: Floats = np.zeros(0)  # read-only as all critical values: kernels are compiled for that
-_NO_VALUES.setflags(write=False)
+
+def _read_only(array: npt.NDArray[_N]) -> npt.NDArray[_N]:
+    """Return a view that cannot be written, as kernels are compiled for: for each way anew."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+_NO_VALUES: Floats = _read_only(np.zeros(0))
 
 
 class PackedTable:
@@ -389,7 +396,7 @@ def _reordered(evidence: Evidence, order: Ints) -> Evidence:
     first = np.concatenate(([0], np.cumsum(n_levels)))
     levels = np.arange(first[-1]) + np.repeat(evidence.first[order] - first[:-1], n_levels)
     return evidence._replace(
-        codes=evidence.codes[order],
+        codes=_read_only(evidence.codes[order]),
         bits=evidence.bits[levels],
         first=first,
         totals=evidence.totals[levels],
@@ -486,7 +493,7 @@ def _pack(codes: Codes) -> tuple[Evidence, Codes]:
     bits, totals = bits[order], totals[order]
     n_joint = len(totals) if len(totals) <= JOINT_LEVELS_MAX else 0
     evidence = Evidence(
-        codes=np.ascontiguousarray(codes),
+        codes=_read_only(np.ascontiguousarray(codes)),
         bits=bits,
         first=first,
         totals=totals,

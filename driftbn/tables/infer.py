@@ -461,9 +461,8 @@ def find_duplicates(codes: NDArray[np.uint8]) -> dict[int, int]:
 def _groups(rows: Iterable[int], codes: NDArray[np.uint8], n_ranked: int) -> list[list[int]]:
     """Return the groups of rows that part the first places alike; a row by itself is none."""
     picked = list(rows)
-    chosen = codes if len(picked) == len(codes) else codes[picked]
     ranks = np.empty((len(picked), min(n_ranked, codes.shape[1])), np.uint8)
-    rank_by_appearance(Partitions(chosen, ranks, np.empty(256, np.uint8)))
+    rank_by_appearance(Partitions(codes[picked], ranks, np.empty(256, np.uint8)))
     groups: dict[bytes, list[int]] = {}
     for row, ranked in zip(picked, ranks, strict=True):
         groups.setdefault(ranked.tobytes(), []).append(row)

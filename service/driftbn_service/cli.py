@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "learn": "learn the graph of a table",
     "diff": "compare two graphs or two tables",
     "paper": "repeat the experiment of the paper that the learner is from",
+    "warm-up": "compile everything now, as for an image",
     "completion": "print completions for bash and zsh",
     "version": "print versions",
 }
@@ -121,7 +122,8 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         elif name == chosen == "completion":
             commands.add_parser(name).set_defaults(run=_write_completion)
         elif name == chosen:
-            importlib.import_module(f"driftbn_service.commands.{name}").add_parser(commands)
+            module = importlib.import_module(f"driftbn_service.commands.{name.replace('-', '_')}")
+            module.add_parser(commands)
         else:
             commands.add_parser(name, help=summary)
     for subparser in commands.choices.values():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 
 from driftbn import DriftMonitor
 from driftbn.errors import DriftbnError
+from driftbn.kernels.compiled import is_compiling, progress
 from driftbn_service.errors import StateError, UsageError
 from driftbn_service.http import (
     LiveSignal,
@@ -319,6 +322,8 @@ class DaemonView:
     def unreadiness(self) -> tuple[str, ...]:
         """Say which sources are not connected, or write no checkpoints."""
         streams = self._assembly.streams
+        if not streams and is_compiling():
+            return (f"compiling kernels, {progress()}",)
         reasons = [
             f"stream {stream.name} is {stream.state.value}"
             + ("" if stream.trouble is None else f": {stream.trouble}")
@@ -394,6 +399,10 @@ HEED_SECONDS: Final = 2.0
 """How often to look what people want, whichever process they told."""
 LIVE_SECONDS: Final = 2.0
 """How often the page looks for what daemons on other hosts have published."""
+COMPILING_SECONDS: Final = 1.0
+"""How often it is told how far the compiler is."""
+COMPILING_GRACE_SECONDS: Final = 60.0
+"""How much longer a start may take, told to systemd as long as the compiler runs."""
 COPY_SECONDS: Final = 3600.0
 """How often the state is copied."""
 _ENDED: Final = (StreamState.DRAINED, StreamState.FAILED, StreamState.STOPPED)
@@ -423,11 +432,30 @@ def warm_up_monitor() -> tuple[str, ...]:
     return tuple(levels)
 
 
+def warm_up() -> None:
+    """Load or compile all kernels."""
+    warm_up_monitor()
+    warm_up_decoding()
+
+
+def watched_warm_up(tell: Callable[[str], None], give_up: Callable[[], bool]) -> None:
+    """Warm up in another thread; once a second ``tell`` how far that is, if it takes so long."""
+    compiler = ThreadPoolExecutor(1, "compile")
+    begun, done = monotonic(), compiler.submit(warm_up)
+    compiler.shutdown(wait=False)
+    while not give_up():
+        try:
+            return done.result(timeout=COMPILING_SECONDS)
+        except NotYet:
+            if is_compiling():
+                tell(f"compiling kernels, {progress()}, {monotonic() - begun:.0f} s")
+
+
 class Daemon:
     """Runs streams, outlets and the endpoint.
 
-    ``startup``, ``tick`` and ``shutdown`` may be called one by one; ``run`` does it with signals.
-    ``reload`` returns the settings as they are now in the file; ``None`` if they never change.
+    ``open``, ``startup``, ``tick`` and ``shutdown`` may be called one by one; ``run`` does it with
+    signals. ``reload`` returns the settings as they are now in the file; ``None`` if they never change.
     """
 
     def __init__(
@@ -469,11 +497,23 @@ class Daemon:
             self._assembly.store.reset(name)
             logger.warning("monitor begins anew", extra={"monitor": name})
 
-    def startup(self, give_up: Callable[[], bool] = lambda: False) -> None:
-        """Open the endpoint, load or compile the kernels, then start outlets and streams."""
+    def open(self) -> None:
+        """Open the endpoint; nothing else takes long to be there."""
         self._assembly.start_endpoint(self.view)
-        warm_up_monitor()
-        warm_up_decoding()
+        logger.info("listening", extra={"address": self.address or "none"})
+
+    def startup(
+        self,
+        give_up: Callable[[], bool] = lambda: False,
+        tell: Callable[[str], None] = logger.info,
+    ) -> None:
+        """Load or compile the kernels and ``tell`` of it, then start outlets and streams."""
+
+        def tell_all(words: str) -> None:
+            self._notifier.extend(COMPILING_GRACE_SECONDS, words)
+            tell(words)
+
+        watched_warm_up(tell_all, give_up)
         self._assembly.apply(self.settings, give_up)
         logger.info(
             "started",
@@ -523,6 +563,7 @@ class Daemon:
         """Start, go on until a signal or the end of all streams, stop; return the exit code."""
         with Signals() as signals:
             try:
+                self.open()
                 self.startup(lambda: signals.n_stops > 0)
                 pause = TICK_SECONDS
                 if self.settings.service.exit_when_drained:

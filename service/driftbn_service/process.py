@@ -94,6 +94,10 @@ class Notifier:
     def status(self, status: str) -> None:
         self._send(f"STATUS={status}")
 
+    def extend(self, seconds: float, status: str) -> None:
+        """Ask for so much more time to start, from now on."""
+        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}\nSTATUS={status}")
+
     def reloading(self, monotonic_seconds: float) -> None:
         """Say that settings are being read again."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={int(monotonic_seconds * 1e6)}")

@@ -324,6 +324,15 @@ def _laid_down(path: Path, data: bytes) -> list[tuple[Path, Path]]:
     return [(part, path)]
 
 
+def moving_note(words: str) -> None:
+    """Write over the note before; below it where standard error is no terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{words:<79}\r")
+    elif words:
+        sys.stderr.write(f"{words}\n")
+    sys.stderr.flush()
+
+
 def note(message: str) -> None:
     sys.stderr.write(f"driftbn: {one_line(message)}\n")
 

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from driftbn import datasets
 from driftbn.graphs.network import BayesianNetwork
+from driftbn_service.commands import moving_note
 from driftbn_service.daemon import TICK_SECONDS, Daemon
 from driftbn_service.process import Signals, configure_logging
 from driftbn_service.settings import LogLevel, LogSettings, Settings
@@ -158,13 +159,15 @@ def run(arguments: argparse.Namespace) -> int:
         producer = Producer(
             directory / "events.ndjson", scenes, arguments.pace or 0.0, arguments.stay
         )
-        producer.start()
-        daemon.startup()
+        daemon.open()
         stack.callback(daemon.shutdown)
-        stack.callback(producer.stop)
         teller = _Teller(daemon, console)
         teller.begin(scenes)
         signals = stack.enter_context(Signals())
+        producer.start()
+        stack.callback(producer.stop)
+        daemon.startup(lambda: signals.n_stops > 0, moving_note)
+        moving_note("")
         while daemon.tick() and not signals.n_stops:
             teller.tell()
             if teller.n_windows >= sum(scene.n_windows for scene in scenes):

@@ -49,6 +49,14 @@ export async function ask(path, options) {
   throw new ApiError(response.status, body?.detail ?? `The service answered ${response.status}.`);
 }
 
+/** Return what the service waits for, in words; "" when it waits for nothing, or does not answer. */
+export async function unreadiness() {
+  const response = await fetch("-/ready", { credentials: "omit", cache: "no-store" }).catch(() => null);
+  if (response?.status !== 503) return "";
+  const [, ...reasons] = (await response.text()).trim().split("\n");
+  return reasons.join("; ");
+}
+
 /** Return all items of a list that comes in pages. */
 export async function askAll(path, query = {}) {
   const items = [];

@@ -1,7 +1,7 @@
 // Puts the parts together: what is shown follows from the address, the user and the live events.
 
 import { readAddress, writeAddress } from "./address.js";
-import { ask, ofMonitor, onToken } from "./api.js";
+import { ask, ofMonitor, onToken, unreadiness } from "./api.js";
 import { byId, oncePerFrame } from "./dom.js";
 import { MonitorHistory } from "./history.js";
 import { follow } from "./live.js";
@@ -12,6 +12,7 @@ import { WindowView } from "./window_view.js";
 
 const BETWEEN_UPDATES = 400; // milliseconds
 const BETWEEN_LISTS = 10_000;
+const BETWEEN_LOOKS = 1000;
 const DRIFT_STARTED = "io.driftbn.drift.started.v1";
 
 class Page {
@@ -47,6 +48,19 @@ class Page {
       await this.#followAddress();
     });
     follow((event) => this.#heard(event), (state) => this.#connected(state));
+    await this.#awaitStart();
+  }
+
+  /** While there is nothing to show, say what the service waits for, as for the compiler. */
+  async #awaitStart() {
+    while (this.#history === null) {
+      const reasons = await unreadiness();
+      if (reasons === "") await this.#try(() => this.#monitors.load().then(() => this.#followAddress()));
+      else byId("headline-words").textContent = `Starting: ${reasons}`;
+      await new Promise((resolve) => {
+        setTimeout(resolve, BETWEEN_LOOKS);
+      });
+    }
   }
 
   /** Show another monitor. */
