@@ -200,7 +200,7 @@ class Assembly:
         committer = Committer(self.settings.checkpoint, wanted, self.metrics, self._wake)
         parts = StreamParts(
             settings=settings,
-            source=make_source(settings, journal),
+            source=make_source(settings, journal, self.store.identity),
             store=self.store,
             journal=journal,
             committer=committer,

@@ -76,9 +76,9 @@ def file_daemon(
     return DaemonService(directory, settings, exit_when_drained=not follow, state_dir=state_dir)
 
 
-def count_windows(path: Path, stream: str = STREAM, key: str = "") -> int:
+def count_windows(path: Path | str, stream: str = STREAM, key: str = "") -> int:
     """Return how many windows are in a history that a daemon may be writing."""
-    if not path.exists():
+    if isinstance(path, Path) and not path.exists():
         return 0
     try:
         with Store(path, read_only=True) as store:
@@ -90,10 +90,12 @@ def count_windows(path: Path, stream: str = STREAM, key: str = "") -> int:
         return 0
 
 
-def read_history(directory: Path, state_dir: Path | None = None) -> History:
+def read_history(
+    directory: Path, state_dir: Path | None = None, *, place: str | None = None
+) -> History:
     """Read what a daemon that has ended has published of the stream."""
     stream, key = STREAM, ""
-    with Store((state_dir or directory / "state") / FILE) as store:
+    with Store(place or (state_dir or directory / "state") / FILE) as store:
         rows = store.windows(stream, key, limit=100_000)
         windows = {}
         for row in rows:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
-from driftbn_service.state import Store, StoreError
+from driftbn_service.state import FILE, Store, StoreError
 
+from tests.integration.histories import N_WINDOWS as N_WINDOWS_OF_ONE
+from tests.integration.histories import SETTINGS as SETTINGS_OF_ONE
+from tests.integration.histories import STREAM as STREAM_OF_ONE
+from tests.integration.histories import WINDOW as WINDOW_OF_ONE
+from tests.integration.histories import History, count_windows, read_history
 from tests.services.daemon import DaemonService
-from tests.services.feeders import KafkaFeeder
+from tests.services.feeders import Feeder, HttpFeeder, KafkaFeeder, RedisFeeder
 from tests.services.kafka import KafkaService
 from tests.services.postgres import PostgresService
 from tests.services.process import wait_for
+from tests.services.redis import RedisService
 
 N_KEYS, N_PARTITIONS = 200, 6
 WINDOW, N_WINDOWS = 60, 8
@@ -124,7 +132,7 @@ def owns_a_lane(daemon: DaemonService) -> bool:
 @pytest.fixture
 def make_daemon(tmp_path: Path, kafka_broker: KafkaService, unique: str) -> Iterator[Any]:
     def make(name: str, group: str, database: str | None) -> DaemonService:
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(exist_ok=True)
         text = SETTINGS.format(broker=kafka_broker.address, topic=unique, group=group)
         return DaemonService(tmp_path / name, text, database=database)
 
@@ -176,6 +184,70 @@ def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
     assert found == expected
     assert max(found.places.values()) == 1
     assert len(found.places) == N_KEYS
+
+
+@pytest.mark.parametrize("kind", ["http", "redis"])
+def test_a_stream_of_one_lane_goes_from_daemon_to_daemon(
+    kind: str,
+    expected: History,
+    records: list[dict[str, Any]],
+    postgres_server: PostgresService,
+    redis_server: RedisService,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    """One learns and one stands by; over HTTP both accept."""
+    place = postgres_server.create_database(unique)
+    source = 'kind = "http"\n'
+    if kind == "redis":
+        source = f'kind = "redis"\nurl = "{redis_server.url}"\nstream = "{unique}"\n'
+        source += 'payload = "data"\n'
+    daemons = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        text = SETTINGS_OF_ONE.format(directory=tmp_path / name) + source
+        daemons.append(DaemonService(tmp_path / name, text, database=place))
+        daemons[-1].start()  # one that stands by is ready too
+    first, second = daemons
+    third = len(records) // 3 // WINDOW_OF_ONE * WINDOW_OF_ONE
+    with ExitStack() as stack:
+        feeder: Feeder = RedisFeeder(redis_server, unique)
+        if kind == "http":
+            addresses = (first.address, STREAM_OF_ONE, 700, second.address)
+            feeder = stack.enter_context(HttpFeeder(*addresses))
+        feeder.send(records[:third])
+        wait_for(lambda: count_windows(place) >= third // WINDOW_OF_ONE, "a third", 120)
+        assert owns_a_lane(first)
+        first.signal(signal.SIGSTOP)
+        wait_for(lambda: owns_a_lane(second), "the lease has run out", 60)
+        feeder.send(records[third : 2 * third])
+        wait_for(lambda: count_windows(place) >= 2 * third // WINDOW_OF_ONE, "two thirds", 120)
+        first.signal(signal.SIGCONT)
+        second.kill()  # before the first knows that it has lost the lane
+        feeder.send(records[2 * third :])
+        wait_for(lambda: count_windows(place) >= N_WINDOWS_OF_ONE, "all windows", 120)
+    assert first.end() == 0, first.log_tail()
+    assert "another process has taken over lane ''" in first.log.read_text()
+    found = read_history(tmp_path, place=place)
+    assert replace(found, sent=[]) == replace(expected, sent=[])
+
+
+def test_a_daemon_with_another_state_is_kept_out_of_the_group(
+    make_daemon: Any, kafka_broker: KafkaService, tmp_path: Path, unique: str
+) -> None:
+    """Partitions that came to it would begin with empty monitors, and silently."""
+    n_windows = Feed(kafka_broker, unique).send_quarter()
+    Store(tmp_path / "other" / "state" / FILE, new_id=uuid4).close()
+    daemon = make_daemon("one", unique, None)
+    daemon.start()
+    wait_for(lambda: total(daemon.place) == n_windows, "all windows", 120)
+    other = make_daemon("other", unique, None)
+    other.begin()
+    assert other.wait() == 1
+    told = other.log.read_text()
+    assert "by a daemon with another state, 00000000-0000-0000-0000-000000000001" in told
+    assert 'service.database = "postgresql://..."' in told
+    assert daemon.end() == 0, daemon.log_tail()
 
 
 def told_away(daemon: DaemonService) -> bool:

@@ -37,10 +37,11 @@ class FileFeeder:
 
 
 class HttpFeeder:
-    """Posts records in pieces, each until it is accepted, as a careful client does."""
+    """Posts records in pieces, each until it is accepted, to one address after the other."""
 
-    def __init__(self, address: str, stream: str, piece: int) -> None:
-        self._url = f"{address}/api/v1/streams/{stream}/records"
+    def __init__(self, address: str, stream: str, piece: int, *others: str) -> None:
+        path = f"/api/v1/streams/{stream}/records"
+        self._urls = itertools.cycle([f"{one}{path}" for one in (address, *others)])
         self._piece = piece
         self._pool = urllib3.PoolManager(retries=False, timeout=10)
         self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -71,7 +72,7 @@ class HttpFeeder:
     def _post(self, body: bytes, key: str) -> bool:
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
         try:
-            answer = self._pool.request("POST", self._url, body=body, headers=headers)
+            answer = self._pool.request("POST", next(self._urls), body=body, headers=headers)
         except urllib3.exceptions.HTTPError:
             return False
         if answer.status not in (202, 404, 429, 503):

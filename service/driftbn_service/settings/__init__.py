@@ -340,7 +340,7 @@ class RedisSourceSettings(_WithPassword, _Redis):
     group: Text = "driftbn"
     """The consumer group."""
     consumer: Text = "driftbn"
-    """The name of this consumer in the group; each daemon needs its own."""
+    """The name of this consumer in the group; each daemon with a state of its own needs its own."""
     payload: Text | None = None
     """The field of an entry that holds a record as JSON; unless given, the fields are the
     record."""

@@ -8,13 +8,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
+from uuid import UUID
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from driftbn_service.settings import KafkaSourceSettings, Partitions, StreamSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.sources.kafka_lanes import (
+    STATE_MARK,
     LaneMessages,
     Lanes,
     Topic,
@@ -26,6 +28,7 @@ from driftbn_service.sources.kafka_lanes import (
 from driftbn_service.state import Journal
 
 logger = logging.getLogger("driftbn.service.sources.kafka")
+Answer = TypeVar("Answer")
 
 
 class Sight:
@@ -92,16 +95,17 @@ class Sight:
 class GroupOffsets:
     """What the group should know and what it knows."""
 
-    def __init__(self, topic: str, group: str) -> None:
+    def __init__(self, topic: str, group: str, mark: str) -> None:
         self.topic = topic
         self.group = group
+        self.mark = mark  # says with which state they were read
         self._released: dict[int, int] = {}
         self._committed: dict[int, int] = {}
 
     @property
     def pending(self) -> list[TopicPartition]:
         return [
-            TopicPartition(self.topic, partition, offset)
+            TopicPartition(self.topic, partition, offset, self.mark)
             for partition, offset in sorted(self._released.items())
             if self._committed.get(partition) != offset
         ]
@@ -149,9 +153,11 @@ CLOSE_SECONDS: Final = 2.0
 """How long the last commit may take."""
 
 
-def make(stream: StreamSettings, journal: Journal | None = None) -> KafkaSource:
+def make(
+    stream: StreamSettings, journal: Journal | None = None, *, state: UUID | None = None
+) -> KafkaSource:
     assert isinstance(stream.source, KafkaSourceSettings)  # the factory chose by its kind
-    return KafkaSource(stream.source)
+    return KafkaSource(stream.source, state=state)
 
 
 class KafkaSource:
@@ -163,17 +169,24 @@ class KafkaSource:
 
     The place to go on at is the listener's, never the group's. Offsets are still committed to the
     group when they are released, for tools that watch the lag, and for a member that has no
-    checkpoint of a partition. ``clock`` gives seconds that only go forward.
+    checkpoint of a partition. They carry the identity of the ``state``: partitions that daemons
+    with another one have read are refused, since their monitors are there. ``clock`` gives seconds
+    that only go forward.
     """
 
     drained: Final = False  # more may come
 
     def __init__(
-        self, settings: KafkaSourceSettings, *, clock: Callable[[], float] = monotonic
+        self,
+        settings: KafkaSourceSettings,
+        *,
+        state: UUID | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.name = f"topic {settings.topic}"
         self.settings = settings
         self._options = client_options(settings)
+        self._mark = "" if state is None else f"{STATE_MARK}{state}"
         self._merged = settings.partitions is not Partitions.EACH
         self._incremental = is_incremental(settings) and not self._merged
         self._clock = clock
@@ -185,7 +198,7 @@ class KafkaSource:
         self._lanes: Lanes | None = None
         self._chunks: deque[Chunk] = deque()
         self._gaps: set[int] = set()
-        self._group = GroupOffsets(self.settings.topic, self.settings.group)
+        self._group = GroupOffsets(self.settings.topic, self.settings.group, self._mark)
         self._sight = Sight(self.settings)
         self._broken = False
         self._looked_at = -CHECK_SECONDS
@@ -271,7 +284,7 @@ class KafkaSource:
         lanes.close_all()
         self._lanes = None
         self._leave(consumer)
-        self._group = GroupOffsets(self.settings.topic, self.settings.group)
+        self._group = GroupOffsets(self.settings.topic, self.settings.group, self._mark)
         self._lanes, self._broken = lanes, False
         return self._connect(lanes)
 
@@ -305,7 +318,7 @@ class KafkaSource:
             # All in them came after the others were first read.
             offsets.update([(partition, self._topic.bounds(partition)[0]) for partition in new])
         elif new:
-            offsets.update(self._topic.first_offsets(new))
+            offsets.update(self._topic.first_offsets(new, self._mark))
         return bool(new) or not self.ready
 
     # --- Reading ---
@@ -368,6 +381,7 @@ class KafkaSource:
         if lanes is None:
             return
         with self._breaking():
+            self._answered(lambda: self._topic.check_state(places, self._mark))
             for place in places:
                 lane = lanes.open(str(place.partition))
                 if not lane.offsets:
@@ -398,10 +412,13 @@ class KafkaSource:
         self._broken = was_broken
 
     def _first_offsets(self, partition: int) -> dict[int, int]:
+        return self._answered(lambda: self._topic.first_offsets([partition], self._mark))
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
         deadline = self._clock() + ASSIGN_SECONDS
         while True:
             try:
-                return self._topic.first_offsets([partition])
+                return ask()
             except KafkaException as error:
                 if self._clock() > deadline:
                     problem = f"it cannot be found out where to begin: {reason_of(error)}"

@@ -59,6 +59,7 @@ def _strategy(settings: KafkaSourceSettings) -> dict[str, str]:
 
 logger = logging.getLogger("driftbn.service.sources.kafka_lanes")
 
+STATE_MARK: Final = "driftbn state "
 ANSWER_SECONDS: Final = 2.0
 """How long a broker may take to answer a question; short, since reading waits for it."""
 
@@ -93,7 +94,26 @@ class Topic:
             raise SourceError(self.name, problem)
         raise KafkaException(topic.error)
 
-    def first_offsets(self, partitions: Iterable[int]) -> dict[int, int]:
+    def check_state(self, places: Iterable[TopicPartition], mark: str) -> None:
+        """Make sure that no daemon with another state has read partitions for the group.
+
+        Raises ``SourceError`` if one has. Raises ``KafkaException`` if the brokers do not answer.
+        """
+        asked = [TopicPartition(self._settings.topic, place.partition) for place in places]
+        for place in self._consumer.committed(asked, timeout=ANSWER_SECONDS) if mark else ():
+            if place.error is not None:
+                raise KafkaException(place.error)
+            known = place.metadata or ""
+            if known.startswith(STATE_MARK) and known != mark:
+                problem = (
+                    f"partition {place.partition} was read for group {self._settings.group!r} by a"
+                    f" daemon with another state, {known.removeprefix(STATE_MARK)}, which has its"
+                    " monitors: give all daemons of the group one database (service.database ="
+                    ' "postgresql://..."), or this one a group of its own'
+                )
+                raise SourceError(self.name, problem, fatal=True)
+
+    def first_offsets(self, partitions: Iterable[int], mark: str) -> dict[int, int]:
         """Return where to begin partitions that have no checkpoint.
 
         That is where the group stands, else the beginning or end, as the settings say. Raises
@@ -108,7 +128,7 @@ class Topic:
             if place.offset < 0:
                 first, end = self.bounds(place.partition)
                 place.offset = first if self._settings.start is Start.EARLIEST else end
-                at_end.append(place)
+                at_end.append(TopicPartition(place.topic, place.partition, place.offset, mark))
             offsets[place.partition] = place.offset
         if at_end and self._settings.start is Start.LATEST:
             # Otherwise a restart before the first checkpoint would pass over what came since.

@@ -118,6 +118,12 @@ class StreamClient:
                 found.append(fields["name"])
         return sorted(found)
 
+    def n_pending(self) -> int:
+        """Return how many entries this consumer had and has not acknowledged."""
+        infos = map(_text_keys, self._do("XINFO CONSUMERS", self._key, self._settings.group))
+        mine = self._settings.consumer.encode()
+        return sum(info["pending"] for info in infos if info["name"] == mine)
+
     def pending_of(self, consumer: bytes, count: int) -> list[bytes]:
         group = self._settings.group
         found = self._do("XPENDING", self._key, group, "-", "+", count, consumer)
@@ -595,6 +601,10 @@ class RedisSource:
             if entries:
                 return self._chunk(entries)
             self._claim_at = self._clock() + self._idle_seconds / 4
+            if client.n_pending() > self._given.n_given - self._n_acknowledged:
+                # A daemon that has lost the lane went on reading until it knew.
+                self._pending_after = b"0-0"
+                return None
         entries = self._not_given(client.read_new(self._count, timeout))
         self._see_behind(client, len(entries))
         return self._chunk(entries) if entries else None

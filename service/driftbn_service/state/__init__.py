@@ -165,6 +165,12 @@ class Store:
         """When the copy was made that this start had to go back to; ``None`` if it had not to."""
         return self._database.restored_from
 
+    @property
+    def identity(self) -> UUID:
+        """What tells this state from all others."""
+        with self._database.reading() as connection:
+            return UUID(_fact(connection, _INSTANCE))
+
     def origin(self, stream: str) -> UUID:
         """Return the namespace of the ids of a stream's events.
 
@@ -492,16 +498,17 @@ def place_of(service: ServiceSettings) -> Path | str:
 
 
 def named_place(text: str) -> Path | str:
-    """Return a place that somebody has named on the command line."""
+    """Return a file, or an address as it is."""
     return text if re.match(POSTGRES_PATTERN, text) else Path(text)
 
 
 def _database(path: Path | str, read_only: bool) -> Database:
-    if not isinstance(path, str):
-        return ReadOnlyDatabase(path) if read_only else SqliteDatabase(path)
+    place = named_place(str(path))
+    if isinstance(place, Path):
+        return ReadOnlyDatabase(place) if read_only else SqliteDatabase(place)
     with naming_the_extra("a state in PostgreSQL"):
         connected = part_of_kind(__package__, "postgres", "PostgresDatabase")
-    found: Database = connected(path, read_only=read_only)
+    found: Database = connected(place, read_only=read_only)
     return found
 
 

@@ -22,6 +22,7 @@ from driftbn_service.settings.loading import (
     settings_toml,
     toml,
 )
+from driftbn_service.state import FILE, place_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -475,6 +476,20 @@ def test_a_secret_is_given_once_and_from_outside_takes_the_place_of_that_of_the_
         settings = load_settings(path, {f"DRIFTBN__ENDPOINT__{name}": value})
         assert settings.endpoint.token is not None
         assert settings.endpoint.token.get_secret_value() == expected
+
+
+def test_the_address_of_the_database_is_a_secret(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "database").write_text("postgresql://driftbn:geheim@db/driftbn\n")
+    text = MINIMAL.replace("[[streams]]", 'database_file = "database"\n[[streams]]')
+    settings = load_settings(write(text), {})
+    assert place_of(settings.service) == "postgresql://driftbn:geheim@db/driftbn"
+    assert "geheim" not in repr(settings)
+    (tmp_path / "database").write_text("mysql://driftbn:geheim@db/driftbn")
+    (line,) = lines_of(write(text))
+    assert "service.database" in line
+    assert "an address postgresql://user:password@host/name" in line
+    assert "geheim" not in line
+    assert place_of(load_settings(write(MINIMAL), {}).service) == tmp_path / "state" / FILE
 
 
 def test_errors_show_no_secrets(write: Write) -> None:

@@ -227,13 +227,13 @@ def test_a_full_disk_refuses_and_loses_nothing(file_store: Store) -> None:
 _APPENDERS = """
 import os, sys
 import pyarrow as pa
-from driftbn_service.state import Checkpoint, Store, named_place
+from driftbn_service.state import Checkpoint, Store
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + chr(10)).encode())  # whole or not at all
 
 def append(path, start, done):
-    with Store(named_place(path)) as store:
+    with Store(path) as store:
         journal = store.journal("orders", max_pending_bytes=1 << 30, remember_keys=100_000)
         lane = store.lane("orders", "", journal)
         for value in range(start, start + 100_000):

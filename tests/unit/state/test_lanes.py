@@ -222,8 +222,8 @@ def test_of_two_that_write_a_lane_at_once_the_newest_owner_has_the_last_word(
 
 _HOLDER = """
 import sys
-from driftbn_service.state import Checkpoint, Store, named_place
-lane = Store(named_place(sys.argv[1])).lane("orders", "")
+from driftbn_service.state import Checkpoint, Store
+lane = Store(sys.argv[1]).lane("orders", "")
 lane.put("", b"state")
 lane.commit(Checkpoint({"n": 1}))
 lane.put("", b"lost")
@@ -268,9 +268,9 @@ def test_a_reset_gives_other_event_ids_and_forgets_the_lanes_of_one_stream(store
 
 _MAKER = """
 import sys
-from driftbn_service.state import Store, named_place
+from driftbn_service.state import Store
 sys.stdin.readline()
-print(Store(named_place(sys.argv[1])).origin("orders"))
+print(Store(sys.argv[1]).origin("orders"))
 """
 
 
