@@ -455,7 +455,7 @@ class Daemon:
     """Runs streams, outlets and the endpoint.
 
     ``open``, ``startup``, ``tick`` and ``shutdown`` may be called one by one; ``run`` does it with
-    signals. ``reload`` returns the settings as they are now in the file; ``None`` if they never change.
+    signals. ``reload`` returns the settings as they are in the file now; ``None`` if they stay.
     """
 
     def __init__(
