@@ -491,7 +491,8 @@ def updated(name: str, report: WindowReport, explanation: Explanation, known: st
         news = f"something further changed: {summary_of(report)}"
     else:
         news = f"more is known now: {summary_of(report)}"
-    sentences = (known, *explanation.sentences)[:MAX_SENTENCES]
+    what, how = main_sentences(report)
+    sentences = (known, *what, *how)
     return replace(explanation, headline=f"Drift in {name}, {news}.", sentences=sentences)
 
 

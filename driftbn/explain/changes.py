@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 EMPTY_SHARE: Final = 0.995  # of the records without a value: from here on all are said to be
 MOSTLY: Final = 0.5  # of the records: from here on an event is about the field as a whole
-NEW_SHARE: Final = 0.1  # of the records with values never seen before, or with a lost one
 RENAMED_RATIO: Final = 2.0  # of the shares of a lost and a new value: at most, if one is the other
 LEAST_OTHERWISE: Final = 0.05  # by which a share moves if a field comes otherwise than before
 
@@ -60,7 +59,15 @@ _DISTANCE = (
     "How far two rules are apart is measured in nats per record, where 0 is not at all and 0.03 or"
     " more is strong."
 )
-_RELATED_ALL_THE_SAME = (FactKind.CLOCK, FactKind.JUMPED, FactKind.REPEATED, FactKind.ROUGH)
+_HIDING: Final = {
+    FactKind.CONSTANT: 0.0,
+    FactKind.LOST_LEVEL: 0.0,
+    FactKind.MISSING: 0.2,
+    FactKind.NEW_LEVEL: 0.1,
+    FactKind.OUTSIDE: MOSTLY,
+    FactKind.UNUSUAL: MOSTLY,
+}
+"""Shares of the records from which on a fact hides how its field depends on others."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +182,7 @@ def _of_fact(fact: Fact, report: WindowReport) -> Cause:
             lead = f"Before, at most {most} were without." if fact.before else ""
             lead = lead or "Before, every record had one."
             advice = _fills(name)
-        case FactKind.OUTSIDE | FactKind.UNUSUAL:
+        case FactKind.OUTSIDE | FactKind.UNUSUAL if fact.share >= MOSTLY:
             finding = f"the numbers of {name} have another size, as if its unit had changed"
             lead = _middles(fact.field, report.moved) or lead
             advice = (
@@ -186,10 +193,7 @@ def _of_fact(fact: Fact, report: WindowReport) -> Cause:
             advice = f"Look whether {name} is stuck at its source."
         case FactKind.LOST_LEVEL | FactKind.NEW_LEVEL:
             lead = moved_sentence(_own(fact.field, report.moved)) or lead
-    few = fact.kind is FactKind.NEW_LEVEL and fact.share < NEW_SHARE
-    return Cause(
-        fact.field, finding, lead, advice, fact.kind not in _RELATED_ALL_THE_SAME and not few
-    )
+    return Cause(fact.field, finding, lead, advice, fact.share >= _HIDING.get(fact.kind, 2.0))
 
 
 def _records(share: float) -> str:
@@ -214,6 +218,8 @@ _FACTS: Final = {
     FactKind.CONSTANT: "{name} hardly varies any more",
     FactKind.NEW_LEVEL: "{name} has values never seen before in {now} of the records",
     FactKind.LOST_LEVEL: "a common value of {name} no longer comes",
+    FactKind.OUTSIDE: "{name} lies far beyond everything before in {now} of the records",
+    FactKind.UNUSUAL: "the numbers of {name} lie elsewhere than ever",
     FactKind.CLOCK: "{name} no longer follows from the time of day",
     FactKind.JUMPED: "{name} does not go on as it always did",
     FactKind.REPEATED: "{name} repeats earlier values in {now} of the records",

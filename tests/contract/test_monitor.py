@@ -516,8 +516,9 @@ def test_an_event_waits_for_its_window_in_a_snapshot() -> None:
         assert events(reports) == [(1, "further", "new_column", 5), (1, "smoke", "new_level", 5)]
 
 
-def test_a_column_of_gaps_is_taken_as_it_is() -> None:
-    assert events(with_oddity(lambda part: part.assign(smoke=None))) == []
+def test_gaps_are_an_event_once_it_is_known_how_many_are_usual() -> None:
+    reports = with_oddity(lambda part: part.assign(smoke=None))
+    assert events(reports) == [(4, "smoke", "missing_values", 50)]
 
 
 def test_a_column_that_is_missing_from_a_window_on_is_a_drift() -> None:

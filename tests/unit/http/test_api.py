@@ -182,6 +182,14 @@ def test_a_window_comes_with_report_and_explanation(client: Client) -> None:
     assert {edge["origin"] for edge in found["edges"]} == {"confirmed", "raw"}
 
 
+def test_a_window_is_a_page_to_keep(client: Client) -> None:
+    answer = client.get(f"{ORDERS}/windows/{N_BEFORE}/page")
+
+    assert answer.headers["content-disposition"] == "attachment"
+    assert answer.text.startswith("<!doctype html>")
+    assert f"Drift in window {N_BEFORE}" in answer.text
+
+
 def test_a_window_that_is_not_there_is_told_with_those_that_are(client: Client) -> None:
     detail = refused(client, f"{ORDERS}/windows/99", 404)["detail"]
 
@@ -398,6 +406,7 @@ ANSWERED = [
     (f"{ORDERS}/windows/0", "/api/v1/streams/{name}/windows/{index}"),
     (f"{ORDERS}/windows/9", "/api/v1/streams/{name}/windows/{index}"),
     (f"{ORDERS}/windows/99", "/api/v1/streams/{name}/windows/{index}"),
+    (f"{ORDERS}/windows/9/page", "/api/v1/streams/{name}/windows/{index}/page"),
     (f"{ORDERS}/series", "/api/v1/streams/{name}/series"),
     (EDGE, "/api/v1/streams/{name}/edges/{source}/{target}"),
     (f"{ORDERS}/episodes", "/api/v1/streams/{name}/episodes"),

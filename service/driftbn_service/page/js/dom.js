@@ -30,11 +30,13 @@ export function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
 }
 
+const KEPT = 60_000; // milliseconds
+
 /** Let the user keep something as a file. */
 export function save(blob, name) {
   const link = make("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
-  URL.revokeObjectURL(link.href);
+  setTimeout(() => URL.revokeObjectURL(link.href), KEPT); // a browser may read it later
 }
 
 /** Return a function that runs at most once a frame, with the newest arguments. */

@@ -56,9 +56,10 @@ export class MonitorHistory {
     return found?.state === "ended" ? this.#keep(`episode ${number}`, fetch) : fetch();
   }
 
-  /** Return a window as a page to keep. */
+  /** Return a window as a page to keep; null if it is not in the history any more. */
   async page(index) {
-    return (await open(ofMonitor(this.place, `/windows/${index}/page`))).blob();
+    const response = await open(ofMonitor(this.place, `/windows/${index}/page`));
+    return response.ok ? response.blob() : null;
   }
 
   /** Return what became of an edge, the newest first. */

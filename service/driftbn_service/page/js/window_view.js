@@ -11,7 +11,7 @@ import { headlineOf, windowWords } from "./inspect_window.js";
 import { graphLabel, showLegend } from "./legend.js";
 import { pairId } from "./graph_model.js";
 import { Timeline, covers } from "./timeline.js";
-import { announce } from "./news.js";
+import { announce, toast } from "./news.js";
 import { counted, decimal, edgeSentence, pValue, relation, stateOf, stateWord, whole } from "./words.js";
 
 /** Shows windows and what the user has chosen of them. */
@@ -147,7 +147,7 @@ export class WindowView {
     byId("fit").addEventListener("click", () => this.#graph.fit());
     byId("tidy").addEventListener("click", () => this.#graph.tidy());
     byId("picture").addEventListener("click", () => save(this.#graph.picture(), this.#name("png")));
-    byId("report").addEventListener("click", async () => save(await this.#history.page(this.#found.model.window.window), this.#name("html")));
+    byId("report").addEventListener("click", () => this.#saveReport());
     byId("back").addEventListener("click", () => this.select(null));
     byId("as-graph").addEventListener("click", () => this.#setTable(false));
     byId("as-table").addEventListener("click", () => this.#setTable(true));
@@ -155,6 +155,14 @@ export class WindowView {
       this.#noise = byId("noise").checked;
       if (this.#found !== null) this.#draw();
     });
+  }
+
+  async #saveReport() {
+    if (this.#found === null) return;
+    const name = this.#name("html");
+    const page = await this.#history.page(this.#found.model.window.window);
+    if (page === null) toast("This window is not in the history any more.", () => this.#onWindow(null));
+    else save(page, name);
   }
 
   /** A name for a file of what is shown. */
