@@ -1,5 +1,6 @@
 // What there is to say of a window, or of the episode that it belongs to.
 
+import { actionsBlock } from "./actions.js";
 import { make } from "./dom.js";
 import { changeButton } from "./inspect_node.js";
 import { block, facts, fieldButton, strengthNote, strengths } from "./parts.js";
@@ -38,6 +39,7 @@ export function windowWords({ model, detail, episode, told, chosen, onPick }) {
     changesBlock(model, onPick, calm),
     facts(windowFacts(model, report, episode)),
     blastRadius(model, report, onPick),
+    actionsBlock(episode, told),
     explanation.advice.length ? block("What to do", make("ul.advice", {}, ...explanation.advice.map((text) => make("li", {}, text)))) : null,
     changed ? null : block("The graph", make("p", {}, sizeWords(model))),
     make("details.block", { open: innerWidth > PHONE }, make("summary", {}, chosen || calm ? `In full, window ${whole(told?.explained_window ?? model.window.window)}` : "In full"), make("ul.sentences", {}, ...explanation.sentences.map((text) => make("li", {}, text)))),
