@@ -696,15 +696,13 @@ def _open(shown: Iterable[Shown]) -> Values:
 
 
 def _silenced(stream: Stream) -> Values:
-    cover = stream.silences.cover
-    return _open([one for key, one in stream.open.items() if cover(stream.name, key)])
+    cover, found = stream.silences.cover, list(stream.open.items())
+    return _open([one for key, one in found if cover(stream.name, key)])
 
 
 def _began(stream: Stream) -> Values:
-    cover = stream.silences.cover
-    told = [
-        (one.since, key, one) for key, one in stream.open.items() if not cover(stream.name, key)
-    ]
+    cover, found = stream.silences.cover, list(stream.open.items())  # others may add to it
+    told = ((one.since, key, one) for key, one in found if not cover(stream.name, key))
     return _first(
         ((label_of(key), one.kind, one.severity, one.what), since)
         for since, key, one in heapq.nsmallest(MAX_SHOWN_EPISODES, told)
@@ -715,7 +713,7 @@ def _distance(stream: Stream, place: int) -> Values:
     """Return the distance, or its limit; of a keyed stream those of the farthest key beyond it."""
     if not stream.keyed:
         return {(): _at(stream, "decision", ("distance", "max_distance")[place])}
-    return {(): max(stream.far.values(), default=(math.nan, math.nan))[place]}
+    return {(): max(list(stream.far.values()), default=(math.nan, math.nan))[place]}
 
 
 def _p_values(stream: Stream) -> Values:
@@ -751,7 +749,7 @@ _GAUGES: Final[Mapping[Family, Callable[[Stream], Values]]] = {
     GRAPH_EDGES: _graph_edges,
     GRAPH_NODES: lambda stream: {(): len(_listed(stream, "graph", "nodes"))},
     STATE: _states,
-    EPISODES_OPEN: lambda stream: _open(stream.open.values()),
+    EPISODES_OPEN: lambda stream: _open(list(stream.open.values())),
     SILENCED: _silenced,
     EPISODE_BEGAN: _began,
     UNDECIDED: lambda stream: {(): _at(stream, "decision", "n_undecided")},

@@ -41,6 +41,25 @@ def test_news_arrive_by_themselves(visitor: Visitor, tmp_path: Path) -> None:
         assert visitor.complaints == []
 
 
+def test_an_open_episode_is_accepted_with_the_token(visitor: Visitor, tmp_path: Path) -> None:
+    with serving(tmp_path, token="right") as (service, address):
+        service.publish(vitals()[:21])
+        page = visitor.open(f"{address}/#monitor=vitals", wait=False)
+        page.fill("#token", "right")
+        page.keyboard.press("Enter")
+        at_window(page, 20)
+        page.click(".acceptance summary")
+        page.fill(".acceptance input", "as <b>planned</b>")
+        page.keyboard.press("Enter")
+        expect(page.locator(".acceptance p")).to_contain_text("Accepted")
+        (wanted,) = service.store.wanted()
+        assert (wanted.comment, wanted.key, wanted.episode is None) == (
+            "as <b>planned</b>", "", False,
+        )  # fmt: skip
+        page.reload()
+        expect(page.locator("#inspector")).to_contain_text("by somebody: as <b>planned</b>")
+
+
 def test_the_page_finds_back_to_a_service_that_was_away(visitor: Visitor, tmp_path: Path) -> None:
     port = free_port()
     with serving(tmp_path, port) as (service, address):

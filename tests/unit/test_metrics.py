@@ -578,3 +578,24 @@ def test_every_family_says_what_it_is() -> None:
     for family in FAMILIES:
         assert family.text.endswith(".")
         assert "\n" not in family.text
+
+
+def test_silences_may_be_noted_while_windows_come(windows: tuple[Publication, ...]) -> None:
+    metrics = keyed_metrics()
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def note() -> None:
+        try:
+            while not done.is_set():
+                metrics.silence(silence("eu"))
+        except RuntimeError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=note)
+    thread.start()
+    for n in range(300):
+        metrics.window(changed(windows[N_BEFORE], f"key-{n}"))
+    done.set()
+    thread.join()
+    assert errors == []

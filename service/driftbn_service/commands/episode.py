@@ -67,7 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _author(arguments: argparse.Namespace) -> str:
-    return str(getpass.getuser() if arguments.author is None else arguments.author)
+    if arguments.author is not None:
+        return str(arguments.author)
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return ""
 
 
 def _address(endpoint: EndpointSettings) -> str:

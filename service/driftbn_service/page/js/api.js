@@ -24,14 +24,14 @@ export function keepToken(token) {
 }
 
 /** Open an answer; asks for the token as often as it is missing or wrong. */
-export async function open(path, { signal, headers = {} } = {}) {
+export async function open(path, { headers = {}, ...more } = {}) {
   for (;;) {
     const token = sessionStorage.getItem(TOKEN_KEY);
     const sent = token === null ? headers : { ...headers, authorization: `Bearer ${token}` };
     let response;
     try {
       // Without credentials the browser does not ask for a password by itself.
-      response = await fetch(`${BASE}/${path}`, { signal, headers: sent, credentials: "omit", cache: "no-store" });
+      response = await fetch(`${BASE}/${path}`, { ...more, headers: sent, credentials: "omit", cache: "no-store" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ApiError(0, "The service does not answer.");

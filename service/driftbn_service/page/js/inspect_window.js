@@ -1,5 +1,6 @@
 // What there is to say of a window, or of the episode that it belongs to.
 
+import { actionsBlock } from "./actions.js";
 import { make } from "./dom.js";
 import { changeButton } from "./inspect_node.js";
 import { block, facts, fieldButton, strengthNote, strengths } from "./parts.js";
@@ -41,6 +42,7 @@ export function windowWords({ model, detail, episode, told, chosen, onPick }) {
     changesBlock(model, onPick, calm),
     facts(windowFacts(model, detail, episode)),
     blastRadius(model, report, onPick),
+    actionsBlock(episode, told),
     changed ? null : block("The graph", make("p", {}, sizeWords(model))),
     explanation.details.length ? make("details.block", {}, make("summary", {}, chosen || calm ? `How strong, how sure: window ${whole(told?.explained_window ?? model.window.window)}` : "How strong, how sure, and what the words mean"), make("ul.sentences", {}, ...explanation.details.map((text) => make("li", {}, text)))) : null,
     dataNotes(report),
