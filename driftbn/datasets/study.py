@@ -211,9 +211,10 @@ def common_neighbour_cost(test: IndependenceTest, max_size: int = 2) -> int:
 def bdeu(network: BayesianNetwork, dag: Dag, codes: npt.NDArray[np.uint8]) -> float:
     """Return the logarithm of the BDeu score of a graph, with a prior worth one row.
 
+    >>> import math
     >>> from driftbn.datasets import asia
     >>> rows = np.zeros((8, 1), np.uint8)
-    >>> round(bdeu(asia(), asia().dag, rows) / -0.693147181, 6)  # one row: 1/2 for each field
+    >>> round(bdeu(asia(), asia().dag, rows) / math.log(1 / 2), 9)  # 1/2 for each field
     8.0
     """
     score = 0.0
@@ -389,18 +390,13 @@ def _on_tests(study: Study) -> Iterator[Finding]:
         + ".",
     )
     yield _on_ssbn_and_fsbn(study)
-    growths = {
-        name: study.mean(searched, network, name, study.sizes(network)[-1])
-        / study.mean(searched, network, name, study.sizes(network)[0])
-        for name in _ALGORITHMS
-    }
+    fewest, most = study.sizes(network)[0], study.sizes(network)[-1]
+    growths = _growths(study, (network, fewest), (network, most))
     slowest = growths["SSBN"] <= min(growths["PC-stable"], growths["PC"])
     yield Finding(
         "Tests grow with the rows, and more slowly for SSBN",
         "reproduces" if slowest else "does not reproduce",
-        f"From {study.sizes(network)[0]} to {study.sizes(network)[-1]} rows on {network} they grow "
-        + ", ".join(f"{growth:.2f}-fold ({name})" for name, growth in growths.items())
-        + ".",
+        f"From {fewest} to {most} rows on {network} they grow {_told(growths)}.",
     )
 
 
@@ -501,19 +497,27 @@ def _on_density(study: Study) -> Iterator[Finding]:
         + f"; on {DENSITIES[-1]} {unseen:.0f} true edges are independent without condition.",
     )
     yield _on_scores(study, DENSITIES, "Densities are estimated comparably well as density grows")
-    growths = {
-        name: study.mean(searched, DENSITIES[-1], name, most)
-        / study.mean(searched, DENSITIES[0], name, most)
-        for name in _ALGORITHMS
-    }
+    growths = _growths(study, (DENSITIES[0], most), (DENSITIES[-1], most))
     slower = max(growths["FSBN"], growths["SSBN"]) < min(growths["PC-stable"], growths["PC"])
     yield Finding(
         "Tests grow with density, most slowly for SSBN",
         "partly reproduces" if slower else "does not reproduce",
-        f"From {DENSITIES[0]} to {DENSITIES[-1]} with {most} rows they grow "
-        + ", ".join(f"{growth:.2f}-fold ({name})" for name, growth in growths.items())
-        + ": SSBN as slowly as FSBN.",
+        f"From {DENSITIES[0]} to {DENSITIES[-1]} with {most} rows they grow {_told(growths)}: SSBN"
+        " as slowly as FSBN.",
     )
+
+
+def _growths(study: Study, first: tuple[str, int], last: tuple[str, int]) -> dict[str, float]:
+    """Return how many times the tests of one network and size those of another are."""
+
+    def asked(name: str, network: str, rows: int) -> float:
+        return study.mean(searched, network, name, rows)
+
+    return {name: asked(name, *last) / asked(name, *first) for name in _ALGORITHMS}
+
+
+def _told(growths: dict[str, float]) -> str:
+    return ", ".join(f"{growth:.2f}-fold ({name})" for name, growth in growths.items())
 
 
 def _on_warm_starts(study: Study) -> Finding:

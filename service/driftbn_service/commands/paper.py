@@ -37,7 +37,7 @@ from driftbn_service.errors import InputError, blamed_on
 
 RUNS = "runs.ndjson"
 DEFAULT_FOLDER = "driftbn-paper"
-_FORMAT: Final = {"format": "driftbn-paper", "driftbn": driftbn.__version__}
+_HEADER: Final = f'{{"format": "driftbn-paper", "driftbn": "{driftbn.__version__}"}}\n'
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -99,14 +99,15 @@ def _all_runs(path: Path, wanted: Sequence[Sample]) -> list[Run]:
 
 def _read(path: Path) -> list[Run]:
     """Return the runs of the samples that are complete, and cut off what a kill has left."""
-    if not path.exists():
-        path.write_text(json.dumps(_FORMAT) + "\n", "utf-8")
+    if not path.exists() or path.stat().st_size == 0:
+        path.write_text(_HEADER, "utf-8")
     lines = path.read_text("utf-8").splitlines(keepends=True)
-    if not lines or json.loads(lines[0]) != _FORMAT:
-        raise InputError(str(path), f"is not of {_FORMAT}; give another folder")
+    if lines[0] != _HEADER:
+        raise InputError(str(path), f"does not begin with {_HEADER.strip()}; give another folder")
     whole = [line for line in lines[1:] if line.endswith("\n")]
     whole = whole[: len(whole) - len(whole) % len(LEARNERS)]
-    path.write_text("".join([lines[0], *whole]), "utf-8")
+    with path.open("r+b") as file:
+        file.truncate(len("".join([_HEADER, *whole]).encode()))
     return [_run_of(json.loads(line)) for line in whole]
 
 
@@ -128,7 +129,7 @@ class Part(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What a figure shows; the table says it by other words where ``said`` is given."""
+    """What a figure shows, and how the table beside it says that."""
 
     file: str
     heading: str
@@ -189,8 +190,7 @@ def report_parts(study: Study) -> list[Part]:
         ("", NETWORKS, None),
         (" by density", DENSITIES, study.most_rows(DENSITIES)),
     ):
-        for measure_ in _measures():
-            parts.append(_figure_part(study, measure_, title, networks, most))
+        parts += [_figure_part(study, shows, title, networks, most) for shows in _measures()]
     return parts
 
 
