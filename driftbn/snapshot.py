@@ -159,7 +159,7 @@ def _with_arrays(value: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
 # Parts of a monitor as plain values and arrays, and back.
 
 KIND: Final = "monitor"
-VERSION: Final = 5
+VERSION: Final = 6
 
 
 def config_values(config: MonitorConfig) -> dict[str, Any]:
