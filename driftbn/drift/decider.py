@@ -193,6 +193,7 @@ class CountDecider:
         self.archive: list[Regime] = []
         self.baseline: Regime | None = None  # the first regime, once it has been left
         self.carried: Carried | None = None  # from the regime that was left last
+        self.jump: Floats | None = None  # of each test above its mean, in the alarms of a change
         self.n_regimes = 0
         self.episodes = Episodes()
         self.shadow = Shadow(self.config.shadow_share)
@@ -254,7 +255,7 @@ class CountDecider:
         if self.regime is not None:
             self.carried = self.regime.hand_on()
             self._archive(self.regime)
-        self.regime, self.baseline, self.settling = None, None, False
+        self.regime, self.baseline, self.settling, self.jump = None, None, False, None
         self.episodes.close()
 
     def _decide(self, new: _Incoming) -> DriftDecision:
@@ -373,6 +374,7 @@ class CountDecider:
         if not decision.drift:
             return self._stay(new, decision, judgement)
         self.settling = True
+        self._note_jump(judgement.regime.compare(judgement.window))
         back = self.episodes.in_doubt and self._returned(new.window) is not None
         decision = replace(decision, scale=judgement.scale, facts=new.facts)
         return self.episodes.alarm(new.index, decision, back=back)
@@ -409,10 +411,11 @@ class CountDecider:
             # One window says nothing of how far the stream wanders: what else is news?
             alarms = self._level_of(naming) is DriftLevel.DRIFT and len(left.windows) > 1
             news |= alarms and self.episodes.has_news(decision)
+        self._note_jump(judgement.comparison)
         if news:
             return self._told(new, decision)
         self.settling = False
-        self.carried = left.hand_on(judgement.comparison.excess)
+        self.carried, self.jump = left.hand_on(self.jump), None
         self._archive(left)
         # What was never so before is no regime that returns, whatever the tests can compare.
         returned = None if new.facts else self._returned(window)
@@ -421,9 +424,15 @@ class CountDecider:
         else:
             self.regime = returned.regime
             self.archive.remove(self.regime)
+            self.regime.take_over(self.carried)
             self.regime.absorb(returned.window)
         decision = replace(decision, regime=self.regime.number, recurring=returned is not None)
         return self.episodes.settle(decision)
+
+    def _note_jump(self, comparison: Comparison) -> None:
+        """Keep how far each test is off in the windows of a change, where it is farthest."""
+        excess = comparison.excess
+        self.jump = excess if self.jump is None else np.maximum(self.jump, excess)
 
     def _new_regime(self, window: LearnedWindow) -> Regime:
         bins = window.bins.renewed(window.cells)
@@ -537,6 +546,7 @@ class CountDecider:
         return {
             "regime": None if self.regime is None else self.regime.state(),
             "settling": self.settling,
+            "jump": self.jump,
             "carried": None if self.carried is None else self.carried.state(),
             "archive": [regime.state() for regime in self.archive],
             "baseline": None if self.baseline is None else self.baseline.state(),
@@ -554,7 +564,7 @@ class CountDecider:
         decider = cls(config, learner)
         if values["regime"] is not None:
             decider.regime = Regime.from_state(values["regime"], config, learner)
-        decider.settling = values["settling"]
+        decider.settling, decider.jump = values["settling"], values["jump"]
         decider.carried = values["carried"] and Carried.from_state(values["carried"])
         decider.archive = [Regime.from_state(item, config, learner) for item in values["archive"]]
         if values["baseline"] is not None:

@@ -147,6 +147,7 @@ class Measures(NamedTuple):
     new: Floats  # share of the rows with values that are none of the levels
     unlike: Floats  # share of the rows that differ from the row before
     rough: Floats  # how much neighbours differ, any two rows being 1
+    varied: Floats  # how much any two rows do
     falling: Floats  # scales: share of the rows below the row before
     between: Floats  # scales: share of the rows with numbers that are no multiples
     outside: Floats  # scales: share of the rows beyond the range so far
@@ -191,7 +192,7 @@ class FieldHistory:
         quantiles = np.zeros((0, n_scales, len(QUANTILES)))
         shares, ends = np.ones((n_fields, kinds.n_codes)), np.repeat([[255], [0]], n_scales, axis=1)
         past = Measures(
-            *(fields, fields, fields, fields, fields, scales, scales, scales),
+            *(fields, fields, fields, fields, fields, fields, scales, scales, scales),
             *(fields, fields, fields, fields, fields, quantiles),
         )
         hours, following = (np.full((n_fields, n), UNKNOWN) for n in (HOURS, kinds.n_codes))
@@ -366,12 +367,14 @@ class _Window:
         beyond = (cells > high[:, None] + 1) | (cells < low[:, None] - 1)
         beyond &= (low <= high)[:, None]  # there are windows before
         repeated, moves, broken = self._in_order()
+        rough, varied = self._roughness(unlike)
         return Measures(
             rest=1.0 - shares.max(axis=1),
             missing=shares[np.arange(len(shares)), kinds.missing],
             new=np.array(new),
             unlike=unlike,
-            rough=self._roughness(unlike),
+            rough=rough,
+            varied=varied,
             falling=_mean(self.cells[:, 1:] < self.cells[:, :-1]),
             between=np.where(kinds.whole, self.cell_shares[:, :, 2:].sum(axis=(1, 2)), 0.0),
             outside=(self.by_cell * beyond).sum(axis=1),
@@ -383,15 +386,18 @@ class _Window:
             quantiles=self._quantiles(),
         )
 
-    def _roughness(self, unlike: Floats) -> Floats:
-        """Return how much neighbouring rows differ, as a share of what any two rows do."""
-        varied = 1.0 - (self.shares**2).sum(axis=1)
-        rough = unlike / np.maximum(varied, LEAST_VARIED)
-        apart = _mean(np.abs(np.diff(self.cells)))
+    def _roughness(self, unlike: Floats) -> tuple[Floats, Floats]:
+        """Return how much neighbouring rows differ, as a share of what any two rows do, and that.
+
+        Of numbers it is their distance in cells.
+        """
+        scales, varied = self.kinds.scales, 1.0 - (self.shares**2).sum(axis=1)
+        enough, apart = varied >= LEAST_VARIED, unlike.copy()
+        apart[scales] = _mean(np.abs(np.diff(self.cells)))
         upto = np.cumsum(self.by_cell, axis=1)
-        any_two = 2.0 * (upto * (upto[:, -1:] - upto)).sum(axis=1)  # Gini's mean difference
-        rough[self.kinds.scales] = np.where(any_two > 0.0, apart / np.maximum(any_two, 1e-9), 0.0)
-        return np.where(varied >= LEAST_VARIED, rough, np.nan)
+        varied[scales] = 2.0 * (upto * (upto[:, -1:] - upto)).sum(axis=1)  # Gini's mean difference
+        rough = np.where(varied > 0.0, apart / np.maximum(varied, 1e-9), 0.0)
+        return np.where(enough, rough, np.nan), varied
 
     def _quantiles(self) -> Floats:
         """Return quantiles of the numbers, as if they were spread evenly inside their cells."""
@@ -505,8 +511,12 @@ class _Compared:
         return told, now.broken / np.maximum(now.moves, 1.0), np.zeros(len(told))
 
     def rough(self) -> Told:
-        """Whether neighbours differ more; never where they could not be compared."""
-        now, some = self.now.rough, self.past.rough[-RECENT:]
+        """Whether neighbours differ more; never where they could not be compared.
+
+        Where all rows are more alike than usual, neighbours are compared with what is usual.
+        """
+        some, usual = self.past.rough[-RECENT:], np.median(self.past.varied[-RECENT:], axis=0)
+        now = self.now.rough * np.minimum(1.0, self.now.varied / np.maximum(usual, 1e-9))
         known = ~np.isnan(some)
         most, least = np.where(known, some, 0.0).max(axis=0), np.where(known, some, 1.0).min(axis=0)
         rise = np.maximum(ROUGH_RISE, self.short * (most - least))

@@ -203,6 +203,13 @@ class Regime:
         carried = self.carried.onto(self.plan)
         return Carried.of(self.plan, spread.plus(carried.spread), (*carried.jumps, *jumps))
 
+    def take_over(self, carried: Carried) -> None:
+        """Learn of the jumps since the regime was left; what else was carried came from here."""
+        own = Carried.of(self.plan, Spread(*np.zeros((3, len(self.plan.tables.child)))))
+        own = own if self.carried is None else self.carried.onto(self.plan)
+        self.carried = replace(own, jumps=carried.onto(self.plan).jumps)
+        self._scatter, self._spread_before, self._compared = {}, None, None
+
     def absorb(self, window: PooledWindows, *, suspicious: bool = False) -> None:
         """Take in a window in which nothing has changed: into the reference while it grows.
 

@@ -343,6 +343,15 @@ def test_a_regime_known_before_may_come_back_without_an_alarm() -> None:
     assert len(decider.regime.windows) == 4 + 4  # what was kept of the first night, and the second
 
 
+def test_a_change_that_comes_and_goes_is_usual_in_the_end() -> None:
+    """Weekdays and weekends: what is told of the first ones is not news in the sixth week."""
+    weekend = change_root_marginal(BEFORE, "smoke", 0.05, np.random.default_rng(1)).network
+    decisions = play(CountDecider(DecisionConfig(), LEARNER), ([BEFORE] * 5 + [weekend] * 2) * 7, 6)
+    alarms = [index for index, found in enumerate(decisions) if found.drift]
+    assert alarms[0] == 5
+    assert max(alarms) < 3 * 7
+
+
 def test_a_change_is_named_from_the_nearest_regime_where_returns_are_quiet() -> None:
     """The second night another dependency is gone: that of every night is not told again."""
     worse = remove_edge(AFTER, "either", "dysp").network
