@@ -1,10 +1,9 @@
-"""What processes with a kill point begin with: everything imported and compiled."""
+"""What processes with a kill point begin as a copy of: everything imported and compiled."""
 
 from driftbn_service import daemon, records
 
-import tests.services.killed
+from tests.services import killed
 
+assert killed.PHASES
 records.warm_up()
 daemon.warm_up_monitor()
-
-__all__ = ["tests"]
