@@ -411,7 +411,8 @@ class Daemon:
     """Runs streams, outlets and the endpoint.
 
     ``open``, ``startup``, ``tick`` and ``shutdown`` may be called one by one; ``run`` does it with
-    signals. ``reload`` returns the settings as they are now in the file; ``None`` if they never change.
+    signals. ``reload`` returns the settings as they are now in the file; ``None`` if they never
+    change.
     """
 
     def __init__(
