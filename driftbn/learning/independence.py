@@ -185,7 +185,7 @@ BLOCKS_PER_EFFECT = 4  # blocks grow until they are this many times as long as t
 
 
 def _read_only(array: npt.NDArray[_N]) -> npt.NDArray[_N]:
-    """Return a view that cannot be written, as kernels are compiled for: for each way anew."""
+    """Return a view that cannot be written: kernels are compiled for that, and anew for others."""
     view = array.view()
     view.setflags(write=False)
     return view

@@ -33,7 +33,9 @@ _RECORDS: Final = {b"driftbn.rows": b"records"}
 """Metadata of an Arrow schema: the table was made of records, see ``as_records``."""
 _TEXT_TYPES: Final = frozenset((str, type(None)))
 _MISSING_TYPES: Final = frozenset(("NoneType", "NAType", "NaTType"))
-_NO_NAMES: Final = "an array has no column names; pass names="
+_NO_NAMES: Final = (
+    "an array has no column names: make it a DataFrame, or pass names= to learn_structure"
+)
 _NO_COLUMNS: Final = "the table has no columns; there must be at least one"
 _UNREADABLE: Final = (TypeError, ValueError, ArithmeticError, NotImplementedError)
 """What pandas, Arrow and NumPy raise for cells that they cannot convert."""
@@ -253,7 +255,8 @@ def _split_named(data: Any, *, lenient: bool = False) -> _Split:
         pass
     raise DataError(
         f"{type(data).__name__} is no table: it must be a DataFrame, an Arrow table or record "
-        "batch, a list of dicts, a dict of columns, or a 2-D array with names"
+        "batch, a list of dicts, a dict of columns, or a 2-D array with names; a file is read "
+        "first, as by pandas.read_csv"
     )
 
 

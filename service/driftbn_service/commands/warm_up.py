@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from driftbn.kernels.compiled import progress
 from driftbn_service.commands import moving_note, note
 from driftbn_service.daemon import watched_warm_up
 
@@ -22,5 +21,5 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     watched_warm_up(moving_note, lambda: False)
     moving_note("")
-    note(f"kernels are ready: {progress()}")
+    note("kernels are ready")
     return 0

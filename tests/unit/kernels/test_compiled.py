@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -36,12 +38,16 @@ class Ran(NamedTuple):
     err: str
 
 
+def environment_in(directory: Path) -> dict[str, str]:
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
+    return keep | {"PYTHONPATH": str(directory), "HOME": str(directory)}
+
+
 def call(directory: Path, *, before: tuple[str, ...] = (), **environment: str) -> Ran:
     """Call a kernel of the library as it is in a directory."""
-    keep = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
     ended = subprocess.run(
         [*before, sys.executable, "-B", "-c", CALL],
-        env=keep | {"PYTHONPATH": str(directory), "HOME": str(directory)} | environment,
+        env=environment_in(directory) | environment,
         cwd=directory,
         check=True,
         capture_output=True,
@@ -87,6 +93,16 @@ def test_compiling_is_told_once_and_loading_is_not(compiled_once: tuple[Path, Ra
     path, first = compiled_once
     assert (first.out, first.err.count(COMPILING)) == (COMPILED, 1)
     assert call(path) == (LOADED, "")
+
+
+def test_a_terminal_shows_which_kernel_is_compiled(cold: Path) -> None:
+    ours, terminal = pty.openpty()
+    command = [sys.executable, "-B", "-c", CALL]
+    subprocess.run(command, env=environment_in(cold), cwd=cold, check=True, stderr=terminal)
+    os.close(terminal)
+    seen = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert re.search(r"\rcompiling kernels, 0 of \d+: orientation\.list_apart +\r +\r$", seen)
 
 
 def test_a_copy_takes_what_was_compiled_with_it(warm: Path) -> None:
