@@ -7,6 +7,7 @@ import json
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from tests.services.process import ServiceError
 from tests.services.redis import RedisService
 
 Records = Sequence[dict[str, Any]]
+_PASSES = 20
 
 
 class Feeder(Protocol):
@@ -37,11 +39,16 @@ class FileFeeder:
 
 
 class HttpFeeder:
-    """Posts records in pieces, each until it is accepted, to one address after the other."""
+    """Posts records in pieces, each until it is accepted, to one address after the other.
+
+    One that does not answer is left alone for some pieces, as a load balancer does.
+    """
 
     def __init__(self, address: str, stream: str, piece: int, *others: str) -> None:
         path = f"/api/v1/streams/{stream}/records"
-        self._urls = itertools.cycle([f"{one}{path}" for one in (address, *others)])
+        self._urls = [f"{one}{path}" for one in (address, *others)]
+        self._turns = itertools.cycle(self._urls)
+        self._n_passes: Counter[str] = Counter()
         self._piece = piece
         self._pool = urllib3.PoolManager(retries=False, timeout=10)
         self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -69,11 +76,20 @@ class HttpFeeder:
             while not self._post(body, f"piece-{number}"):
                 time.sleep(0.02)  # nobody says when a daemon is back
 
+    def _next_url(self) -> str:
+        while True:
+            url = next(self._turns)
+            self._n_passes[url] -= 1
+            if self._n_passes[url] < 0:
+                return url
+
     def _post(self, body: bytes, key: str) -> bool:
+        url = self._next_url()
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
         try:
-            answer = self._pool.request("POST", next(self._urls), body=body, headers=headers)
+            answer = self._pool.request("POST", url, body=body, headers=headers)
         except urllib3.exceptions.HTTPError:
+            self._n_passes[url] = _PASSES if len(self._urls) > 1 else 0
             return False
         if answer.status not in (202, 404, 429, 503):
             raise ServiceError(f"{answer.status}: {answer.data!r}")
