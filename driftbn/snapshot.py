@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
@@ -98,8 +99,23 @@ def _body(data: bytes) -> bytes:
     return body
 
 
-def _stored(array: npt.NDArray[Any]) -> tuple[list[Any], bytes]:
+_Stored = tuple[list[Any], bytes]
+_PACKED: Final[dict[int, tuple[weakref.ref[_Codes], _Stored]]] = {}
+"""How windows are stored, by the identity of their codes, which nobody writes to."""
+
+
+def _stored(array: npt.NDArray[Any]) -> _Stored:
     """Return how an array is stored, and its bytes: codes by row, all else as it is."""
+    if array.flags.writeable or array.base is not None:
+        return _packed(array)
+    key = id(array)
+    if key not in _PACKED:
+        gone = weakref.ref(array, lambda _: _PACKED.pop(key, None))
+        _PACKED[key] = gone, _packed(array)
+    return _PACKED[key][1]
+
+
+def _packed(array: npt.NDArray[Any]) -> _Stored:
     form = [array.dtype.str, array.shape]
     if array.dtype != np.uint8 or array.ndim != 2 or not array.size:
         return [*form, None], array.tobytes()

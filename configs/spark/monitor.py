@@ -14,13 +14,14 @@ from pyspark.sql import functions as sql
 from pyspark.sql.streaming import DataStreamReader
 
 from driftbn import MonitorConfig
+from driftbn.config import WindowConfig
 from driftbn.spark import monitor_stream, monitor_table
 
 
 def main() -> None:
     arguments = parsed()
     spark = SparkSession.builder.appName("driftbn").getOrCreate()
-    window = int(arguments.window) if arguments.window.isdigit() else arguments.window
+    window = WindowConfig(size=arguments.window, seconds=arguments.seconds)
     config = MonitorConfig(window=window, time_column=arguments.time)
     if arguments.table:
         rows = spark.read.parquet(arguments.files)
@@ -72,7 +73,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--schema", help="the columns of a stream, as in SQL")
     parser.add_argument("--key", required=True, help="the column that tells the streams apart")
     parser.add_argument("--order", default="offset", help="the column that orders a stream")
-    parser.add_argument("--window", default="5000", help="rows, or a length such as 1h")
+    parser.add_argument("--window", type=int, default=5000, help="most rows of a window")
+    parser.add_argument("--seconds", type=float, help="after which a window ends even so")
     parser.add_argument("--time", help="the column with event times")
     parser.add_argument("--watermark", help="how late a record may be, such as '10 minutes'")
     parser.add_argument("--most", default="1000", help="files or messages in a batch")

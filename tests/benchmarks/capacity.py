@@ -129,6 +129,7 @@ def milliseconds_a_key(case: Case, n_rows: int) -> float:
             env={**os.environ, **here},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            cwd=directory,
             text=True,
         ) as driver:
             assert driver.stdout is not None

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from driftbn import DriftMonitor, MonitorConfig, WindowReport
+from driftbn.config import WindowConfig
 from driftbn.errors import DataError
 from tests.services.kafka import KafkaService
 from tests.services.spark import (
@@ -26,6 +27,8 @@ from tests.services.spark import (
 N_KEYS = 1000
 N_ROWS, N_HOURS = 100, 4
 HOUR = 3600
+START = 480_000 * HOUR
+MOST_ROWS = 120  # of a window of an hour
 FIELDS = "shop string, a string, b int, c boolean, d double"
 QUIET, BAD = 17, 23  # a shop that closes after two hours, and one that sends a bad record
 
@@ -76,8 +79,8 @@ def _hour(number: int) -> pa.Table:
     free = (rng.random(n_rows) < 0.1) | ((shop % 3 == 0) & (number >= 2))
     b = np.where(free, rng.integers(0, 3, n_rows), a)
     c = (b == 1) ^ (rng.random(n_rows) < 0.2)
-    second = number * HOUR + np.tile(np.arange(N_ROWS), N_KEYS) * HOUR // N_ROWS
-    bad = (shop == BAD) & (number == 1) & (second % HOUR == 0)
+    second = START + number * HOUR + np.tile(np.arange(N_ROWS), N_KEYS) * HOUR // N_ROWS
+    bad = (shop == BAD) & (number == 1) & (second % HOUR == (second % HOUR).max())
     table = pa.table(
         {
             "shop": [f"shop {name}" for name in shop],
@@ -121,7 +124,8 @@ def test_event_time_from_files_with_a_worker_and_the_driver_killed(
         pq.write_table(shuffled(hour), records / f"{number}.parquet")
     arguments = (
         *("--files", records, "--schema", f"{FIELDS}, at timestamp", "--key", "shop"),
-        *("--order", "at", "--time", "at", "--window", "1h", "--watermark", "10 minutes"),
+        *("--order", "at", "--time", "at", "--window", str(MOST_ROWS), "--seconds", str(HOUR)),
+        *("--watermark", "10 minutes"),
         *("--most", "1", "--until-drained", "--out", out, "--checkpoint", tmp_path / "state"),
     )
     driver = cluster.submit(*arguments)
@@ -135,7 +139,8 @@ def test_event_time_from_files_with_a_worker_and_the_driver_killed(
     cluster.submit(*arguments).finish()
 
     found, alarms = read(out), 0
-    config = MonitorConfig(window="1h", time_column="at")
+    window = WindowConfig(size=MOST_ROWS, seconds=HOUR)
+    config = MonitorConfig(window=window, time_column="at")
     for number in range(N_KEYS):
         monitor, expected = DriftMonitor(config), []
         for hour in hours:
