@@ -30,7 +30,7 @@ def make_event(
     """Return an event as the service makes them."""
     id_ = event_id("orders", key, window, type_)
     known: dict[str, Any] = {
-        "monitor": "orders",
+        "stream": "orders",
         "key": key,
         "window": window,
         "rows": 100,
@@ -52,7 +52,7 @@ def make_event(
         "specversion": "1.0",
         "id": id_,
         "type": type_.value,
-        "source": "/monitors/orders",
+        "source": "/streams/orders",
         "subject": "episodes/2",
         "partitionkey": "orders",
     }

@@ -157,7 +157,7 @@ class Assembly:
             wanted = self.store.wanted()
             self.metrics.silence(self.store.silences())
             for stream in self.streams:
-                stream.accept(tuple(one for one in wanted if one.monitor == stream.name))
+                stream.accept(tuple(one for one in wanted if one.stream == stream.name))
 
     def back_up(self) -> None:
         """Begin to copy the state, for a later start to go back to, unless that is going on."""
@@ -238,7 +238,7 @@ class Assembly:
     def _shown(self, episode: EpisodeRow) -> Shown:
         began, stored = episode.started_window, time()
         if episode.started_time is None:
-            place = (episode.monitor, episode.key)
+            place = (episode.stream, episode.key)
             rows = self.store.windows(*place, after=began - 1, before=began + 1, limit=1)
             stored = rows[0].stored if rows else stored
         return shown_of(episode, stored)
@@ -495,7 +495,7 @@ class Daemon:
                 listed = ", ".join(sorted(known))
                 raise UsageError(f"--reset {name}: no monitor has this name; there are {listed}")
             self._assembly.store.reset(name)
-            logger.warning("monitor begins anew", extra={"monitor": name})
+            logger.warning("monitor begins anew", extra={"stream": name})
 
     def open(self) -> None:
         """Open the endpoint; nothing else takes long to be there."""

@@ -94,7 +94,7 @@ class Event:
 
     id: str
     type: str
-    monitor: str
+    stream: str
     key: str
     window: int
     document: dict[str, Any] = field(repr=False)
@@ -119,7 +119,7 @@ class Publication:
     True
     """
 
-    monitor: str
+    stream: str
     key: str
     lane: str  # that its records came by
     window: int
@@ -312,7 +312,7 @@ def publication_of(  # noqa: PLR0913 - each says something else of the window
     teller = _Teller(stream, key, report, explanation, origin)
     state = teller.tell(state)
     publication = Publication(
-        monitor=stream,
+        stream=stream,
         key=key,
         lane=lane,
         window=int(report.index),
@@ -370,15 +370,13 @@ def accepted_of(  # noqa: PLR0913 - as for windows
     return replace(state, episode=None), told
 
 
-def event_id(
-    monitor: str, key: str, window: int, type_: EventType, origin: UUID = NO_ORIGIN
-) -> str:
+def event_id(stream: str, key: str, window: int, type_: EventType, origin: UUID = NO_ORIGIN) -> str:
     """Return the id of an event: a UUID that follows from what the event is about.
 
     >>> event_id("orders", "", 14, EventType.DRIFT_STARTED)
     '90880909-dcec-59ee-b959-e9561c0f5103'
     """
-    return str(uuid5(origin, json.dumps([monitor, key, window, type_.value])))
+    return str(uuid5(origin, json.dumps([stream, key, window, type_.value])))
 
 
 def rfc3339(seconds: float | None) -> str | None:
@@ -398,12 +396,12 @@ def rfc3339(seconds: float | None) -> str | None:
 
 class _Teller:
     def __init__(
-        self, monitor: str, key: str, report: WindowReport, words: Explanation, origin: UUID
+        self, stream: str, key: str, report: WindowReport, words: Explanation, origin: UUID
     ) -> None:
         self.events: list[Event] = []
         self._origin = origin
-        self._monitor, self._key = monitor, key
-        self._name = explain.monitor_name(monitor, key)
+        self._stream, self._key = stream, key
+        self._name = explain.monitor_name(stream, key)
         self._report, self._words = report, words
 
     def tell(self, state: EventState) -> EventState:
@@ -517,14 +515,14 @@ class _Teller:
 
     def _add(self, type_: EventType, words: Explanation, data: dict[str, Any]) -> None:
         report = self._report
-        place = _Place(self._origin, self._monitor, self._key, int(report.index))
+        place = _Place(self._origin, self._stream, self._key, int(report.index))
         about = {name: int(getattr(report, name)) for name in _OF_WINDOW}
         self.events.append(_event(place, type_, words, about | data, rfc3339(report.end)))
 
 
 class _Place(NamedTuple):
     origin: UUID
-    monitor: str
+    stream: str
     key: str
     window: int
 
@@ -536,24 +534,24 @@ def _event(
     data: dict[str, Any],
     time: str | None = None,
 ) -> Event:
-    origin, monitor, key, window = place
-    source = f"/monitors/{quote(monitor, safe='')}"
+    origin, stream, key, window = place
+    source = f"/streams/{quote(stream, safe='')}"
     if key:
         source += f"?key={quote(key, safe='', errors='replace')}"
     document: dict[str, Any] = {
         "specversion": "1.0",
-        "id": event_id(monitor, key, window, type_, origin),
+        "id": event_id(stream, key, window, type_, origin),
         "type": type_.value,
         "source": source,
         "subject": f"episodes/{data['episode']}" if "episode" in data else f"windows/{window}",
         "datacontenttype": "application/json",
-        "partitionkey": f"{monitor}/{key}" if key else monitor,
+        "partitionkey": f"{stream}/{key}" if key else stream,
     }
     if time is not None:
         document["time"] = time
-    about = {"monitor": monitor, "key": key, "window": window}
+    about = {"stream": stream, "key": key, "window": window}
     document["data"] = about | REPORTS.encode(words) | data
-    return Event(document["id"], type_.value, monitor, key, window, document)
+    return Event(document["id"], type_.value, stream, key, window, document)
 
 
 def _is_news(decision: DriftDecision, known: OpenEpisode) -> bool:
@@ -587,7 +585,7 @@ def naming_window(store: Store, episode: EpisodeRow, until: int | None = None) -
     if edges:
         return max(edges)
     rows = store.windows(
-        episode.monitor,
+        episode.stream,
         episode.key,
         after=episode.started_window - 1,
         before=last + 1,

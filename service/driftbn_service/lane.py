@@ -405,7 +405,7 @@ class Lane:
         try:
             parts = list(part_by_key(rows, self.stream.key))
         except Exception as error:  # whatever the keys are, they cost no more than these rows
-            logger.exception("rows cannot be parted", extra={"monitor": self.stream.name})
+            logger.exception("rows cannot be parted", extra={"stream": self.stream.name})
             taken.set_aside(rows, RejectReason.BAD_TABLE, type(error).__name__)
             return
         for key, part, _ in parts:
@@ -442,7 +442,7 @@ class Lane:
             reason = f"{type(error).__name__}: {error}"
             logger.exception(
                 "a monitor has failed over %d records, which are set aside", n_rows_of(rows),
-                extra={"monitor": self.stream.name, "key": key},
+                extra={"stream": self.stream.name, "key": key},
             )  # fmt: skip
             taken.set_aside(rows, RejectReason.MONITOR_FAILED, reason)
             taken.publications.extend(self._put_back(key, reason))
@@ -475,7 +475,7 @@ class Lane:
         self.failed[key] = reason
         logger.error(
             "a monitor has failed and takes no more records until the next start",
-            extra={"monitor": self.stream.name, "key": key},
+            extra={"stream": self.stream.name, "key": key},
         )
         state = EventState() if item is None else item.events
         state, told = failure_of(
@@ -500,7 +500,7 @@ class Lane:
             raise
         except Exception:
             logger.exception(
-                "a monitor cannot be put back", extra={"monitor": self.stream.name, "key": key}
+                "a monitor cannot be put back", extra={"stream": self.stream.name, "key": key}
             )
             self.monitors.drop(key)
             return None
@@ -586,11 +586,11 @@ class Committer:
             logger.error(
                 "%s; reading stops until it can, nothing is lost; next try in %.1f s",
                 error, wait,
-                extra={"monitor": lane.stream.name},
+                extra={"stream": lane.stream.name},
             )  # fmt: skip
             return False
         if self.trouble is not None:
-            logger.warning("writing works again", extra={"monitor": lane.stream.name})
+            logger.warning("writing works again", extra={"stream": lane.stream.name})
             self.trouble = None
         return True
 

@@ -49,7 +49,7 @@ STATUSES: Final = (
     "200", "201", "202", "304", "400", "401", "404", "405", "408", "409", "413", "415", "421",
     "422", "429", "500", "503", OTHER,
 )  # fmt: skip
-MATTERS: Final = ("drift", "schema", "monitor")
+MATTERS: Final = ("drift", "schema", "stream")
 """What an outlet may tell Alertmanager of by itself."""
 
 MAX_PARTITIONS: Final = 64
@@ -90,7 +90,7 @@ class Family:
     kind: Literal["counter", "gauge", "histogram"]
     name: str
     text: str
-    labels: Labels = ()  # after ``monitor``, which all have but those of the process
+    labels: Labels = ()  # after ``stream``, which all have but those of the process
     of_process: bool = False
     buckets: tuple[float, ...] = BUCKETS  # of a histogram
 
@@ -279,14 +279,14 @@ class Series:
     >>> series = Series(REJECTED, "orders", {("not_json",): 0.0}, set())
     >>> series.add(("not_json",), 2)
     >>> series.text(rich=False)
-    b'driftbn_records_rejected_total{monitor="orders",reason="not_json"} 2.0\n'
+    b'driftbn_records_rejected_total{stream="orders",reason="not_json"} 2.0\n'
     """
 
     def __init__(
-        self, family: Family, monitor: str | None, start: Values, stale: set[Family]
+        self, family: Family, stream: str | None, start: Values, stale: set[Family]
     ) -> None:
         self._family = family
-        self._monitor = monitor
+        self._stream = stream
         self._stale = stale
         self._lock = threading.Lock()
         self._values = dict(start)
@@ -370,7 +370,7 @@ class Series:
         if self._family.kind == "histogram":
             name, labels = name + labels[-1], labels[:-1]
             names = (*names, "le")[: len(labels)]
-        whose = {} if self._monitor is None else {"monitor": self._monitor}
+        whose = {} if self._stream is None else {"stream": self._stream}
         return name, whose | dict(zip(names, labels, strict=True))
 
 
@@ -831,7 +831,7 @@ class Metrics(Collector):
     >>> metrics.add_stream("orders", "files")
     >>> metrics.records("orders", "taken", 5)
     >>> metrics.registry.get_sample_value(
-    ...     "driftbn_records_total", {"monitor": "orders", "source": "files", "outcome": "taken"}
+    ...     "driftbn_records_total", {"stream": "orders", "source": "files", "outcome": "taken"}
     ... )
     5.0
     """
@@ -911,7 +911,7 @@ class Metrics(Collector):
 
     def window(self, publication: Publication) -> None:
         """Note a window, or events without one, published for the first time in this run."""
-        if found := self._streams.get(publication.monitor):
+        if found := self._streams.get(publication.stream):
             if publication.report:
                 found.window(publication, self._clock())
             else:
@@ -953,9 +953,9 @@ class Metrics(Collector):
         if found := self._streams.get(stream):
             found.set(STATE_RESTORED, moment)
 
-    def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
+    def notified(self, outlet: str, stream: str, outcome: str, n_events: int) -> None:
         """Count events by what became of them: sent, failed."""
-        if found := self._streams.get(monitor):
+        if found := self._streams.get(stream):
             found.series[NOTIFY].add((outlet, outcome), n_events)
 
     def alerting(self, outlet: str, matters: Collection[str]) -> None:

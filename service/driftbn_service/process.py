@@ -177,8 +177,8 @@ class TextLines(logging.Formatter):
     set.
 
     >>> fields = {"name": "driftbn.service.daemon", "levelname": "INFO", "msg": "window\nfound"}
-    >>> TextLines(timed=False).format(logging.makeLogRecord(fields | {"monitor": "a b", "rows": 5}))
-    'INFO    driftbn.service.daemon window\\nfound monitor="a b" rows=5'
+    >>> TextLines(timed=False).format(logging.makeLogRecord(fields | {"stream": "a b", "rows": 5}))
+    'INFO    driftbn.service.daemon window\\nfound stream="a b" rows=5'
     """
 
     def __init__(self, *, timed: bool = True, debug: bool = False) -> None:

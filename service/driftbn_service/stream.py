@@ -326,7 +326,7 @@ class StreamPipeline:
         self._lanes = {**self._lanes, lane: taken}
         logger.info(
             "lane is open" if taken.position is None else "lane goes on from its last commit",
-            extra={"monitor": self.name, "lane": lane or "main", "n_monitors": len(taken.monitors)},
+            extra={"stream": self.name, "lane": lane or "main", "n_monitors": len(taken.monitors)},
         )
         return taken.position
 
@@ -353,7 +353,7 @@ class StreamPipeline:
                 if self._stopping.is_set() or (is_locked and not self._may_change_hands):
                     raise
                 if not told:
-                    logger.warning("waiting for a lane: %s", error, extra={"monitor": self.name})
+                    logger.warning("waiting for a lane: %s", error, extra={"stream": self.name})
                     self._become(StreamState.WAITING)
                 told, self.stands_by = True, is_locked
                 self._stopping.wait(FIRST_RETRY_SECONDS)
@@ -389,7 +389,7 @@ class StreamPipeline:
             if not self._stopping.is_set() or not isinstance(error, AwayError | LockedError):
                 self._fail(str(error))
         except Exception as error:
-            logger.exception("reading has failed", extra={"monitor": self.name})
+            logger.exception("reading has failed", extra={"stream": self.name})
             self._fail(f"{type(error).__name__}: {error}")
         finally:
             self._put(End(), 0)
@@ -407,14 +407,14 @@ class StreamPipeline:
                 if error.fatal:
                     raise
                 if self._state is not StreamState.WAITING:
-                    logger.warning("%s; trying again", error, extra={"monitor": self.name})
+                    logger.warning("%s; trying again", error, extra={"stream": self.name})
                 self.error = str(error)
                 self._become(StreamState.WAITING)
                 self._stopping.wait(wait)
                 wait = min(2 * wait, LONGEST_RETRY_SECONDS)
             else:
                 if self._state is StreamState.WAITING:
-                    logger.info("the source is back", extra={"monitor": self.name})
+                    logger.info("the source is back", extra={"stream": self.name})
                     self.error = None
                     self._become(StreamState.RUNNING)
                 return True
@@ -468,9 +468,9 @@ class StreamPipeline:
                     self._close(item)
                 self._commit_due()
         except AwayError as error:  # abandoned while it was waited for
-            logger.warning("%s", error, extra={"monitor": self.name})
+            logger.warning("%s", error, extra={"stream": self.name})
         except Exception as error:
-            logger.exception("the stream has failed", extra={"monitor": self.name})
+            logger.exception("the stream has failed", extra={"stream": self.name})
             self._fail(f"{type(error).__name__}: {error}")
             self._stopping.set()
         finally:
@@ -536,7 +536,7 @@ class StreamPipeline:
         except LaneLostError as error:
             if not self._may_change_hands:
                 raise
-            logger.warning("%s; it goes on there", error, extra={"monitor": self.name})
+            logger.warning("%s; it goes on there", error, extra={"stream": self.name})
             lane.lost = True
             return
         if lane.position is not None:
@@ -553,7 +553,7 @@ class StreamPipeline:
         self._lanes = {name: other for name, other in self._lanes.items() if name != item.lane}
         self.parts.observer.behind(self.name, item.lane, 0)
         item.done.set()
-        logger.info("lane is let go", extra={"monitor": self.name, "lane": item.lane or "main"})
+        logger.info("lane is let go", extra={"stream": self.name, "lane": item.lane or "main"})
 
     def _finish(self) -> None:
         for lane in self._lanes.values():
@@ -579,7 +579,7 @@ class StreamPipeline:
 
     def _fail(self, reason: str) -> None:
         self.error = reason
-        logger.error("stream has failed: %s", reason, extra={"monitor": self.name})
+        logger.error("stream has failed: %s", reason, extra={"stream": self.name})
         self._become(StreamState.FAILED)
 
 
@@ -652,7 +652,7 @@ class Quarantine:
             "records cannot be read and are set aside: %d more, the last one at %s",
             self._n_untold, rejected.place,
             extra={
-                "monitor": self.path.stem,
+                "stream": self.path.stem,
                 "reason": rejected.reason.value,
                 "quarantine": str(self.path),
             },

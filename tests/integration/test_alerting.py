@@ -140,7 +140,7 @@ def _lose_the_daemon(watch: Watch) -> None:
     wait_for(lambda: watch.alerts("firing", "DriftbnDown"), "the loss is heard of", SECONDS)
     watch.daemon.start()
     wait_for(lambda: watch.alerts("resolved", "DriftbnDown"), "the return is heard of", SECONDS)
-    is_open = 'sum(driftbn_episodes_open{monitor="orders"}) == 1'
+    is_open = 'sum(driftbn_episodes_open{stream="orders"}) == 1'
     wait_for(lambda: watch.prometheus.query(is_open), "the drift is shown again", SECONDS)
 
 
@@ -160,13 +160,13 @@ def test_slack_and_pagerduty_are_told_in_words(tmp_path: Path, name: str) -> Non
         "description": "They no longer go together.",
         "advice": "Look.",
         "keys": "eu, us",
-        "page": "http://page/#monitor=orders",
+        "page": "http://page/#stream=orders",
         "runbook_url": "http://runbooks#driftbnstructuraldrift",
     }
     with receiver() as hook:
         config = yaml.safe_load((CONFIGS / "alertmanager" / "alertmanager.yml").read_text())
         config["templates"] = [str(CONFIGS / "alertmanager" / "driftbn.tmpl")]
-        config["route"] = {"receiver": name, "group_wait": "1s", "group_by": ["monitor"]}
+        config["route"] = {"receiver": name, "group_wait": "1s", "group_by": ["stream"]}
         (tmp_path / "webhook").write_text(hook.url)
         for one in config["receivers"]:
             for slack in one.get("slack_configs", ()):
@@ -191,20 +191,20 @@ def test_slack_and_pagerduty_are_told_in_words(tmp_path: Path, name: str) -> Non
 def test_a_drift_goes_from_the_rule_to_the_webhook(watch: Watch) -> None:
     (alert, *_) = by_rule(watch.alerts("firing", DRIFT))
     labels = alert["labels"]
-    assert labels["monitor"] == "orders"
+    assert labels["stream"] == "orders"
     assert labels["kind"] in ("structural", "association")
-    assert set(labels) == {"alertname", "monitor", "kind", "severity", "job", "instance"}
+    assert set(labels) == {"alertname", "stream", "kind", "severity", "job", "instance"}
     texts = alert["annotations"]
     assert re.search(r"^Drift in orders: .*(c - d|d - c|b - c|c - b) .*since 20", texts["summary"])
-    assert texts["page"] == f"http://{labels['instance']}/#monitor=orders"
+    assert texts["page"] == f"http://{labels['instance']}/#stream=orders"
     assert texts["runbook_url"] == "service/README.md#driftbnstructuraldrift"
 
 
 def test_a_drift_is_told_once_by_rule_or_by_outlet(watch: Watch) -> None:
     for status in ("firing", "resolved"):
         told = watch.alerts(status, DRIFT)
-        assert {alert["labels"]["monitor"] for alert in by_rule(told)} == {"orders"}
-        assert {alert["labels"]["monitor"] for alert in by_outlet(told)} == {"payments"}
+        assert {alert["labels"]["stream"] for alert in by_rule(told)} == {"orders"}
+        assert {alert["labels"]["stream"] for alert in by_outlet(told)} == {"payments"}
 
 
 def test_the_rule_names_the_edges_that_changed(watch: Watch) -> None:
@@ -222,7 +222,7 @@ def test_the_rule_resolves_when_the_episode_has_ended(watch: Watch) -> None:
 
 def test_the_daemon_itself_tells_alertmanager_too(watch: Watch) -> None:
     (alert, *_) = by_outlet(watch.alerts("firing", DRIFT))
-    assert alert["labels"]["monitor"] == "payments"
+    assert alert["labels"]["stream"] == "payments"
     assert alert["labels"]["kind"] in ("structural", "association")
     assert re.search(r"payments: .*, since ", alert["annotations"]["summary"])
     assert "p_value" in alert["annotations"]
@@ -237,14 +237,14 @@ def test_what_the_daemon_told_resolves_when_the_episode_has_ended(watch: Watch) 
 def test_messages_are_grouped_by_stream(watch: Watch) -> None:
     groups = [request.document["groupLabels"] for request in watch.hook.requests]
     assert groups
-    names = [{"monitor": "orders"}, {"monitor": "payments"}, {}]
+    names = [{"stream": "orders"}, {"stream": "payments"}, {}]
     assert all(labels in names for labels in groups)
 
 
 def test_deliveries_are_counted(watch: Watch) -> None:
-    sent = 'driftbn_notify_total{monitor="payments",sink="alertmanager",outcome="sent"}'
+    sent = 'driftbn_notify_total{stream="payments",sink="alertmanager",outcome="sent"}'
     assert (watch.prometheus.value(sent) or 0.0) >= 2.0
-    failed = 'driftbn_notify_total{monitor="payments",sink="alertmanager",outcome="failed"}'
+    failed = 'driftbn_notify_total{stream="payments",sink="alertmanager",outcome="failed"}'
     assert watch.prometheus.value(failed) == 0.0
 
 
@@ -272,7 +272,7 @@ def test_what_follows_from_a_lost_daemon_is_not_told(tmp_path: Path) -> None:
 
 def _alert(name: str, instance: str, monitor: str | None = None) -> Alert:
     labels = {"alertname": name, "job": "driftbn", "instance": instance, "severity": "critical"}
-    return {"labels": labels if monitor is None else {**labels, "monitor": monitor}}
+    return {"labels": labels if monitor is None else {**labels, "stream": monitor}}
 
 
 def _post(alertmanager: AlertmanagerService, *alerts: Alert) -> None:

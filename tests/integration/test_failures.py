@@ -44,7 +44,7 @@ class Client:
         return float(value)
 
     def n_failed(self) -> float:
-        return self.metric('driftbn_records_total{monitor="frail",source="http",outcome="failed"}')
+        return self.metric('driftbn_records_total{stream="frail",source="http",outcome="failed"}')
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def spoil(client: Client) -> None:
         assert client.post("frail", poison)[0] == 202
         n_failed = 50.0 * n_posts
         wait_for(lambda n=n_failed: client.n_failed() >= n, "the monitor has failed over it")
-    failed = 'driftbn_monitors_failed{monitor="frail"}'
+    failed = 'driftbn_monitors_failed{stream="frail"}'
     wait_for(lambda: client.metric(failed) == 1, "that is in a checkpoint")
 
 
@@ -113,9 +113,9 @@ def test_a_monitor_that_has_failed_is_seen_refuses_records_and_harms_no_other(
     status, text = client.post("frail", records(10))
     assert status == 503
     assert "ZeroDivisionError: poison" in text
-    assert client.metric('driftbn_state{monitor="frail",state="failed"}') == 1
-    assert client.metric('driftbn_stream_state{monitor="frail",state="failed"}') == 1
-    assert client.metric('driftbn_state{monitor="sound",state="failed"}') == 0
+    assert client.metric('driftbn_state{stream="frail",state="failed"}') == 1
+    assert client.metric('driftbn_stream_state{stream="frail",state="failed"}') == 1
+    assert client.metric('driftbn_state{stream="sound",state="failed"}') == 0
     assert client.post("sound", records(WINDOW))[0] == 202
     wait_for(lambda: events(daemon, "monitor.failed.v1"), "the event")
     assert daemon.end() == 1, daemon.log_tail()  # not all is well

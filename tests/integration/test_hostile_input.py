@@ -160,9 +160,7 @@ class HostileClient:
 
     def counted(self, stream: str) -> dict[str, int]:
         """Return the records of a stream by what became of them, in this process."""
-        pattern = (
-            rf'driftbn_records_total{{monitor="{stream}",source="http",outcome="(\w+)"}} (\S+)'
-        )
+        pattern = rf'driftbn_records_total{{stream="{stream}",source="http",outcome="(\w+)"}} (\S+)'
         found = re.findall(pattern, self.get("/metrics"))
         return {outcome: int(float(value)) for outcome, value in found}
 
@@ -181,7 +179,7 @@ class HostileClient:
         assert self.get("/-/healthy")
         metrics = self.get("/metrics")
         for stream in self.streams:
-            assert f'driftbn_stream_state{{monitor="{stream}",state="running"}} 1.0' in metrics
+            assert f'driftbn_stream_state{{stream="{stream}",state="running"}} 1.0' in metrics
 
     def _is_done(self, stream: str) -> bool:
         assert self.get("/-/ready")

@@ -352,7 +352,7 @@ def test_a_place_in_a_lost_history_is_forgotten(
 def test_a_monitor_is_followed_alone_and_by_its_windows(
     server: EndpointServer, service: FakeService
 ) -> None:
-    with following(server, "?monitor=orders&key=") as follower:
+    with following(server, "?stream=orders&key=") as follower:
         assert eventually(lambda: service.live.n_listeners == 1)
         service.publish(drifting_publications("clicks", "a"))
         service.publish(drifting_publications()[:3])
@@ -360,7 +360,7 @@ def test_a_monitor_is_followed_alone_and_by_its_windows(
 
     assert set(follower.types()) == {"window"}
     found = json.loads(follower.messages[-1]["data"])
-    assert (found["monitor"], found["key"], found["window"]) == ("orders", "", 2)
+    assert (found["stream"], found["key"], found["window"]) == ("orders", "", 2)
 
 
 def test_silence_is_broken_by_signs_of_life(server: EndpointServer) -> None:

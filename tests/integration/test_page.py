@@ -40,7 +40,7 @@ def _pairs(edges: list[dict[str, Any]]) -> set[frozenset[str]]:
 def test_page_loads_without_a_complaint_of_the_browser(
     visitor: Visitor, address: str, artefacts: Path
 ) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     expect(page.locator("#connection")).to_have_text("Live")
     page.screenshot(path=artefacts / "page-light.png")
     assert page.evaluate("() => window.violations") == []
@@ -58,7 +58,7 @@ def test_page_loads_without_a_complaint_of_the_browser(
 def test_an_injected_change_has_its_colour_dash_and_word(
     visitor: Visitor, address: str, window: int, ends: list[str], kind: str, dashes: str
 ) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window={window}")
+    page = visitor.open(f"{address}/#stream=vitals&window={window}")
     at_window(page, window)
     edge = page.evaluate(_EDGE, ends)
     assert (edge["kind"], edge["confirmed"], edge["dashes"]) == (kind, True, dashes)
@@ -69,7 +69,7 @@ def test_an_injected_change_has_its_colour_dash_and_word(
 
 
 def test_a_field_with_another_rule_is_marked(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=26")
+    page = visitor.open(f"{address}/#stream=vitals&window=26")
     at_window(page, 26)
     node = page.evaluate(
         """() => {
@@ -81,7 +81,7 @@ def test_a_field_with_another_rule_is_marked(visitor: Visitor, address: str) -> 
 
 
 def test_an_edge_without_direction_has_no_arrow(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=14")
+    page = visitor.open(f"{address}/#stream=vitals&window=14")
     at_window(page, 14)
     arrows = page.evaluate(
         """() => Object.fromEntries([true, false].map((told) => [
@@ -94,7 +94,7 @@ def test_an_edge_without_direction_has_no_arrow(visitor: Visitor, address: str) 
 
 
 def test_what_no_test_confirms_is_shown_when_asked_for(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     at_window(page, 20)
     changed = "() => driftbn.cy.edges('.added, .removed, .reversed').length"
     confirmed, all_changed = _changed_pairs(vitals()[20].report)
@@ -104,7 +104,7 @@ def test_what_no_test_confirms_is_shown_when_asked_for(visitor: Visitor, address
 
 
 def test_explanation_names_the_edge_and_how_sure_it_is(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     words = page.locator("#inspector")
     expect(words).to_contain_text("A dependency between 'KINKEDTUBE' and 'BP' was added")
     expect(words).to_contain_text("touches BP itself")
@@ -117,7 +117,7 @@ def test_explanation_names_the_edge_and_how_sure_it_is(visitor: Visitor, address
 
 
 def test_a_click_on_an_edge_of_the_graph_explains_it(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     at_window(page, 20)
     place = page.evaluate(
         """() => {
@@ -133,7 +133,7 @@ def test_a_click_on_an_edge_of_the_graph_explains_it(visitor: Visitor, address: 
 
 
 def test_time_travel_keeps_every_field_in_its_place(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals")
+    page = visitor.open(f"{address}/#stream=vitals")
     at_window(page, 31)
     places = page.evaluate(_PLACES)
     page.click("#earlier")
@@ -157,7 +157,7 @@ def test_time_travel_keeps_every_field_in_its_place(visitor: Visitor, address: s
 def test_a_link_shows_an_episode_with_the_rest_dimmed(
     visitor: Visitor, address: str, artefacts: Path
 ) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=9&episode=0", color_scheme="dark")
+    page = visitor.open(f"{address}/#stream=vitals&window=9&episode=0", color_scheme="dark")
     at_window(page, 9)
     expect(page.locator("#inspector-title")).to_have_text("Episode 0")
     expect(page.locator('.episode[aria-pressed="true"]')).to_contain_text("#0")
@@ -173,7 +173,7 @@ def test_a_link_shows_an_episode_with_the_rest_dimmed(
 
 
 def test_choosing_an_episode_goes_to_its_window(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals")
+    page = visitor.open(f"{address}/#stream=vitals")
     page.locator(".episode", has_text="KINKEDTUBE").click()
     at_window(page, 21)
     assert "episode=2" in page.url
@@ -181,7 +181,7 @@ def test_choosing_an_episode_goes_to_its_window(visitor: Visitor, address: str) 
 
 
 def test_the_theme_is_switched_and_kept(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     assert page.get_attribute("html", "data-theme") == "light"
     page.click("#theme")
     assert page.get_attribute("html", "data-theme") == "dark"

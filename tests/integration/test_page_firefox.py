@@ -19,7 +19,7 @@ def test_firefox_shows_the_page_and_a_keyboard_is_enough(tmp_path: Path) -> None
     try:
         with serving(tmp_path / "state") as (service, address):
             service.publish(vitals()[:24])
-            browser.open(f"{address}/#monitor=vitals&window=20")
+            browser.open(f"{address}/#stream=vitals&window=20")
             browser.wait("document.querySelector('#graph[data-window=\"20\"]')")
             words = browser.run("return document.getElementById('inspector').innerText")
             assert "How it changed: among records with" in words

@@ -24,7 +24,7 @@ RENDERED_SECONDS = 30.0
 def test_news_arrive_by_themselves(visitor: Visitor, tmp_path: Path) -> None:
     with serving(tmp_path) as (service, address):
         service.publish(vitals()[:20])
-        page = visitor.open(f"{address}/#monitor=vitals")
+        page = visitor.open(f"{address}/#stream=vitals")
         at_window(page, 19)
         expect(page.locator("#connection")).to_have_text("Live")
         service.publish(vitals()[20:21])
@@ -44,7 +44,7 @@ def test_news_arrive_by_themselves(visitor: Visitor, tmp_path: Path) -> None:
 def test_an_open_episode_is_accepted_with_the_token(visitor: Visitor, tmp_path: Path) -> None:
     with serving(tmp_path, token="right") as (service, address):
         service.publish(vitals()[:21])
-        page = visitor.open(f"{address}/#monitor=vitals", wait=False)
+        page = visitor.open(f"{address}/#stream=vitals", wait=False)
         page.fill("#token", "right")
         page.keyboard.press("Enter")
         at_window(page, 20)
@@ -64,7 +64,7 @@ def test_the_page_finds_back_to_a_service_that_was_away(visitor: Visitor, tmp_pa
     port = free_port()
     with serving(tmp_path, port) as (service, address):
         service.publish(vitals()[:4])
-        page = visitor.open(f"{address}/#monitor=vitals")
+        page = visitor.open(f"{address}/#stream=vitals")
         expect(page.locator("#connection")).to_have_text("Live")
     expect(page.locator("#connection")).to_have_text("Reconnecting")
     with serving(tmp_path, port) as (service, address):
@@ -75,7 +75,7 @@ def test_the_page_finds_back_to_a_service_that_was_away(visitor: Visitor, tmp_pa
 
 def test_a_first_window_is_waited_for(visitor: Visitor, tmp_path: Path) -> None:
     with serving(tmp_path) as (service, address):
-        page = visitor.open(f"{address}/#monitor=vitals", wait=False)
+        page = visitor.open(f"{address}/#stream=vitals", wait=False)
         expect(page.locator("#empty")).to_contain_text("Waiting for the first window")
         expect(page.locator("#connection")).to_have_text("Live")
         service.publish(vitals()[:1])
@@ -99,18 +99,18 @@ def test_the_token_is_asked_for_until_it_is_right(visitor: Visitor, tmp_path: Pa
 
 
 def test_monitors_are_switched_by_their_name(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals")
+    page = visitor.open(f"{address}/#stream=vitals")
     page.focus("#monitor")
     page.keyboard.type("eu")
     expect(page.locator("#monitor-list .choice").first).to_contain_text("checkout / eu")
     page.keyboard.press("Enter")
     at_window(page, 11)
-    assert "monitor=checkout&key=eu" in page.url
+    assert "stream=checkout&key=eu" in page.url
     assert page.input_value("#monitor") == "checkout / eu"
 
 
 def test_hostile_names_are_only_text(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=checkout&key=eu")
+    page = visitor.open(f"{address}/#stream=checkout&key=eu")
     at_window(page, 11)
     page.keyboard.press("/")
     page.keyboard.type("<script")
@@ -127,7 +127,7 @@ def test_hostile_names_are_only_text(visitor: Visitor, address: str) -> None:
 
 
 def test_everything_can_be_reached_by_the_keyboard(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     at_window(page, 20)
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.textContent") == "Skip to what changed"
@@ -159,7 +159,7 @@ def test_everything_can_be_reached_by_the_keyboard(visitor: Visitor, address: st
 
 
 def test_keys_go_through_the_episodes_and_are_listed(visitor: Visitor, address: str) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     at_window(page, 20)
     page.keyboard.press("p")
     expect(page.locator("#inspector-title")).to_have_text("Episode 1")
@@ -180,7 +180,7 @@ def test_a_link_lays_out_the_same_for_two_people(visitor: Visitor, tmp_path: Pat
     places = "() => driftbn.cy.nodes().map((node) => [node.id(), node.position()])"
     with serving(tmp_path) as (service, address):
         service.publish(vitals()[:21])
-        link = f"{address}/#monitor=vitals&window=20"
+        link = f"{address}/#stream=vitals&window=20"
         first = visitor.open(link)
         at_window(first, 20)
         service.publish(vitals()[21:])
@@ -190,7 +190,7 @@ def test_a_link_lays_out_the_same_for_two_people(visitor: Visitor, tmp_path: Pat
 
 
 def test_picture_and_report_can_be_kept(visitor: Visitor, address: str, artefacts: Path) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20")
+    page = visitor.open(f"{address}/#stream=vitals&window=20")
     at_window(page, 20)
     for button, name, start in (
         ("#picture", "vitals-window-20.png", b"\x89PNG"),
@@ -208,7 +208,7 @@ def test_picture_and_report_can_be_kept(visitor: Visitor, address: str, artefact
 def test_an_open_episode_is_never_called_calm(visitor: Visitor, tmp_path: Path) -> None:
     with serving(tmp_path) as (service, address):
         service.publish(vitals()[:11])
-        page = visitor.open(f"{address}/#monitor=vitals")
+        page = visitor.open(f"{address}/#stream=vitals")
         at_window(page, 10)
         assert vitals()[10].report["decision"]["level"] == "stable"
         expect(page.locator("#level")).to_have_text("Changed (open)")
@@ -218,7 +218,7 @@ def test_200_fields_are_drawn_soon_and_answer_to_a_click(
     visitor: Visitor, address: str, artefacts: Path
 ) -> None:
     started = time.monotonic()
-    page = visitor.open(f"{address}/#monitor=turbine&window=7")
+    page = visitor.open(f"{address}/#stream=turbine&window=7")
     at_window(page, 7)
     assert time.monotonic() - started < RENDERED_SECONDS
     assert page.evaluate("() => driftbn.cy.nodes().length") == 200
@@ -238,7 +238,7 @@ def test_200_fields_are_drawn_soon_and_answer_to_a_click(
 
 
 def test_2000_windows_can_be_gone_through(visitor: Visitor, address: str, artefacts: Path) -> None:
-    page = visitor.open(f"{address}/#monitor=telemetry")
+    page = visitor.open(f"{address}/#stream=telemetry")
     at_window(page, 1999)
     box = page.locator("#evidence-chart .u-over").bounding_box()
     assert box is not None
@@ -256,7 +256,7 @@ def test_2000_windows_can_be_gone_through(visitor: Visitor, address: str, artefa
 def test_a_phone_shows_all_without_scrolling_sideways(
     visitor: Visitor, address: str, artefacts: Path
 ) -> None:
-    page = visitor.open(f"{address}/#monitor=vitals&window=20", viewport=PHONE, has_touch=True)
+    page = visitor.open(f"{address}/#stream=vitals&window=20", viewport=PHONE, has_touch=True)
     at_window(page, 20)
     page.screenshot(path=artefacts / "page-phone.png", full_page=True)
     top = "(id) => document.getElementById(id).getBoundingClientRect().top"
@@ -273,9 +273,9 @@ def test_a_phone_shows_all_without_scrolling_sideways(
 def test_axe_finds_nothing_to_complain_about(
     visitor: Visitor, address: str, scheme: str, view: str
 ) -> None:
-    hashes = {"episode": "#monitor=vitals&window=9&episode=0", "empty": "#monitor=new-stream"}
+    hashes = {"episode": "#stream=vitals&window=9&episode=0", "empty": "#stream=new-stream"}
     page = visitor.open(
-        f"{address}/{hashes.get(view, '#monitor=vitals&window=20')}",
+        f"{address}/{hashes.get(view, '#stream=vitals&window=20')}",
         wait=view != "empty",
         color_scheme=scheme,
         viewport=PHONE if view == "phone" else DESK,
@@ -300,7 +300,7 @@ def test_axe_finds_nothing_to_complain_about(
 
 def test_the_page_needs_nothing_but_its_own_files(visitor: Visitor, address: str) -> None:
     asked: list[str] = []
-    page = visitor.open(f"{address}/#monitor=quiet", wait=False)
+    page = visitor.open(f"{address}/#stream=quiet", wait=False)
     page.on("request", lambda request: asked.append(request.url))
     page.reload()
     page.wait_for_selector("#graph[data-window]", state="attached")

@@ -217,7 +217,7 @@ def test_every_series_that_an_alert_looks_at_is_there(
 
 def test_drifts_of_the_demonstration_fire_and_end(prometheus: PrometheusService) -> None:
     fired = (
-        'ALERTS{alertname=~"Driftbn(Structural|Mechanism)Drift",alertstate="firing",monitor="demo"}'
+        'ALERTS{alertname=~"Driftbn(Structural|Mechanism)Drift",alertstate="firing",stream="demo"}'
     )
     assert prometheus.query_range(fired)
     wait_for(lambda: not prometheus.query(fired), "all drifts of the demonstration end", SECONDS)
@@ -293,9 +293,9 @@ poll_seconds = 0.1
         with path.open("a") as file:
             for n in range(4000):
                 file.write("not a record\n" if n % 10 == 0 else record(n) + "\n")
-        taken = 'driftbn_records_total{monitor="hostile",source="files",outcome="taken"}'
+        taken = 'driftbn_records_total{stream="hostile",source="files",outcome="taken"}'
         wait_for(lambda: _samples(daemon).get(taken, 0.0) >= 2500, "the records are taken", SECONDS)
-        windows = 'driftbn_windows_total{monitor="hostile",outcome='
+        windows = 'driftbn_windows_total{stream="hostile",outcome='
         wait_for(
             lambda: (
                 sum(n for name, n in _samples(daemon).items() if name.startswith(windows)) >= 30
@@ -311,7 +311,7 @@ poll_seconds = 0.1
     text = "\n".join(after)
     for word in ("level-", "not a record"):
         assert word not in text
-    rejected = 'driftbn_records_rejected_total{monitor="hostile",reason='
+    rejected = 'driftbn_records_rejected_total{stream="hostile",reason='
     assert after[f'{rejected}"not_json"}}'] == 400.0
     assert after[f'{rejected}"too_many_keys"}}'] > 0.0
 

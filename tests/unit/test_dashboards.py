@@ -139,16 +139,16 @@ def test_dashboards_link_to_each_other_and_to_the_page() -> None:
         assert {f"/d/{uid}" for uid in others} <= set(links)
     (stream,) = [path for path in FILES if path.stem == "stream"]
     urls = [link["url"] for link in document(stream)["links"]]
-    assert "http://${instance}/#monitor=${monitor}" in urls
-    assert f"/d/{STREAM}?var-monitor=${{__value.text}}" in FOLDER.joinpath("fleet.json").read_text()
+    assert "http://${instance}/#stream=${stream}" in urls
+    assert f"/d/{STREAM}?var-stream=${{__value.text}}" in FOLDER.joinpath("fleet.json").read_text()
 
 
 def test_the_graph_is_asked_of_the_api() -> None:
     (panel,) = [p for p in panels(FOLDER / "stream.json") if p["type"] == "nodeGraph"]
     asked = {target["format"]: target["url"] for target in panel["targets"]}
     assert asked == {
-        "node-graph-nodes": "/api/v1/streams/${monitor}/graph/nodes",
-        "node-graph-edges": "/api/v1/streams/${monitor}/graph/edges",
+        "node-graph-nodes": "/api/v1/streams/${stream}/graph/nodes",
+        "node-graph-edges": "/api/v1/streams/${stream}/graph/edges",
     }
     assert panel["datasource"]["type"] == API_TYPE
 

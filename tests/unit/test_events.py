@@ -102,7 +102,7 @@ def windows(*decisions: DriftDecision) -> list[WindowReport]:
 def test_publication_has_report_words_and_timings() -> None:
     report = make_report(3)
     (publication,) = play(report, key="eu")
-    assert (publication.monitor, publication.key, publication.lane) == ("orders", "eu", "3")
+    assert (publication.stream, publication.key, publication.lane) == ("orders", "eu", "3")
     assert publication.window == 3
     assert publication.report == report.to_dict()
     assert publication.explanation == {
@@ -144,7 +144,7 @@ def test_event_is_a_cloud_event() -> None:
     assert document["type"] == event.type == "io.driftbn.drift.started.v1"
     assert document["id"] == event.id
     assert UUID(event.id).version == 5
-    assert urlsplit(document["source"]).path == "/monitors/orders"
+    assert urlsplit(document["source"]).path == "/streams/orders"
     assert unquote(urlsplit(document["source"]).query) == "key=e u/ä"
     assert " " not in document["source"]
     assert document["subject"] == "episodes/2"
@@ -206,7 +206,7 @@ def test_start_tells_all_that_is_known() -> None:
     (event,) = told(make_report(12, decision, target="delay", end=60.0))
     data = event.document["data"]
     assert data | {"sentences": None, "details": None, "edges": None} == {
-        "monitor": "orders",
+        "stream": "orders",
         "key": "",
         "window": 12,
         "rows": 100,

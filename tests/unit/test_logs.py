@@ -48,22 +48,22 @@ def fail(error: Exception) -> None:
     try:
         raise error
     except type(error):
-        LOG.exception("it failed", extra={"monitor": "orders"})
+        LOG.exception("it failed", extra={"stream": "orders"})
 
 
 def test_text_has_time_level_logger_message_and_fields(stream: io.StringIO) -> None:
     configure_logging(LogSettings(), stream)
-    LOG.info("%d windows", 3, extra={"monitor": "eu orders", "rows": 5000, "share": 0.5})
+    LOG.info("%d windows", 3, extra={"stream": "eu orders", "rows": 5000, "share": 0.5})
     pattern = (
         r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    driftbn\.service\.test 3 windows"
-        r' monitor="eu orders" rows=5000 share=0\.5\n'
+        r' stream="eu orders" rows=5000 share=0\.5\n'
     )
     assert re.fullmatch(pattern, stream.getvalue())
 
 
 def test_json_has_one_object_a_line(stream: io.StringIO) -> None:
     configure_logging(JSON, stream)
-    LOG.warning("two\nlines", extra={"monitor": "ordérs", "path": Path("/x"), "level": "mine"})
+    LOG.warning("two\nlines", extra={"stream": "ordérs", "path": Path("/x"), "level": "mine"})
     LOG.info("more")
     first, second = objects(stream)
     moment = datetime.fromisoformat(first.pop("time"))
@@ -73,7 +73,7 @@ def test_json_has_one_object_a_line(stream: io.StringIO) -> None:
         "level": "warning",
         "logger": "driftbn.service.test",
         "message": "two\nlines",
-        "monitor": "ordérs",
+        "stream": "ordérs",
         "path": "/x",
         "level_": "mine",
     }
@@ -112,7 +112,7 @@ def test_an_expected_error_is_one_line_without_traceback(
     fail(error)
     text = stream.getvalue()
     assert text.count("\n") == 1
-    assert "it failed monitor=orders error=" in text
+    assert "it failed stream=orders error=" in text
     assert str(error).split("=")[0] in text
     assert "Traceback" not in text
 
@@ -132,7 +132,7 @@ def test_in_json_an_exception_is_a_field(stream: io.StringIO) -> None:
     (line,) = objects(stream)
     assert line["error"] == "OSError"
     assert line["traceback"].startswith("Traceback (most recent call last):\n")
-    assert line["monitor"] == "orders"
+    assert line["stream"] == "orders"
 
 
 def test_a_second_call_changes_level_and_format_and_keeps_the_stream(stream: io.StringIO) -> None:

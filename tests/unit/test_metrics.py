@@ -112,7 +112,7 @@ def own(families: Mapping[str, Metric]) -> list[Metric]:
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
-    found = metrics.registry.get_sample_value(f"driftbn_{name}", {"monitor": "orders", **labels})
+    found = metrics.registry.get_sample_value(f"driftbn_{name}", {"stream": "orders", **labels})
     return None if found is None else float(found)
 
 
@@ -149,7 +149,7 @@ def test_every_metric_has_its_name_type_and_labels(metrics: Metrics) -> None:
         assert families[name].type == kind, name
         assert families[name].samples, name
         for sample in families[name].samples:
-            whose = set() if name in OF_PROCESS else {"monitor"}
+            whose = set() if name in OF_PROCESS else {"stream"}
             assert set(sample.labels) - {"le"} == whose | labels, name
 
 
@@ -434,15 +434,15 @@ def test_the_newest_record_has_its_time(metrics: Metrics) -> None:
 
 
 def test_what_outlets_tell_is_shown_while_they_get_through(metrics: Metrics) -> None:
-    metrics.alerting("pager", {"drift", "monitor"})
+    metrics.alerting("pager", {"drift", "stream"})
     metrics.add_stream("clicks", "kafka")
     for stream in ("orders", "clicks"):
         found = {
             sample.labels["matter"]: sample.value
             for sample in scraped(metrics)["driftbn_outlet_alerts"].samples
-            if sample.labels["monitor"] == stream
+            if sample.labels["stream"] == stream
         }
-        assert found == {"drift": 1.0, "schema": 0.0, "monitor": 1.0}
+        assert found == {"drift": 1.0, "schema": 0.0, "stream": 1.0}
     metrics.alerting("pager", ())
     assert value(metrics, "outlet_alerts", matter="drift") == 0.0
 
@@ -540,7 +540,7 @@ def test_counting_from_many_threads_loses_nothing(metrics: Metrics) -> None:
         scraped(metrics)
     assert (
         series(own(scraped(metrics)))[
-            ("driftbn_records_total", "monitor=orders", "outcome=taken", "source=http")
+            ("driftbn_records_total", "stream=orders", "outcome=taken", "source=http")
         ]
         == 8000.0
     )
@@ -554,14 +554,14 @@ def test_500_streams_are_scraped_in_milliseconds(windows: tuple[Publication, ...
     metrics = Metrics()
     for number in range(500):
         metrics.add_stream(f"stream-{number}", "http")
-        metrics.window(replace(windows[N_BEFORE], monitor=f"stream-{number}"))
+        metrics.window(replace(windows[N_BEFORE], stream=f"stream-{number}"))
     metrics.text("")
     idle, busy = [], []
     for _ in range(5):
         idle.append(_seconds(metrics))
         for number in range(500):
             metrics.records(f"stream-{number}", "taken", 100)
-            metrics.window(replace(windows[N_BEFORE + 1], monitor=f"stream-{number}"))
+            metrics.window(replace(windows[N_BEFORE + 1], stream=f"stream-{number}"))
         busy.append(_seconds(metrics))
     # Processor time, which other work on the machine does not lengthen much; 1 and 15 ms usually.
     assert min(idle) < 0.02

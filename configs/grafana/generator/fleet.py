@@ -53,7 +53,7 @@ def make_fleet() -> Dashboard:
             graph(
                 "Confirmed changes of edges",
                 "Edges that changed in the last window of each stream, confirmed by a test.",
-                Query("sum by (monitor) (driftbn_confirmed_hamming_distance)", "{{monitor}}"),
+                Query("sum by (stream) (driftbn_confirmed_hamming_distance)", "{{stream}}"),
             )
         ).min(0)
     )
@@ -61,16 +61,14 @@ def make_fleet() -> Dashboard:
         graph(
             "Records",
             "Records of each stream a second.",
-            Query(
-                "sum by (monitor) (rate(driftbn_records_total[$__rate_interval]))", "{{monitor}}"
-            ),
+            Query("sum by (stream) (rate(driftbn_records_total[$__rate_interval]))", "{{stream}}"),
             unit="reqps",
         ).min(0)
     )
     p_values = graph(
         "Smallest p-value",
         "The strongest sign of change in each stream; below its threshold a window is drift.",
-        Query("min by (monitor) (clamp_min(driftbn_drift_p_value, 1e-20))", "{{monitor}}"),
+        Query("min by (stream) (clamp_min(driftbn_drift_p_value, 1e-20))", "{{stream}}"),
     )
     found.with_panel(steps(log_scale(p_values)))
     return found
@@ -90,7 +88,7 @@ def _add_numbers(found: Dashboard) -> None:
         number(
             "With an open drift",
             "Streams whose relations have changed and have not settled yet.",
-            Query("count(sum by (monitor) (driftbn_episodes_open) > 0) or on() vector(0)"),
+            Query("count(sum by (stream) (driftbn_episodes_open) > 0) or on() vector(0)"),
         ).thresholds(levels(GREEN, (1, RED)))
     )
     found.with_panel(
@@ -131,14 +129,14 @@ def _add_numbers(found: Dashboard) -> None:
 def _timeline() -> StateTimeline:
     panel = StateTimeline().title("Open drifts").datasource(PROMETHEUS)
     panel.description("Green: the relations are as they were. Red: a drift is open.")
-    query = Query("sum by (monitor) (driftbn_episodes_open)", "{{monitor}}")
+    query = Query("sum by (stream) (driftbn_episodes_open)", "{{stream}}")
     panel.with_target(target(query, "A").range())
     panel.thresholds(levels(GREEN, (1, RED))).show_value(common.VisibilityMode.NEVER)
     return panel.merge_values(True).row_height(0.8).height(8).span(WIDTH)
 
 
 def _streams() -> Table:
-    by = "by (monitor, instance)"
+    by = "by (stream, instance)"
     panel = rows(
         "Streams",
         "The newest values of each stream. Click a stream to see more of it.",
@@ -149,7 +147,7 @@ def _streams() -> Table:
         Query(f"time() - max {by} (driftbn_window_published_timestamp_seconds > 0)"),
     )
     headings = {
-        "monitor": "stream",
+        "stream": "stream",
         "Value #A": "open drifts",
         "Value #B": "p-value",
         "Value #C": "records/s",
@@ -158,10 +156,10 @@ def _streams() -> Table:
         "instance": "daemon",
     }
     panel.with_transformation(merged()).with_transformation(columns(headings, ["Time"]))
-    stream = {"title": "Show the stream", "url": f"/d/{STREAM}?var-monitor=${{__value.text}}"}
+    stream = {"title": "Show the stream", "url": f"/d/{STREAM}?var-stream=${{__value.text}}"}
     page = {
         "title": "Open the page",
-        "url": "http://${__data.fields.daemon}/#monitor=${__data.fields.stream}",
+        "url": "http://${__data.fields.daemon}/#stream=${__data.fields.stream}",
         "targetBlank": True,
     }
     panel.override_by_name("stream", [DynamicConfigValue("links", [stream, page])])

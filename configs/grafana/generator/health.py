@@ -23,7 +23,7 @@ from generator.parts import (
 )
 
 RATE = "[$__rate_interval]"
-MINE = 'instance="$instance",monitor=~"$monitor"'
+MINE = 'instance="$instance",stream=~"$stream"'
 ITS = 'job="driftbn",instance="$instance"'
 
 
@@ -33,8 +33,8 @@ def make_health() -> Dashboard:
     found.with_variable(
         label_variable("instance", "Daemon", "label_values(driftbn_build_info, instance)")
     )
-    streams = 'label_values(driftbn_stream_state{instance="$instance"}, monitor)'
-    choice = label_variable("monitor", "Streams", streams).multi(True).include_all(True)
+    streams = 'label_values(driftbn_stream_state{instance="$instance"}, stream)'
+    choice = label_variable("stream", "Streams", streams).multi(True).include_all(True)
     found.with_variable(choice.all_value(".*"))
     found.link(page_link("Open the page", "http://${instance}/"))
     _add_numbers(found)
@@ -93,8 +93,8 @@ def _add_records(found: Dashboard) -> None:
             "Throughput",
             "Records a second by what became of them.",
             Query(
-                f"sum by (monitor, outcome) (rate(driftbn_records_total{{{MINE}}}{RATE}))",
-                "{{monitor}}, {{outcome}}",
+                f"sum by (stream, outcome) (rate(driftbn_records_total{{{MINE}}}{RATE}))",
+                "{{stream}}, {{outcome}}",
             ),
             unit="reqps",
         ).min(0)
@@ -103,7 +103,7 @@ def _add_records(found: Dashboard) -> None:
         graph(
             "Waiting in the source",
             "It should go back to 0; if it grows, the daemon does not keep up.",
-            Query(f"sum by (monitor) (driftbn_source_lag_records{{{MINE}}})", "{{monitor}}"),
+            Query(f"sum by (stream) (driftbn_source_lag_records{{{MINE}}})", "{{stream}}"),
         ).min(0)
     )
     found.with_panel(
@@ -121,7 +121,7 @@ def _add_records(found: Dashboard) -> None:
         graph(
             "Waiting for their window",
             "Records of windows that are not full yet.",
-            Query(f"sum by (monitor) (driftbn_buffer_records{{{MINE}}})", "{{monitor}}"),
+            Query(f"sum by (stream) (driftbn_buffer_records{{{MINE}}})", "{{stream}}"),
         ).min(0)
     )
 
@@ -130,9 +130,9 @@ def _add_records(found: Dashboard) -> None:
             "Age of the newest record",
             "How long ago a record was taken last.",
             Query(
-                "max by (monitor)"
+                "max by (stream)"
                 f" (time() - (driftbn_record_taken_timestamp_seconds{{{MINE}}} > 0))",
-                "{{monitor}}",
+                "{{stream}}",
             ),
             unit="s",
         ).min(0)
@@ -193,8 +193,8 @@ def _add_work(found: Dashboard) -> None:
         rows(
             "What streams do",
             "Running is well; drained is at its end; waiting and failed need a look.",
-            Query(f"max by (monitor, state) (driftbn_stream_state{{{MINE}}} == 1)"),
-        ).with_transformation(columns({"monitor": "stream", "state": "state"}, ["Time", "Value"]))
+            Query(f"max by (stream, state) (driftbn_stream_state{{{MINE}}} == 1)"),
+        ).with_transformation(columns({"stream": "stream", "state": "state"}, ["Time", "Value"]))
     )
 
 
@@ -204,8 +204,8 @@ def _add_state(found: Dashboard) -> None:
             "Age of the checkpoint",
             "It grows while nothing is new, and must not while records come.",
             Query(
-                f"max by (monitor) (time() - (driftbn_checkpoint_timestamp_seconds{{{MINE}}} > 0))",
-                "{{monitor}}",
+                f"max by (stream) (time() - (driftbn_checkpoint_timestamp_seconds{{{MINE}}} > 0))",
+                "{{stream}}",
             ),
             unit="s",
         ).min(0)
@@ -214,9 +214,7 @@ def _add_state(found: Dashboard) -> None:
         graph(
             "Time to write a checkpoint",
             "How long the last one took.",
-            Query(
-                f"max by (monitor) (driftbn_checkpoint_duration_seconds{{{MINE}}})", "{{monitor}}"
-            ),
+            Query(f"max by (stream) (driftbn_checkpoint_duration_seconds{{{MINE}}})", "{{stream}}"),
             unit="s",
         ).min(0)
     )

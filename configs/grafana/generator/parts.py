@@ -38,7 +38,7 @@ API = DataSourceRef(API_TYPE, "${api}")
 
 FLEET, STREAM, HEALTH = "driftbn-fleet", "driftbn-stream", "driftbn-health"
 """Uids, which links and bookmarks rely on."""
-PAGE = "http://${instance}/#monitor=${monitor}"
+PAGE = "http://${instance}/#stream=${stream}"
 """The page of a stream, where the daemon that has it is scraped."""
 
 WIDTH = 24
@@ -56,7 +56,7 @@ class Query:
     Parameters
     ----------
     expr
-        PromQL; ``$monitor``, ``$__rate_interval`` and ``$__range`` are filled in by Grafana.
+        PromQL; ``$stream``, ``$__rate_interval`` and ``$__range`` are filled in by Grafana.
     legend
         Name of each series.
     """
@@ -105,14 +105,14 @@ def label_variable(name: str, label: str, query: str) -> QueryVariable:
     return found.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
 
 
-def monitor_variable() -> QueryVariable:
+def stream_variable() -> QueryVariable:
     """Return the choice of a stream."""
-    return label_variable("monitor", "Stream", "label_values(driftbn_stream_state, monitor)")
+    return label_variable("stream", "Stream", "label_values(driftbn_stream_state, stream)")
 
 
 def instance_variable() -> QueryVariable:
     """Return the daemon that has the stream, for links; nobody has to see it."""
-    query = 'label_values(driftbn_stream_state{monitor="$monitor"}, instance)'
+    query = 'label_values(driftbn_stream_state{stream="$stream"}, instance)'
     return label_variable("instance", "Daemon", query).hide(VariableHide.HIDE_VARIABLE)
 
 

@@ -32,16 +32,16 @@ from generator.parts import (
     levels,
     log_scale,
     make_dashboard,
-    monitor_variable,
     number,
     page_link,
     plain_colors,
     rows,
     steps,
+    stream_variable,
 )
 
-MINE = 'monitor="$monitor"'
-_GRAPH = "/api/v1/streams/${monitor}/graph"
+MINE = 'stream="$stream"'
+_GRAPH = "/api/v1/streams/${stream}/graph"
 
 
 def make_stream() -> Dashboard:
@@ -49,7 +49,7 @@ def make_stream() -> Dashboard:
     found = make_dashboard(
         STREAM, "driftbn: one stream", "What changed in a stream, and since when."
     )
-    found.with_variable(monitor_variable()).with_variable(instance_variable())
+    found.with_variable(stream_variable()).with_variable(instance_variable())
     found.with_variable(api_variable()).link(page_link("Open the page", PAGE))
     found.annotation(_episodes())
     _add_numbers(found)
@@ -66,7 +66,7 @@ def _episodes() -> AnnotationQuery:
     """Return drifts as coloured stretches of time: where the expression has values one is open."""
     found = AnnotationQuery().name("Drifts").datasource(PROMETHEUS).enable(True)
     found.icon_color(RED)
-    return found.expr(f"sum by (monitor, kind) (driftbn_episodes_open{{{MINE}}}) > 0")
+    return found.expr(f"sum by (stream, kind) (driftbn_episodes_open{{{MINE}}}) > 0")
 
 
 def _add_numbers(found: Dashboard) -> None:

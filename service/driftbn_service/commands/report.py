@@ -80,7 +80,7 @@ _HEAD: Final = Line("episode  windows        state  what", Style.HEAD)
 _ROWS: Final = Codec(
     base=REPORTS,
     renamed={EpisodeEdge: {"window_index": "window"}},
-    omitted={EpisodeRow: ("monitor", "key")},
+    omitted={EpisodeRow: ("stream", "key")},
 )
 
 
@@ -187,7 +187,7 @@ class NotInHistoryError(DriftbnError):
 class Story:
     """What a report on a monitor tells."""
 
-    monitor: str
+    stream: str
     key: str
     headline: str
     context: tuple[str, ...]  # from when to when
@@ -202,7 +202,7 @@ class Story:
 
     @property
     def name(self) -> str:
-        return monitor_name(self.monitor, self.key)
+        return monitor_name(self.stream, self.key)
 
     @property
     def state(self) -> str:
@@ -262,7 +262,7 @@ def _known(store: Store) -> str:
         row = next(iter(store.monitors(after=after, limit=1)), None)
         if row is None:
             break
-        names.append(row.monitor)
+        names.append(row.stream)
     more = " and more" if len(names) > _MAX_NAMED else ""
     listed = ", ".join(repr(name) for name in names[:_MAX_NAMED])
     return f"there are: {listed}{more}" if names else "there is none of any monitor yet"
@@ -434,7 +434,7 @@ def _document(story: Story) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "monitor": story.monitor,
+        "stream": story.stream,
         "key": story.key,
         "subject": "window" if story.episode is None else "episode",
         "state": story.state,

@@ -142,7 +142,7 @@ def monitors(
     after = None if cursor is None else _place(cursor)
     store, streams = service.store, service.streams()
     rows = store.monitors(name, after=after, limit=limit + 1)
-    found: list[tuple[Place, MonitorRow | None]] = [((row.monitor, row.key), row) for row in rows]
+    found: list[tuple[Place, MonitorRow | None]] = [((row.stream, row.key), row) for row in rows]
     last = found[-1][0] if len(found) > limit else None
     found += [
         (place, None) for place in _silent(store, streams, name) if _between(after, place, last)
@@ -411,7 +411,7 @@ def find_window(service: ServiceView, name: str, key: str, index: int | None) ->
 def unknown_monitor(name: str, key: str = "") -> ProblemError:
     which = f"{name!r} with key {key!r}" if key else f"{name!r}"
     detail = f"there is no monitor {which}; {STREAMS} lists those that there are"
-    return not_found("monitor", name, detail)
+    return not_found("stream", name, detail)
 
 
 def explanation_of(found: WindowDetail) -> Explanation:

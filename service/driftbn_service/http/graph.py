@@ -134,10 +134,10 @@ def _confirming(
     store, row, decision = service.store, found.row, report.decision
     if decision.edges or decision.node_changes:
         return row.window_index, told_decision(report)
-    episode = None if row.episode is None else store.episode(row.monitor, row.key, row.episode)
+    episode = None if row.episode is None else store.episode(row.stream, row.key, row.episode)
     if episode is None:
         return None, decision
-    earlier = store.window(row.monitor, row.key, naming_window(store, episode, row.window_index))
+    earlier = store.window(row.stream, row.key, naming_window(store, episode, row.window_index))
     if earlier is None:
         return None, decision
     return earlier.row.window_index, told_decision(WindowReport.from_dict(earlier.report))

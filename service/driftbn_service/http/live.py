@@ -35,11 +35,11 @@ _AFTER = (
 
 @dataclass(frozen=True)
 class Interest:
-    monitor: str | None = None  # the name; ``None`` for all
+    stream: str | None = None  # the name; ``None`` for all
     key: str | None = None  # ``None`` for all
 
     def wants(self, event: Event) -> bool:
-        return self.monitor in (None, event.monitor) and self.key in (None, event.key)
+        return self.stream in (None, event.stream) and self.key in (None, event.key)
 
 
 class Following:
@@ -53,7 +53,7 @@ class Following:
         self,
         service: ServiceView,
         request: Request,
-        monitor: Annotated[str | None, Parameter("Only events of this monitor.")] = None,
+        stream: Annotated[str | None, Parameter("Only events of this stream.")] = None,
         key: Annotated[str | None, Parameter("Only events of this key.")] = None,
         after: Annotated[int | None, Parameter(_AFTER)] = None,
         last_event_id: Annotated[
@@ -62,7 +62,7 @@ class Following:
     ) -> Response:
         """Send events as server-sent events, each a CloudEvent under its type.
 
-        With ``monitor``, also a message ``window`` for the newest window of that monitor, else one
+        With ``stream``, also a message ``window`` for the newest window of that monitor, else one
         ``published`` when there is anything new.
         """
         if self._n_clients >= self._limits.max_live_clients or service.live.closed:
@@ -82,7 +82,7 @@ class Following:
         except BaseException:
             self._left()
             raise
-        blocks = self._blocks(service, Interest(monitor, key), start)
+        blocks = self._blocks(service, Interest(stream, key), start)
         return EventStream(blocks, self._limits.send_seconds, on_end=self._left)
 
     def _left(self) -> None:
@@ -114,7 +114,7 @@ class Following:
         if not await listener.wait(self._limits.heartbeat_seconds):
             return HEARTBEAT
         await asyncio.sleep(TELL_SECONDS)
-        return b"" if interest.monitor is not None else message({}, event="published")
+        return b"" if interest.stream is not None else message({}, event="published")
 
 
 def start_after(store: Store, known: int | None) -> int:
@@ -139,13 +139,13 @@ def newest_number(store: Store) -> int:
 
 def newest_window(store: Store, interest: Interest) -> dict[str, Any] | None:
     """Return the newest window of the monitor that a client looks at, if it looks at one."""
-    if interest.monitor is None:
+    if interest.stream is None:
         return None
     key = interest.key or ""
-    row = store.monitor(interest.monitor, key)
+    row = store.monitor(interest.stream, key)
     if row is None:
         return None
-    return {"monitor": interest.monitor, "key": key, **ANSWERS.encode(row.last)}
+    return {"stream": interest.stream, "key": key, **ANSWERS.encode(row.last)}
 
 
 def operations(limits: Limits) -> tuple[Operation, ...]:

@@ -53,8 +53,8 @@ class ProblemError(DriftbnError):
     document. ``detail`` is what is wrong, with the value, and what is allowed or what to do. The
     document also has ``members``.
 
-    >>> ProblemError(404, "unknown-monitor", "there is no monitor 'x'").document()["type"]
-    'urn:driftbn:problem:unknown-monitor'
+    >>> ProblemError(404, "unknown-stream", "there is no stream 'x'").document()["type"]
+    'urn:driftbn:problem:unknown-stream'
     """
 
     def __init__(
@@ -148,12 +148,12 @@ _TYPES: Final = {int: "integer", str: "string", bool: "boolean"}
 _TRUTH: Final = {"true": True, "false": False}
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _WITH_WINDOW: Final = (WindowRow, EdgeRow, EpisodeEdge, Series, ActionRow)
-_WHOSE: Final = ("monitor", "key")  # in the address already
+_WHOSE: Final = ("stream", "key")  # in the address already
 
 ANSWERS: Final = Codec(
     base=REPORTS,
     renamed={row: {"window_index": "window"} for row in _WITH_WINDOW},
-    omitted={**dict.fromkeys((WindowRow, EdgeRow, EpisodeRow), _WHOSE), ActionRow: ("monitor",)},
+    omitted={**dict.fromkeys((WindowRow, EdgeRow, EpisodeRow), _WHOSE), ActionRow: ("stream",)},
 )
 """How answers are written."""
 

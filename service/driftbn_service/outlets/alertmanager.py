@@ -60,7 +60,7 @@ class AlertmanagerOutlet:
         self.refused: tuple[Event, ...] = ()
         wanted = frozenset(EventType) if settings.types is None else frozenset(settings.types)
         self.matters: tuple[frozenset[str], ...] = (wanted & _DRIFT, wanted & _MONITOR)
-        told = {"drift": _DRIFT, "schema": {EventType.SCHEMA_CHANGED}, "monitor": _MONITOR}
+        told = {"drift": _DRIFT, "schema": {EventType.SCHEMA_CHANGED}, "stream": _MONITOR}
         self.alerts = frozenset(name for name, types in told.items() if wanted >= types)
         self._links = links
         self._clock = clock
@@ -144,13 +144,13 @@ class AlertmanagerOutlet:
 
 
 def _matter(event: Event) -> tuple[str, ...]:
-    return (event.monitor, event.key, "drift" if event.type in _DRIFT else "monitor")
+    return (event.stream, event.key, "drift" if event.type in _DRIFT else "monitor")
 
 
 def _labels(event: Event) -> Labels:
     """Return what an alert is about: the same for all events of an episode that say the same."""
     data = event.document["data"]
-    found = {"alertname": _alert_name(event), "monitor": event.monitor}
+    found = {"alertname": _alert_name(event), "stream": event.stream}
     if event.key:
         found["key"] = event.key
     if event.type in _DRIFT:

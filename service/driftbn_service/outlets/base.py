@@ -90,12 +90,12 @@ def links_of(event: Event, links: Links) -> dict[str, str]:
     """Return where the page and the dashboards show the monitor of an event.
 
     >>> links_of(Event("1", "t", "orders", "a b", 3, {}), {"page": "http://host"})
-    {'page': 'http://host/#monitor=orders&key=a%20b'}
+    {'page': 'http://host/#stream=orders&key=a%20b'}
     """
     key = f"&key={quote(event.key, safe='', errors='replace')}" if event.key else ""
     ways = {
-        "page": ("page", f"/#monitor={event.monitor}{key}"),
-        "dashboard": ("dashboards", f"/d/driftbn-stream?var-monitor={event.monitor}"),
+        "page": ("page", f"/#stream={event.stream}{key}"),
+        "dashboard": ("dashboards", f"/d/driftbn-stream?var-stream={event.stream}"),
     }
     return {name: f"{links[base]}{rest}" for name, (base, rest) in ways.items() if links.get(base)}
 

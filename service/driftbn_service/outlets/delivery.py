@@ -177,8 +177,8 @@ class Deliverer:
 
     def _count(self, done: Sequence[Event]) -> None:
         gone = {event.id for event in self.outlet.refused}
-        refused = Counter(event.monitor for event in done if event.id in gone)
-        sent = Counter(event.monitor for event in done) - refused
+        refused = Counter(event.stream for event in done if event.id in gone)
+        sent = Counter(event.stream for event in done) - refused
         for outcome, counts in (("sent", sent), ("failed", refused)):
             for monitor, n_events in counts.items():
                 self._observer.notified(self.outlet.name, monitor, outcome, n_events)
@@ -242,7 +242,7 @@ class Deliverer:
             logger.debug("pending events cannot be read: %s", error)
             return
         for _, event in first:
-            self._observer.notified(self.outlet.name, event.monitor, "failed", 1)
+            self._observer.notified(self.outlet.name, event.stream, "failed", 1)
 
     def _tell(self, error: str, wait: float) -> None:
         """Log a failure that is new, and one that lasts again and again, ever less often."""

@@ -169,7 +169,7 @@ class KafkaOutlet:
             producer.produce(
                 self._settings.topic,
                 value=event.to_json(),
-                key=document.get("partitionkey", event.monitor),
+                key=document.get("partitionkey", event.stream),
                 headers=[(name, value.encode()) for name, value in headers.items()],
                 on_delivery=report,
             )

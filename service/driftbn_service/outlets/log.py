@@ -41,7 +41,7 @@ class LogOutlet:
                 extra={
                     "event_id": event.id,
                     "event_type": event.type,
-                    "monitor": event.monitor,
+                    "stream": event.stream,
                     "key": event.key,
                     "window": event.window,
                     **fields,

@@ -25,7 +25,7 @@ class SlackOutlet(WebhookOutlet):
 
     def body(self, event: Event) -> bytes:
         told = event.document["data"]
-        name = f"{event.monitor} / {event.key}" if event.key else event.monitor
+        name = f"{event.stream} / {event.key}" if event.key else event.stream
         lines = [
             f"*{name}*: {told['headline']}",
             *(f"• {text}" for text in (*told["sentences"], *told["advice"])),

@@ -213,6 +213,6 @@ class WebhookOutlet:
                     "status": status,
                     "event_id": event.id,
                     "event_type": event.type,
-                    "monitor": event.monitor,
+                    "stream": event.stream,
                 },
             )

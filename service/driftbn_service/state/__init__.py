@@ -274,10 +274,10 @@ class Store:
             return actions.silences(connection, self._now(connection))
 
     def actions(
-        self, monitor: str, key: str, *, before: int | None = None, limit: int = _PAGE
+        self, stream: str, key: str, *, before: int | None = None, limit: int = _PAGE
     ) -> list[ActionRow]:
         """Return what was done about a monitor, or about all keys of its stream, newest first."""
-        values = (monitor, key, _LARGEST if before is None else before, limit)
+        values = (stream, key, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
             return [
                 actions.action_row(row) for row in connection.execute(sql.ACTIONS_BEFORE, values)
@@ -333,7 +333,7 @@ class Store:
         return [
             event
             for event in found
-            if event.type not in history.SILENCED or not silences.cover(event.monitor, event.key)
+            if event.type not in history.SILENCED or not silences.cover(event.stream, event.key)
         ]
 
     def events(self, after_sequence: int = 0, limit: int = _PAGE) -> list[tuple[int, Event]]:
@@ -353,26 +353,26 @@ class Store:
 
     def monitors(
         self,
-        monitor: str | None = None,
+        stream: str | None = None,
         *,
         after: tuple[str, str] | None = None,
         limit: int = sys.maxsize,
     ) -> list[MonitorRow]:
         """Return monitors in the order of name and key, those after a name and key if given."""
-        query = sql.summaries(of_one=monitor is not None, after=after is not None)
-        values = (*(after or ()), *(() if monitor is None else (monitor,)), limit)
+        query = sql.summaries(of_one=stream is not None, after=after is not None)
+        values = (*(after or ()), *(() if stream is None else (stream,)), limit)
         with self._database.reading() as connection:
             return [_monitor_row(row) for row in connection.execute(query, values)]
 
-    def monitor(self, monitor: str, key: str) -> MonitorRow | None:
+    def monitor(self, stream: str, key: str) -> MonitorRow | None:
         """Return a monitor; ``None`` if no window of it is there."""
         with self._database.reading() as connection:
-            found = connection.execute(sql.SUMMARY, (monitor, key)).fetchone()
+            found = connection.execute(sql.SUMMARY, (stream, key)).fetchone()
             return None if found is None else _monitor_row(found)
 
     def windows(  # noqa: PLR0913 - all but the monitor are limits that may be left out
         self,
-        monitor: str,
+        stream: str,
         key: str,
         *,
         before: int | None = None,
@@ -384,12 +384,12 @@ class Store:
         query = sql.DRIFTS_BETWEEN if drift_only else sql.WINDOWS_BETWEEN
         limits = (-1 if after is None else after, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
-            found = connection.execute(query, (monitor, key, *limits))
+            found = connection.execute(query, (stream, key, *limits))
             return [window_row(row) for row in found]
 
-    def window(self, monitor: str, key: str, index: int) -> WindowDetail | None:
+    def window(self, stream: str, key: str, index: int) -> WindowDetail | None:
         """Return a window with all that belongs to it; ``None`` if it is not there."""
-        place = (monitor, key, index)
+        place = (stream, key, index)
         with self._database.reading() as connection:
             found = connection.execute(sql.WINDOW, place).fetchone()
             documents = connection.execute(sql.DOCUMENT, place).fetchone()
@@ -403,42 +403,42 @@ class Store:
         edges = sorted(history.edges_of(*place, report), key=by_name)
         return WindowDetail(row, report, explanation, tuple(edges))
 
-    def series(self, monitor: str, key: str, limit: int = _PAGE) -> Series:
+    def series(self, stream: str, key: str, limit: int = _PAGE) -> Series:
         """Return the last windows of a monitor as columns, the oldest first."""
-        rows = self.windows(monitor, key, limit=limit)[::-1]
+        rows = self.windows(stream, key, limit=limit)[::-1]
         names = Series.__dataclass_fields__
         return Series(*(tuple(getattr(row, name) for row in rows) for name in names))
 
     def episodes(
-        self, monitor: str, key: str, *, before: int | None = None, limit: int = _PAGE
+        self, stream: str, key: str, *, before: int | None = None, limit: int = _PAGE
     ) -> list[EpisodeRow]:
         """Return episodes of a monitor, the newest first; ``before`` as for ``windows``."""
-        values = (monitor, key, _LARGEST if before is None else before, limit)
+        values = (stream, key, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
             return [episode_row(row) for row in connection.execute(sql.EPISODES_BEFORE, values)]
 
-    def episode(self, monitor: str, key: str, number: int) -> EpisodeRow | None:
+    def episode(self, stream: str, key: str, number: int) -> EpisodeRow | None:
         """Return an episode; ``None`` if it is not there."""
         with self._database.reading() as connection:
-            found = connection.execute(sql.EPISODE, (monitor, key, number)).fetchone()
+            found = connection.execute(sql.EPISODE, (stream, key, number)).fetchone()
             return None if found is None else episode_row(found)
 
     def edge_history(
-        self, monitor: str, key: str, source: str, target: str, limit: int = _PAGE
+        self, stream: str, key: str, source: str, target: str, limit: int = _PAGE
     ) -> list[EdgeRow]:
         """Return what became of an edge, in either direction, the newest first."""
         names = (sql.text(source), sql.text(target))
-        values = (monitor, key, *names, monitor, key, *names[::-1], limit)
+        values = (stream, key, *names, stream, key, *names[::-1], limit)
         with self._database.reading() as connection:
             found = connection.execute(sql.EDGE_HISTORY, values)
             return [EdgeRow(*sql.EDGES.opened(row)) for row in found]
 
-    def table(self, table: sql.Table, monitor: str | None = None) -> Iterator[list[list[Any]]]:
-        """Iterate over pages of the rows of a table, of one monitor or all; damaged ones not."""
-        where = "" if monitor is None else "WHERE monitor = ?"
+    def table(self, table: sql.Table, stream: str | None = None) -> Iterator[list[list[Any]]]:
+        """Iterate over pages of the rows of a table, of one stream or all; damaged ones not."""
+        where = "" if stream is None else "WHERE stream = ?"
         with self._database.reading() as connection:
             query = f"{table.select} {where} {table.order}"
-            rows = connection.execute(query, () if monitor is None else (monitor,))
+            rows = connection.execute(query, () if stream is None else (stream,))
             while page := rows.fetchmany(_EXPORTED):
                 yield list(_intact_rows(table, page))
 

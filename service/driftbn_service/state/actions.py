@@ -27,7 +27,7 @@ class ActionRow:
 
     number: int  # later ones have larger numbers
     kind: str  # ``accept``, ``silence`` or ``comment``
-    monitor: str
+    stream: str
     key: str  # of a silence, "" is all keys of a stream
     episode: int | None  # that it is about
     window_index: int | None  # the last one before it; of an accept, None until it is done
@@ -42,7 +42,7 @@ class Wish:
     """What somebody wants to do about a monitor."""
 
     kind: ActionKind
-    monitor: str
+    stream: str
     key: str = ""
     episode: int | None = None  # the open one unless given
     until: float | None = None
@@ -60,19 +60,19 @@ class Silences:
     """
 
     def __init__(self, rows: Iterable[ActionRow] = ()) -> None:
-        self._places = frozenset((row.monitor, row.key) for row in rows)
+        self._places = frozenset((row.stream, row.key) for row in rows)
 
-    def cover(self, monitor: str, key: str) -> bool:
-        return not self._places.isdisjoint(((monitor, key), (monitor, "")))
+    def cover(self, stream: str, key: str) -> bool:
+        return not self._places.isdisjoint(((stream, key), (stream, "")))
 
 
 def enter(connection: Connection, wish: Wish, now: float) -> ActionRow:
     """Enter a wish; an accept that waits already is not entered a second time."""
     if wish.kind is ActionKind.ACCEPT:
         for waiting in wanted(connection):
-            if (waiting.monitor, waiting.key) == (wish.monitor, wish.key):
+            if (waiting.stream, waiting.key) == (wish.stream, wish.key):
                 return waiting
-    place = (wish.monitor, wish.key)
+    place = (wish.stream, wish.key)
     monitor = connection.execute(sql.MONITOR, place).fetchone()
     is_open = connection.execute(sql.OPEN_EPISODE, place).fetchone()
     window = None if monitor is None else sql.MONITORS.opened(monitor)[6]
@@ -80,7 +80,7 @@ def enter(connection: Connection, wish: Wish, now: float) -> ActionRow:
     row = ActionRow(
         number=next_number(connection, "actions"),
         kind=wish.kind.value,
-        monitor=wish.monitor,
+        stream=wish.stream,
         key=wish.key,
         episode=open_episode if wish.episode is None else wish.episode,
         window_index=None if wish.kind is ActionKind.ACCEPT else window,

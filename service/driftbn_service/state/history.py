@@ -22,7 +22,7 @@ from driftbn_service.state.database import Connection, next_number
 class WindowRow:
     """A window in short; the fields are the columns of the table ``windows``."""
 
-    monitor: str
+    stream: str
     key: str
     window_index: int
     lane: str  # that its records came by
@@ -60,7 +60,7 @@ class WindowRow:
 class EdgeRow:
     """A change of an edge in a window."""
 
-    monitor: str
+    stream: str
     key: str
     window_index: int
     origin: str  # ``confirmed`` by a test, or ``raw``: it differs from the window before
@@ -97,7 +97,7 @@ class EpisodeEdge:
 class EpisodeRow:
     """An episode: a change, however many windows it takes."""
 
-    monitor: str
+    stream: str
     key: str
     episode: int
     started_window: int  # in which it was found
@@ -122,7 +122,7 @@ class EpisodeRow:
 class MonitorRow:
     """A monitor in short."""
 
-    monitor: str
+    stream: str
     key: str
     lane: str
     n_windows: int  # like the next two since its beginning, whether or not still kept
@@ -209,7 +209,7 @@ class PublicationWriter:
                 self.n_new += 1
 
     def _write_window(self, publication: Publication) -> None:
-        place = (publication.monitor, publication.key, publication.window)
+        place = (publication.stream, publication.key, publication.window)
         report = publication.report
         row = window_row_of(publication, self._now)
         self._connection.execute(sql.WINDOWS.insert, sql.WINDOWS.sealed(vars(row).values()))
@@ -224,18 +224,18 @@ class PublicationWriter:
 
     def _is_known(self, publication: Publication) -> bool:
         """Return whether a window is in the history: then two lanes have a monitor of one key."""
-        place = (publication.monitor, publication.key, publication.window)
+        place = (publication.stream, publication.key, publication.window)
         found = self._connection.execute(sql.WINDOW, place).fetchone()
         if found is not None and found[3] != publication.lane:  # else a commit without an answer
             logger.error(
                 "window %d is in the history already, from lane %r, and stays",
                 publication.window, found[3],
-                extra={"monitor": publication.monitor, "key": publication.key},
+                extra={"stream": publication.stream, "key": publication.key},
             )  # fmt: skip
         return found is not None
 
     def _count(self, publication: Publication, has_begun: bool) -> None:
-        place = (publication.monitor, publication.key)
+        place = (publication.stream, publication.key)
         found = self._connection.execute(sql.MONITOR, place).fetchone()
         try:
             counts = [0, 0, 0, -1, 0] if found is None else sql.MONITORS.opened(found)[3:]
@@ -263,7 +263,7 @@ class PublicationWriter:
         self._end_others(publication, number)
         if number is None:
             return False
-        place = (publication.monitor, publication.key, number)
+        place = (publication.stream, publication.key, number)
         found = self._connection.execute(sql.EPISODE, place).fetchone()
         episode = None
         try:
@@ -275,7 +275,7 @@ class PublicationWriter:
 
     def _end_others(self, publication: Publication, number: int | None) -> None:
         """End an episode that the library has ended without a window that says so."""
-        place = (publication.monitor, publication.key)
+        place = (publication.stream, publication.key)
         found = self._connection.execute(sql.OPEN_EPISODE, place).fetchone()
         if found is None or found[2] == number:
             return
@@ -292,9 +292,9 @@ class PublicationWriter:
         since = publication.window if decision["since"] is None else decision["since"]
         start = (report["first_record"], report["start"])
         if since != publication.window:  # its first windows are not in this history, or an old one
-            start = self._start_of(publication.monitor, publication.key, since)
+            start = self._start_of(publication.stream, publication.key, since)
         return EpisodeRow(
-            monitor=publication.monitor,
+            stream=publication.stream,
             key=publication.key,
             episode=decision["episode"],
             started_window=since,
@@ -331,11 +331,11 @@ class PublicationWriter:
 
     def _write_event(self, event: Event, lane: str) -> None:
         sequence = next_number(self._connection, "events")
-        place = (event.monitor, event.key, lane, event.window)
+        place = (event.stream, event.key, lane, event.window)
         document = _as_json(_dated(event.document, self._now))
         values = (sequence, event.id, event.type, *place, self._now, document)
         self._connection.execute(sql.EVENTS.insert, sql.EVENTS.sealed(values))
-        if event.type in SILENCED and self._silences.cover(event.monitor, event.key):
+        if event.type in SILENCED and self._silences.cover(event.stream, event.key):
             return
         for name, types in self._outlets:
             if types is None or event.type in types:
@@ -404,7 +404,7 @@ def window_row_of(publication: Publication, now: float) -> WindowRow:
     report, timings = publication.report, publication.timings
     decision, diff = report["decision"], report["diff"]
     return WindowRow(
-        monitor=publication.monitor,
+        stream=publication.stream,
         key=publication.key,
         window_index=publication.window,
         lane=publication.lane,
@@ -431,9 +431,9 @@ def _family_p(decision: Mapping[str, Any], family: str) -> float | None:
     return min((p for p in found if p is not None), default=None)
 
 
-def edges_of(monitor: str, key: str, window: int, report: Mapping[str, Any]) -> Iterator[EdgeRow]:
+def edges_of(stream: str, key: str, window: int, report: Mapping[str, Any]) -> Iterator[EdgeRow]:
     """Iterate over the changes of edges in a window, confirmed ones first."""
-    place = (monitor, key, window)
+    place = (stream, key, window)
     for edge in report["decision"]["edges"]:
         names = (edge["source"], edge["target"], edge["change"])
         strengths = (edge["p_value"], edge["before"]["nats"], edge["after"]["nats"])
@@ -552,9 +552,9 @@ def give_up_oldest(connection: Connection, n_kept: int) -> None:
         )  # fmt: skip
 
 
-def delete_monitor(connection: Connection, monitor: str) -> int:
+def delete_monitor(connection: Connection, stream: str) -> int:
     """Delete all that is known of a monitor, for all of its keys; return how many windows."""
-    deleted = connection.execute(sql.FORGET_ALL_WINDOWS, (monitor,))
+    deleted = connection.execute(sql.FORGET_ALL_WINDOWS, (stream,))
     for statement in sql.FORGET_MONITOR:
-        connection.execute(statement, (monitor,))
+        connection.execute(statement, (stream,))
     return deleted.rowcount

@@ -189,7 +189,7 @@ class LaneState:
         try:
             self._database.write(self._let_go)
         except StoreError as error:  # its lease runs out, or ends with the process
-            logger.warning("a lane is not let go yet: %s", error, extra={"monitor": self.stream})
+            logger.warning("a lane is not let go yet: %s", error, extra={"stream": self.stream})
 
     def _take(self, connection: Connection) -> tuple[int, Checkpoint]:
         """Become the owner under a new fencing number."""

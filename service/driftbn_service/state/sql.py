@@ -38,7 +38,7 @@ class Table:
     """A table whose rows have checksums.
 
     The definitions of its columns have no commas in them. The label is a row in words, with the
-    names of columns in braces; ``{whose}`` is the monitor.
+    names of columns in braces; ``{whose}`` is the stream and the key.
 
     >>> table = Table("t", "x TEXT NOT NULL, y BIGINT", "x", "row {x}")
     >>> table.opened(table.sealed(["a", True]))
@@ -99,8 +99,8 @@ class Table:
 
     def described(self, row: Sequence[Any]) -> str:
         named = dict(zip(self.names, row, strict=False))
-        monitor, key = str(named.get("monitor", named.get("stream"))), named.get("key")
-        whose = f"monitor {monitor!r}, key {key!r}" if key else f"monitor {monitor!r}"
+        stream, key = str(named.get("stream")), named.get("key")
+        whose = f"stream {stream!r}, key {key!r}" if key else f"stream {stream!r}"
         return self.label.format(**named, whose=whose)
 
 
@@ -188,18 +188,18 @@ BODY_KEYS: Final = Table(
 
 # --- The history ---
 
-_MONITOR: Final = "monitor TEXT NOT NULL, key TEXT NOT NULL"
+_MONITOR: Final = "stream TEXT NOT NULL, key TEXT NOT NULL"
 _WINDOW: Final = f"{_MONITOR}, window_index BIGINT NOT NULL"
 _OF_WINDOW: Final = (
-    "FOREIGN KEY (monitor, key, window_index)"
-    " REFERENCES windows (monitor, key, window_index) ON DELETE CASCADE"
+    "FOREIGN KEY (stream, key, window_index)"
+    " REFERENCES windows (stream, key, window_index) ON DELETE CASCADE"
 )
 
 MONITORS: Final = Table(
     "monitors",
     f"{_MONITOR}, lane TEXT NOT NULL, n_windows BIGINT NOT NULL, n_drifts BIGINT NOT NULL,"
     "n_episodes BIGINT NOT NULL, last_window BIGINT NOT NULL, pruned_before BIGINT NOT NULL",
-    "monitor, key",
+    "stream, key",
     "{whose}",
 )
 WINDOWS: Final = Table(
@@ -216,13 +216,13 @@ WINDOWS: Final = Table(
     "episode BIGINT, headline TEXT NOT NULL,"
     "learn_seconds DOUBLE PRECISION, decide_seconds DOUBLE PRECISION,"
     "stored DOUBLE PRECISION NOT NULL",
-    "monitor, key, window_index",
+    "stream, key, window_index",
     "window {window_index} of {whose}",
 )
 DOCUMENTS: Final = Table(
     "documents",
     f"{_WINDOW}, report BLOB NOT NULL, explanation BLOB NOT NULL",
-    "monitor, key, window_index",
+    "stream, key, window_index",
     "the report of window {window_index} of {whose}",
     _OF_WINDOW,
 )
@@ -231,7 +231,7 @@ EDGES: Final = Table(
     f"{_WINDOW}, origin TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL,"
     "change TEXT NOT NULL, p_value DOUBLE PRECISION, before DOUBLE PRECISION,"
     "after DOUBLE PRECISION",
-    "monitor, key, window_index, origin, source, target, change",
+    "stream, key, window_index, origin, source, target, change",
     "an edge in window {window_index} of {whose}",
     _OF_WINDOW,
 )
@@ -242,7 +242,7 @@ EPISODES: Final = Table(
     "ended_window BIGINT, kind TEXT, severity TEXT, headline TEXT NOT NULL,"
     "recurring BIGINT NOT NULL, n_windows BIGINT NOT NULL, state TEXT NOT NULL,"
     "edges TEXT NOT NULL",
-    "monitor, key, episode",
+    "stream, key, episode",
     "episode {episode} of {whose}",
 )
 EVENTS: Final = Table(
@@ -284,13 +284,13 @@ STATEMENTS: Final = (
     "CREATE INDEX bodies_by_stream ON bodies (stream, sequence, n_records, n_bytes)",
     "CREATE INDEX body_keys_by_sequence ON body_keys (stream, sequence)",
     "CREATE INDEX monitors_by_length ON monitors ((last_window - pruned_before))",
-    "CREATE INDEX windows_with_drift ON windows (monitor, key, window_index) WHERE drift = 1",
-    "CREATE INDEX edges_by_name ON edges (monitor, key, source, target, window_index)",
-    "CREATE UNIQUE INDEX open_episodes ON episodes (monitor, key) WHERE state = 'open'",
-    "CREATE INDEX events_by_monitor ON events (monitor, key, type, sequence)",
+    "CREATE INDEX windows_with_drift ON windows (stream, key, window_index) WHERE drift = 1",
+    "CREATE INDEX edges_by_name ON edges (stream, key, source, target, window_index)",
+    "CREATE UNIQUE INDEX open_episodes ON episodes (stream, key) WHERE state = 'open'",
+    "CREATE INDEX events_by_monitor ON events (stream, key, type, sequence)",
     "CREATE INDEX events_by_age ON events (stored)",
     "CREATE INDEX deliveries_by_event ON deliveries (sequence)",
-    "CREATE INDEX actions_by_monitor ON actions (monitor, key, number)",
+    "CREATE INDEX actions_by_monitor ON actions (stream, key, number)",
     "CREATE INDEX actions_by_end ON actions (until) WHERE kind = 'silence'",
     "CREATE INDEX actions_wanted ON actions (number)"
     " WHERE kind = 'accept' AND window_index IS NULL",
@@ -321,7 +321,7 @@ SURVEY: Final = (
     f" (SELECT {_sum('length(state)')} FROM states AS s"
     " WHERE s.stream = l.stream AND s.lane = l.lane),"
     f" (SELECT {_sum('n_windows')} FROM monitors AS m"
-    " WHERE m.monitor = l.stream AND m.lane = l.lane)"
+    " WHERE m.stream = l.stream AND m.lane = l.lane)"
     " FROM lanes AS l LEFT JOIN owners AS o ON o.owner = l.owner ORDER BY l.stream, l.lane"
 )
 
@@ -347,17 +347,17 @@ FORGET_BODY_KEYS: Final = (
 
 # --- Writing the history ---
 
-MONITOR: Final = f"{MONITORS.select} WHERE monitor = ? AND key = ?{LOCKING}"
+MONITOR: Final = f"{MONITORS.select} WHERE stream = ? AND key = ?{LOCKING}"
 COUNTS: Final = (
     f"SELECT count(*), {_sum('drift')}, COALESCE(max(window_index), -1),"
-    " COALESCE(min(window_index), 0) FROM windows WHERE monitor = ? AND key = ?"
+    " COALESCE(min(window_index), 0) FROM windows WHERE stream = ? AND key = ?"
 )
-COUNT_EPISODES: Final = "SELECT count(*) FROM episodes WHERE monitor = ? AND key = ?"
-WINDOW: Final = f"{WINDOWS.select} WHERE monitor = ? AND key = ? AND window_index = ?"
-OPEN_EPISODE: Final = f"{EPISODES.select} WHERE monitor = ? AND key = ? AND state = 'open'"
-EPISODE: Final = f"{EPISODES.select} WHERE monitor = ? AND key = ? AND episode = ?"
+COUNT_EPISODES: Final = "SELECT count(*) FROM episodes WHERE stream = ? AND key = ?"
+WINDOW: Final = f"{WINDOWS.select} WHERE stream = ? AND key = ? AND window_index = ?"
+OPEN_EPISODE: Final = f"{EPISODES.select} WHERE stream = ? AND key = ? AND state = 'open'"
+EPISODE: Final = f"{EPISODES.select} WHERE stream = ? AND key = ? AND episode = ?"
 END_DAMAGED_EPISODE: Final = (
-    "UPDATE episodes SET state = 'ended' WHERE monitor = ? AND key = ? AND state = 'open'"
+    "UPDATE episodes SET state = 'ended' WHERE stream = ? AND key = ? AND state = 'open'"
 )
 """Its checksum stays wrong: who reads it is told."""
 EVENT_BY_ID: Final = "SELECT sequence FROM events WHERE id = ?"
@@ -367,18 +367,18 @@ EVENT_BY_ID: Final = "SELECT sequence FROM events WHERE id = ?"
 WANTED: Final = f"{ACTIONS.select} WHERE kind = 'accept' AND window_index IS NULL ORDER BY number"
 SILENCES: Final = (
     f"{ACTIONS.select} WHERE kind = 'silence' AND until > ? AND NOT EXISTS"
-    " (SELECT * FROM actions AS n WHERE n.kind = 'silence' AND n.monitor = actions.monitor"
+    " (SELECT * FROM actions AS n WHERE n.kind = 'silence' AND n.stream = actions.stream"
     " AND n.key = actions.key AND n.number > actions.number) ORDER BY number"
 )
-"""Of each monitor, the newest one decides."""
+"""Of each stream, the newest one decides."""
 ACTIONS_BEFORE: Final = (
-    f"{ACTIONS.select} WHERE monitor = ? AND key IN (?, '') AND number < ?"
+    f"{ACTIONS.select} WHERE stream = ? AND key IN (?, '') AND number < ?"
     " ORDER BY number DESC LIMIT ?"
 )
 FORGET_ACTIONS: Final = (
     "DELETE FROM actions WHERE stored < ? AND (until IS NULL OR until < ?)"
     " AND (kind <> 'accept' OR window_index IS NOT NULL) AND NOT EXISTS"
-    " (SELECT * FROM episodes AS e WHERE e.monitor = actions.monitor AND e.key = actions.key"
+    " (SELECT * FROM episodes AS e WHERE e.stream = actions.stream AND e.key = actions.key"
     " AND e.episode = actions.episode)"
 )
 """Those from before a time, but for those in force and those of episodes that are kept."""
@@ -387,25 +387,25 @@ FORGET_ACTIONS: Final = (
 
 LONG_MONITORS: Final = f"{MONITORS.select} WHERE last_window - pruned_before >= ? LIMIT ?{LOCKING}"
 WINDOW_NUMBERS: Final = (
-    "SELECT window_index FROM windows WHERE monitor = ? AND key = ? AND window_index < ?"
+    "SELECT window_index FROM windows WHERE stream = ? AND key = ? AND window_index < ?"
     " ORDER BY window_index LIMIT 1 OFFSET ?"
 )
-FORGET_WINDOWS: Final = "DELETE FROM windows WHERE monitor = ? AND key = ? AND window_index < ?"
+FORGET_WINDOWS: Final = "DELETE FROM windows WHERE stream = ? AND key = ? AND window_index < ?"
 FORGET_EPISODES: Final = (
-    "DELETE FROM episodes WHERE monitor = ? AND key = ? AND last_window < ? AND state = 'ended'"
+    "DELETE FROM episodes WHERE stream = ? AND key = ? AND last_window < ? AND state = 'ended'"
 )
 FORGET_EVENTS: Final = (
     "DELETE FROM events WHERE sequence IN (SELECT sequence FROM events AS e WHERE stored < ?"
     " AND NOT EXISTS (SELECT * FROM deliveries AS d WHERE d.sequence = e.sequence)"
-    " AND EXISTS (SELECT * FROM events AS n WHERE n.monitor = e.monitor AND n.key = e.key"
+    " AND EXISTS (SELECT * FROM events AS n WHERE n.stream = e.stream AND n.key = e.key"
     " AND n.type = e.type AND n.sequence > e.sequence) ORDER BY stored LIMIT ?)"
 )
 """Those from before a time, but for those that wait for an outlet and the newest of each type."""
 FORGET_MONITOR: Final = tuple(
-    f"DELETE FROM {table} WHERE monitor = ?"
+    f"DELETE FROM {table} WHERE stream = ?"
     for table in ("episodes", "events", "monitors", "actions")
 )
-FORGET_ALL_WINDOWS: Final = "DELETE FROM windows WHERE monitor = ?"
+FORGET_ALL_WINDOWS: Final = "DELETE FROM windows WHERE stream = ?"
 
 # --- Deliveries ---
 
@@ -435,7 +435,7 @@ def newest_of(n_types: int, n_lanes: int | None) -> str:
         f"{EVENTS.select} WHERE sequence IN (SELECT max(e.sequence) FROM events AS e"
         f" WHERE e.type IN ({_places(n_types)}) AND {_of_lanes(n_lanes)} AND NOT EXISTS"
         " (SELECT * FROM deliveries AS d WHERE d.outlet = ? AND d.sequence = e.sequence)"
-        " GROUP BY e.monitor, e.key) ORDER BY monitor, key"
+        " GROUP BY e.stream, e.key) ORDER BY stream, key"
     )
 
 
@@ -444,7 +444,7 @@ def _of_lanes(n_lanes: int | None) -> str:
         return "1 = 1"
     if not n_lanes:
         return "1 = 0"
-    return f"(e.monitor, e.lane) IN (VALUES {', '.join(['(?, ?)'] * n_lanes)})"
+    return f"(e.stream, e.lane) IN (VALUES {', '.join(['(?, ?)'] * n_lanes)})"
 
 
 def _places(n_values: int) -> str:
@@ -454,31 +454,31 @@ def _places(n_values: int) -> str:
 # --- Reading the history ---
 
 WINDOWS_BETWEEN: Final = (
-    f"{WINDOWS.select} WHERE monitor = ? AND key = ? AND window_index > ? AND window_index < ?"
+    f"{WINDOWS.select} WHERE stream = ? AND key = ? AND window_index > ? AND window_index < ?"
     " ORDER BY window_index DESC LIMIT ?"
 )
 DRIFTS_BETWEEN: Final = WINDOWS_BETWEEN.replace("ORDER BY", "AND drift = 1 ORDER BY")
-DOCUMENT: Final = f"{DOCUMENTS.select} WHERE monitor = ? AND key = ? AND window_index = ?"
+DOCUMENT: Final = f"{DOCUMENTS.select} WHERE stream = ? AND key = ? AND window_index = ?"
 EPISODES_BEFORE: Final = (
-    f"{EPISODES.select} WHERE monitor = ? AND key = ? AND episode < ? ORDER BY episode DESC LIMIT ?"
+    f"{EPISODES.select} WHERE stream = ? AND key = ? AND episode < ? ORDER BY episode DESC LIMIT ?"
 )
 EVENTS_AFTER: Final = f"{EVENTS.select} WHERE sequence > ? ORDER BY sequence LIMIT ?"
-EVENTS_OF: Final = f"{EVENTS.select} WHERE monitor = ? ORDER BY sequence"
-_EDGE: Final = f"{EDGES.select} WHERE monitor = ? AND key = ? AND source = ? AND target = ?"
+EVENTS_OF: Final = f"{EVENTS.select} WHERE stream = ? ORDER BY sequence"
+_EDGE: Final = f"{EDGES.select} WHERE stream = ? AND key = ? AND source = ? AND target = ?"
 EDGE_HISTORY: Final = f"{_EDGE} UNION {_EDGE} ORDER BY window_index DESC, origin, change LIMIT ?"
 _SUMMARIES: Final = (
     f"SELECT {MONITORS.columns('m.')}, {WINDOWS.columns('w.')}, {EPISODES.columns('e.')}"
     " FROM monitors AS m LEFT JOIN windows AS w"
-    " ON w.monitor = m.monitor AND w.key = m.key AND w.window_index = m.last_window"
-    " LEFT JOIN episodes AS e ON e.monitor = m.monitor AND e.key = m.key AND e.state = 'open'"
+    " ON w.stream = m.stream AND w.key = m.key AND w.window_index = m.last_window"
+    " LEFT JOIN episodes AS e ON e.stream = m.stream AND e.key = m.key AND e.state = 'open'"
 )
-SUMMARY: Final = f"{_SUMMARIES} WHERE m.monitor = ? AND m.key = ?"
+SUMMARY: Final = f"{_SUMMARIES} WHERE m.stream = ? AND m.key = ?"
 
 
 def summaries(*, of_one: bool, after: bool) -> str:
     """Return the query for monitors, each with its last window and its open episode."""
-    conditions = (["(m.monitor, m.key) > (?, ?)"] if after else []) + (
-        ["m.monitor = ?"] if of_one else []
+    conditions = (["(m.stream, m.key) > (?, ?)"] if after else []) + (
+        ["m.stream = ?"] if of_one else []
     )
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{_SUMMARIES}{where} ORDER BY m.monitor, m.key LIMIT ?"
+    return f"{_SUMMARIES}{where} ORDER BY m.stream, m.key LIMIT ?"

@@ -38,7 +38,7 @@ def test_all_tables_are_written_with_all_rows(run: Run, state: Path, tmp_path: P
     with Store(state / FILE, read_only=True) as store:
         rows = store.windows("orders", "")[::-1]
         episodes = store.episodes("orders", "")
-    windows = found["windows"].filter(found["windows"]["monitor"].to_numpy() == "orders")
+    windows = found["windows"].filter(found["windows"]["stream"].to_numpy() == "orders")
     for name in ("window_index", "p_value", "level", "drift", "stored"):
         assert windows[name].to_pylist() == [getattr(row, name) for row in rows], name
     assert found["episodes"]["headline"].to_pylist() == [one.headline for one in episodes]
@@ -49,7 +49,7 @@ def test_all_tables_are_written_with_all_rows(run: Run, state: Path, tmp_path: P
 def test_one_stream_by_itself(run: Run, state: Path, tmp_path: Path) -> None:
     run("history", "export", state, tmp_path / "out", "--stream", "clicks")
     windows = pq.read_table(tmp_path / "out" / "windows.parquet")
-    assert set(windows["monitor"].to_pylist()) == {"clicks"}
+    assert set(windows["stream"].to_pylist()) == {"clicks"}
     assert pq.read_table(tmp_path / "out" / "actions.parquet").num_rows == 0
 
 

@@ -46,8 +46,8 @@ HOSTILE = "<img src=x onerror=\"alert('1')\">$x^2$\n漢\x00"
 
 @pytest.fixture(name="run")
 def run_report(run: Run) -> Run:
-    def call(history: Path, *words: object, monitor: str = "orders") -> Ran:
-        return run("report", "--stream", monitor, "--history", history, *words)
+    def call(history: Path, *words: object, stream: str = "orders") -> Ran:
+        return run("report", "--stream", stream, "--history", history, *words)
 
     return call
 
@@ -124,7 +124,7 @@ def test_newest_episode_is_told_in_words_with_advice_and_all_episodes(
 
 
 def test_newest_window_is_told_where_there_is_no_episode(run: Run, history: Path) -> None:
-    ran = run(history, monitor="quiet")
+    ran = run(history, stream="quiet")
     assert ran.code == ExitCode.OK
     assert ran.out.splitlines()[0] == "quiet for 'only', window 2: calm"
     assert "episode  windows" not in ran.out
@@ -148,7 +148,7 @@ def test_window_is_told_on_demand(run: Run, history: Path) -> None:
 
 def test_json_has_words_changes_time_line_and_episodes(run: Run, history: Path) -> None:
     told = json.loads(run(history, "--json", "--episode", 0).out)
-    assert (told["monitor"], told["subject"]) == ("orders", "episode")
+    assert (told["stream"], told["subject"]) == ("orders", "episode")
     (edge,) = told["window"]["decision"]["edges"]
     assert {edge["source"], edge["target"]} == {"smoke", "bronc"}
     assert edge["before"]["low"] < edge["before"]["nats"] < edge["before"]["high"]
@@ -203,15 +203,15 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
 def test_what_is_not_there_is_named_with_what_is(
     run: Run, history: Path, monitor: str, words: tuple[object, ...], said: str
 ) -> None:
-    ran = run(history, *words, monitor=monitor)
+    ran = run(history, *words, stream=monitor)
     assert ran.code == ExitCode.FAILED
     assert said in ran.err
     assert ran.out == ""
 
 
 def test_key_chooses_the_monitor(run: Run, history: Path) -> None:
-    assert "clicks for 'eu', episode 0" in run(history, "--key", "eu", monitor="clicks").out
-    assert "clicks for 'us', window 2" in run(history, "--key", "us", monitor="clicks").out
+    assert "clicks for 'eu', episode 0" in run(history, "--key", "eu", stream="clicks").out
+    assert "clicks for 'us', window 2" in run(history, "--key", "us", stream="clicks").out
 
 
 @pytest.mark.parametrize(

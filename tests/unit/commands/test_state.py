@@ -94,9 +94,9 @@ def test_verify_says_that_all_is_good_while_a_daemon_runs_and_changes_nothing(
     [
         (
             "states SET state = x'00' WHERE lane = '1' AND key = 'b'",
-            "the state of monitor 'clicks'",
+            "the state of stream 'clicks'",
         ),
-        ("windows SET hamming = 99 WHERE window_index = 1", "window 1 of monitor 'orders'"),
+        ("windows SET hamming = 99 WHERE window_index = 1", "window 1 of stream 'orders'"),
         ("documents SET report = x'00' WHERE window_index = 2", "the report of window 2"),
         ("lanes SET position = '{}' WHERE lane = '0'", "lane '0' of stream 'clicks'"),
     ],

@@ -153,7 +153,7 @@ def test_a_stream_without_windows_has_no_last_one(client: Client) -> None:
 def test_an_unknown_monitor_is_named(client: Client, path: str) -> None:
     problem = refused(client, f"{BASE}/{path}", 404)
 
-    assert problem["type"] == "urn:driftbn:problem:unknown-monitor"
+    assert problem["type"] == "urn:driftbn:problem:unknown-stream"
     assert repr(path.partition("?")[0].partition("/")[0]) in problem["detail"]
 
 
@@ -291,7 +291,7 @@ def test_grafana_gets_rows_of_the_same_graph(client: Client) -> None:
         ("drift=yes", "drift = 'yes' is not allowed: it must be true or false"),
         ("cursor=-1", "cursor = '-1'"),
         ("cursor=99999999999999999999", "cursor ="),
-        ("monitor=x", "must be one of key, drift, cursor, limit"),
+        ("stream=x", "must be one of key, drift, cursor, limit"),
         (f"limit={'9' * 5000}", "…"),
     ],
 )
@@ -344,13 +344,13 @@ def test_a_damaged_window_is_named(
     client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
-        raise DamagedRowError(Path("history.sqlite"), "window 3 of monitor 'orders'")
+        raise DamagedRowError(Path("history.sqlite"), "window 3 of stream 'orders'")
 
     monkeypatch.setattr(service.store, "monitor", fail)
 
     problem = refused(client, ORDERS, 500)
     assert problem["type"] == "urn:driftbn:problem:damaged"
-    assert "window 3 of monitor 'orders' is damaged" in problem["detail"]
+    assert "window 3 of stream 'orders' is damaged" in problem["detail"]
 
 
 def test_a_mistake_is_told_without_its_details(

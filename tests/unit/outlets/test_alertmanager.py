@@ -62,7 +62,7 @@ def test_alert_fires_for_a_while_when_an_episode_begins() -> None:
     (alert,) = request.document
     assert alert["labels"] == {
         "alertname": "DriftbnStructuralDrift",
-        "monitor": "orders",
+        "stream": "orders",
         "key": "eu",
         "kind": "structural",
         "severity": "warning",
@@ -95,14 +95,14 @@ def test_links_lead_to_runbook_page_and_dashboard() -> None:
     texts = found.requests[0].document[0]["annotations"]
     runbook = "https://wiki.example.org/driftbn#driftbnstructuraldrift"
     assert texts["runbook_url"] == runbook
-    assert texts["page"] == "https://drift.example.org/#monitor=orders&key=eu"
-    assert texts["dashboard"] == "https://g.example.org/d/driftbn-stream?var-monitor=orders"
+    assert texts["page"] == "https://drift.example.org/#stream=orders&key=eu"
+    assert texts["dashboard"] == "https://g.example.org/d/driftbn-stream?var-stream=orders"
 
 
 @pytest.mark.parametrize(
     ("types", "alerts"),
     [
-        (None, {"drift", "schema", "monitor"}),
+        (None, {"drift", "schema", "stream"}),
         (["io.driftbn.drift.started.v1", "io.driftbn.drift.ended.v1"], set()),
         (["io.driftbn.schema.changed.v1"], {"schema"}),
     ],

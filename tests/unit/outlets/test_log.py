@@ -31,7 +31,7 @@ def test_event_is_one_line_with_its_headline_and_fields(
     fields = vars(record)
     assert fields["event_id"] == event.id
     assert fields["event_type"] == "io.driftbn.drift.started.v1"
-    assert (fields["monitor"], fields["key"], fields["window"]) == ("orders", "eu", 3)
+    assert (fields["stream"], fields["key"], fields["window"]) == ("orders", "eu", 3)
     assert (fields["kind"], fields["episode"], fields["p_value"]) == ("structural", 2, 0.001)
 
 

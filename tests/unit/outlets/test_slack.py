@@ -29,20 +29,20 @@ def told(links: Links = NO_LINKS, **others: str) -> object:
 
 def test_message_names_the_stream_and_says_what_happened_and_what_to_do() -> None:
     text = "*orders*: 'a &lt; b' broke\n• Since 12:00.\n• Ask &lt;!here&gt;."
-    assert told(monitor="orders", key="") == {"text": text}
+    assert told(stream="orders", key="") == {"text": text}
 
 
 def test_message_of_a_keyed_stream_names_the_key_and_mentions_nobody() -> None:
-    document = told(monitor="orders", key="<@U1>")
+    document = told(stream="orders", key="<@U1>")
     assert isinstance(document, dict)
     assert document["text"].startswith("*orders / &lt;@U1&gt;*: ")
 
 
 def test_message_leads_to_page_and_dashboard_where_the_settings_have_them() -> None:
     links = {"page": "https://drift.example.org", "dashboards": "https://g.example.org"}
-    document = told(links, monitor="orders", key="<eu|us>")
+    document = told(links, stream="orders", key="<eu|us>")
     assert isinstance(document, dict)
     assert document["text"].splitlines()[-2:] == [
-        "<https://drift.example.org/#monitor=orders&key=%3Ceu%7Cus%3E|page>",
-        "<https://g.example.org/d/driftbn-stream?var-monitor=orders|dashboard>",
+        "<https://drift.example.org/#stream=orders&key=%3Ceu%7Cus%3E|page>",
+        "<https://g.example.org/d/driftbn-stream?var-stream=orders|dashboard>",
     ]

@@ -346,7 +346,7 @@ def test_a_damaged_state_does_not_replace_the_copy(
     with Store(copied) as one:
         damage(copied, "states SET state = x'00' WHERE key = 'a'")
         assert not one.back_up()
-    assert "the state of monitor 'orders', key 'a' is damaged" in caplog.text
+    assert "the state of stream 'orders', key 'a' is damaged" in caplog.text
     assert copy.read_bytes() == before
     assert not list(copied.parent.glob("*.new"))
 
@@ -483,11 +483,11 @@ def test_damage_met_while_reading_names_the_row_and_spares_the_others(written: P
         damage(written, "windows SET rows = 11 WHERE key = 'a' AND window_index = 5")
         damage(written, "documents SET report = zeroblob(9) WHERE key = 'b' AND window_index = 6")
         damage(written, "episodes SET n_windows = 7 WHERE key = 'c' AND episode = 1")
-        with pytest.raises(DamagedRowError, match="window 5 of monitor 'orders', key 'a' is dam"):
+        with pytest.raises(DamagedRowError, match="window 5 of stream 'orders', key 'a' is dam"):
             one.windows("orders", "a")
-        with pytest.raises(DamagedRowError, match="report of window 6 of monitor 'orders', key 'b"):
+        with pytest.raises(DamagedRowError, match="report of window 6 of stream 'orders', key 'b"):
             one.window("orders", "b", 6)
-        with pytest.raises(DamagedRowError, match="episode 1 of monitor 'orders', key 'c'"):
+        with pytest.raises(DamagedRowError, match="episode 1 of stream 'orders', key 'c'"):
             one.episodes("orders", "c")
         assert one.window("orders", "a", 4) is not None
         assert len(one.windows("orders", "b")) == 100
@@ -511,8 +511,8 @@ def test_publishing_goes_on_over_damaged_rows_and_hides_none(
         assert [row.started_window for row in one.episodes("orders", "a")] == [15, 5]
         with pytest.raises(DamagedRowError, match="window 2"):
             one.windows("orders", "a")
-    assert "the counts of monitor 'orders', key 'a' were damaged" in caplog.text
-    assert "episode 0 of monitor 'orders', key 'a' is damaged" in caplog.text
+    assert "the counts of stream 'orders', key 'a' were damaged" in caplog.text
+    assert "episode 0 of stream 'orders', key 'a' is damaged" in caplog.text
 
 
 def test_a_damaged_event_is_named_and_what_comes_behind_it_can_be_had(

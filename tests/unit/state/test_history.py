@@ -505,10 +505,10 @@ def test_events_beyond_the_cap_are_given_up_loudly(
 def test_a_monitor_can_be_forgotten_and_begin_anew(
     history: Store, published: list[Publication]
 ) -> None:
-    other = [replace(one, monitor="other", events=()) for one in published]
+    other = [replace(one, stream="other", events=()) for one in published]
     history.publish([*published, of_key(published[0], "key"), *other], OUTLETS)
     history.reset("orders")
-    assert [one.monitor for one in history.monitors()] == ["other"]
+    assert [one.stream for one in history.monitors()] == ["other"]
     assert (history.n_pending("all"), history.events()) == (0, [])
     assert history.publish(published, OUTLETS) == N_WINDOWS
     assert history.episode("orders", "", 0) is not None

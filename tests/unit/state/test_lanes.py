@@ -101,7 +101,7 @@ def test_a_damaged_state_is_told_when_it_is_read(file_store: Store) -> None:
     with sqlite3.connect(file_store.path) as connection:
         connection.execute("UPDATE states SET state = x'00' WHERE key = 'a'")
     connection.close()
-    with pytest.raises(DamagedRowError, match="the state of monitor 'orders', key 'a' is damaged"):
+    with pytest.raises(DamagedRowError, match="the state of stream 'orders', key 'a' is damaged"):
         lane.get("a")
     assert lane.get("b") == b"two"
 

@@ -4,7 +4,7 @@
 export function readAddress() {
   const values = new URLSearchParams(location.hash.slice(1));
   return {
-    name: values.get("monitor"),
+    name: values.get("stream"),
     key: values.get("key") ?? "",
     window: wholeNumber(values.get("window")),
     episode: wholeNumber(values.get("episode")),
@@ -14,7 +14,7 @@ export function readAddress() {
 /** Write what is shown into the address, without a new entry in the history of the browser. */
 export function writeAddress({ name, key, window: index, episode }) {
   const values = new URLSearchParams();
-  if (name) values.set("monitor", name);
+  if (name) values.set("stream", name);
   if (key) values.set("key", key);
   if (index !== null) values.set("window", index);
   if (episode !== null) values.set("episode", episode);

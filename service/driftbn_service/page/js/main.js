@@ -129,7 +129,7 @@ class Page {
     const same = this.#history?.place.name === place.name && this.#history?.place.key === place.key;
     if (!same) await this.open({ name: place.name, key: place.key }, wanted);
     else if (wanted.window !== this.#wanted.window || wanted.episode !== this.#wanted.episode) await this.go(wanted);
-    if (address.name !== null && named === null) announce(`There is no monitor ${address.name}; ${place.name} is shown.`);
+    if (address.name !== null && named === null) announce(`There is no stream ${address.name}; ${place.name} is shown.`);
   }
 
   /** Go to the next episode after the window that is shown, or to the one before it. */
@@ -176,12 +176,12 @@ class Page {
     this.#update();
   }
 
-  #tellDrift({ monitor, key, window: index, episode, headline }) {
-    const here = this.#history?.place.name === monitor && this.#history?.place.key === key;
+  #tellDrift({ stream, key, window: index, episode, headline }) {
+    const here = this.#history?.place.name === stream && this.#history?.place.key === key;
     this.#listed = 0; // the list of monitors shows it too
     toast(headline, () => {
       if (here) this.go({ window: index, episode });
-      else this.open({ name: monitor, key }, { window: index, episode });
+      else this.open({ name: stream, key }, { window: index, episode });
     });
   }
 

@@ -20,7 +20,7 @@ export class Monitors {
       choices: () => this.#all.map((monitor) => ({ label: label(monitor), detail: stateWords(monitor), tone: tone(monitor), monitor })),
       onPick: ({ monitor }) => onPick({ name: monitor.name, key: monitor.key }),
       text: () => (this.#current === null ? "" : label(this.#current)),
-      nothing: "No monitor has this name",
+      nothing: "No stream has this name",
     });
   }
 

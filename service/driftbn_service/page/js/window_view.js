@@ -96,7 +96,7 @@ export class WindowView {
     this.#found = null;
     byId("level").textContent = "Waiting";
     byId("level").dataset.state = "learning";
-    byId("headline-words").textContent = monitor === null ? "There is no monitor yet" : "The first window fills";
+    byId("headline-words").textContent = monitor === null ? "There is no stream yet" : "The first window fills";
     byId("graph-view").hidden = true;
     byId("table-view").hidden = true;
     const empty = byId("empty");
@@ -285,7 +285,7 @@ function edgeHint(edge) {
 }
 
 function emptyWords(monitor) {
-  if (monitor === null) return ["No monitor", "The settings name no stream, and the history is empty. As soon as a stream is set up, it appears here by itself."];
+  if (monitor === null) return ["No stream", "The settings name no stream, and the history is empty. As soon as a stream is set up, it appears here by itself."];
   const trouble = monitor.trouble ? ` At present: ${monitor.trouble}.` : "";
   const fed = monitor.source === "http" ? `Send records to api/v1/streams/${monitor.name}/records.` : monitor.source ? `Records come from ${monitor.source}.` : "";
   return ["Waiting for the first window", `The graph appears here as soon as the first window is full; from the second one on, windows are compared. ${fed} Nothing needs to be reloaded.${trouble}`];
