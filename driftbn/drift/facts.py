@@ -50,6 +50,7 @@ ALIKE = 0.7  # of how much any two rows differ neighbours do at most, where they
 ROUGH_RISE = 0.2  # and the range so far
 ROUGH_WINDOWS = 4  # of the recent ones in which it could be measured, at least
 LEAST_VARIED = 0.02  # of any two rows so many differ: below, nothing is said of neighbours
+VARIED_STEPS = 256
 STRETCH, STRETCH_MOVES = 32, 10  # rows that come again, and how many differ from the one before
 REPEATED_SHARE = 0.03
 CYCLE_LEVELS, CYCLES = 3, 4  # of a field that always goes on in the same way, at least
@@ -397,7 +398,8 @@ class _Window:
         upto = np.cumsum(self.by_cell, axis=1)
         varied[scales] = 2.0 * (upto * (upto[:, -1:] - upto)).sum(axis=1)  # Gini's mean difference
         rough = np.where(varied > 0.0, apart / np.maximum(varied, 1e-9), 0.0)
-        return np.where(enough, rough, np.nan), varied
+        # Coarse numbers take little room in a snapshot.
+        return np.where(enough, rough, np.nan), np.round(varied * VARIED_STEPS) / VARIED_STEPS
 
     def _quantiles(self) -> Floats:
         """Return quantiles of the numbers, as if they were spread evenly inside their cells."""
