@@ -22,6 +22,8 @@ from driftbn_service.state import (
     lanes,
 )
 
+from tests.services.process import wait_for
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -245,6 +247,8 @@ def test_the_lane_of_a_process_that_was_killed_is_free_at_once(place: Path | str
                 store.lane("orders", "")
             holder.send_signal(signal.SIGKILL)
             holder.wait(30)
+            if store.shared:  # the server must notice that the connection is gone
+                wait_for(lambda: store.lanes()[0].owner is None, "its lock is freed")
             lane = store.lane("orders", "")
             assert (lane.checkpoint.position, lane.get("")) == ({"n": 1}, b"state")
 
