@@ -15,10 +15,12 @@ import pytest
 from driftbn import DriftMonitor, MonitorConfig, WindowReport
 from driftbn.config import WindowConfig
 from driftbn.errors import DataError
+from tests.services.kafka import KafkaService
 from tests.services.spark import (
     SparkDriver,
     SparkMaster,
     SparkWorker,
+    connector_jars,
     require_spark,
 )
 
@@ -175,3 +177,36 @@ def test_a_table_of_all_hours(cluster: Cluster, hours: list[pa.Table], tmp_path:
         monitor = DriftMonitor(config)
         rows = of_shop(table, int(name.removeprefix("shop ")))
         assert reports == documents((*monitor.update(rows), *monitor.finish()))
+
+
+def test_kafka_with_a_worker_killed(
+    cluster: Cluster, hours: list[pa.Table], kafka_broker: KafkaService, unique: str, tmp_path: Path
+) -> None:
+    jars, n_partitions = tuple(connector_jars()), 4
+    kafka_broker.create_topic(unique, n_partitions)
+    records = pa.concat_tables(hours[1:3]).drop_columns(["at"])
+    partitions: list[list[bytes]] = [[] for _ in range(n_partitions)]
+    for record in records.to_pylist():
+        number = int(record["shop"].removeprefix("shop "))
+        partitions[number % n_partitions].append(orjson.dumps(record))
+    for partition, messages in enumerate(partitions):
+        kafka_broker.produce(unique, messages, partition)
+    out = tmp_path / "out"
+    driver = cluster.submit(
+        *("--kafka", f"{kafka_broker.address}/{unique}", "--schema", FIELDS, "--key", "shop"),
+        *("--window", "100", "--most", "80000", "--until-drained", "--out", out),
+        *("--checkpoint", tmp_path / "state"),
+        jars=jars,
+    )
+    try:
+        driver.wait_for_batch(0)
+        cluster.workers[1].kill()
+        driver.finish()
+    finally:
+        driver.kill()
+
+    found = read(out)
+    assert len(found) == N_KEYS
+    for name, reports in found.items():
+        rows = of_shop(records, int(name.removeprefix("shop ")))
+        assert reports == documents(DriftMonitor(window=N_ROWS).update(rows))
