@@ -540,7 +540,7 @@ def test_counting_from_many_threads_loses_nothing(metrics: Metrics) -> None:
         scraped(metrics)
     assert (
         series(own(scraped(metrics)))[
-            ("driftbn_records_total", "stream=orders", "outcome=taken", "source=http")
+            ("driftbn_records_total", "outcome=taken", "source=http", "stream=orders")
         ]
         == 8000.0
     )

@@ -60,7 +60,7 @@ def test_a_second_accept_waits_with_the_first(store: Store) -> None:
     assert first.window_index is None
     assert store.act(Wish(ActionKind.ACCEPT, "orders")) == first
     assert store.act(Wish(ActionKind.ACCEPT, "orders", "eu")) != first
-    assert [(row.monitor, row.key) for row in store.wanted()] == [("orders", ""), ("orders", "eu")]
+    assert [(row.stream, row.key) for row in store.wanted()] == [("orders", ""), ("orders", "eu")]
 
 
 def test_outlets_are_not_told_of_a_drift_that_is_silenced(store: Store, clock: Clock) -> None:

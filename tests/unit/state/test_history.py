@@ -575,7 +575,7 @@ def test_tables_have_the_names_that_the_manual_gives(
     file_history.publish(published, OUTLETS)
     with sqlite3.connect(file_history.path) as connection:
         (row,) = connection.execute(
-            "SELECT monitor, key, last_record, hamming, confirmed_hamming, p_value FROM windows"
+            "SELECT stream, key, last_record, hamming, confirmed_hamming, p_value FROM windows"
             " WHERE drift"
         ).fetchall()
         assert row[:3] == ("orders", "", (N_BEFORE + 1) * WINDOW - 1)
