@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +22,9 @@ from driftbn.errors import (
     VariableMismatchError,
 )
 from driftbn.graphs.graph import Dag, Pdag
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 FloatArray = npt.NDArray[np.float64]
 

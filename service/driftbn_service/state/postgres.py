@@ -50,8 +50,10 @@ _HELD: Final = (
     " (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _ABOUT: Final = (
-    "SELECT current_setting('server_encoding'), current_schema(), to_regclass('facts') IS NOT NULL"
+    "SELECT current_setting('server_encoding'), current_schema(), EXISTS"
+    " (SELECT * FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'facts')"
 )
+"""``to_regclass`` would not see a table that was made while a lock was waited for."""
 _VERSION: Final = "version"
 
 
