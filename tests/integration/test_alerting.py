@@ -55,7 +55,7 @@ class Watch:
 
     def wait_for_windows(self, n_windows: int) -> None:
         """Wait until so many windows have been scraped since the daemon started."""
-        asked = f"min(sum by (monitor) (driftbn_windows_total)) >= {n_windows}"
+        asked = f"min(sum by (stream) (driftbn_windows_total)) >= {n_windows}"
         wait_for(lambda: self.prometheus.query(asked), f"{n_windows} windows", SECONDS)
 
     def alerts(self, status: str, name: str) -> list[Alert]:
@@ -270,9 +270,9 @@ def test_what_follows_from_a_lost_daemon_is_not_told(tmp_path: Path) -> None:
             alertmanager.stop()
 
 
-def _alert(name: str, instance: str, monitor: str | None = None) -> Alert:
+def _alert(name: str, instance: str, stream: str | None = None) -> Alert:
     labels = {"alertname": name, "job": "driftbn", "instance": instance, "severity": "critical"}
-    return {"labels": labels if monitor is None else {**labels, "stream": monitor}}
+    return {"labels": labels if stream is None else {**labels, "stream": stream}}
 
 
 def _post(alertmanager: AlertmanagerService, *alerts: Alert) -> None:

@@ -528,7 +528,7 @@ def test_all_types_of_events_are_taken(alertmanager: AlertmanagerService) -> Non
 
 
 class Counts:
-    def notified(self, outlet: str, monitor: str, outcome: str, n_events: int) -> None:
+    def notified(self, outlet: str, stream: str, outcome: str, n_events: int) -> None:
         """Forget it."""
 
     def alerting(self, outlet: str, matters: Collection[str]) -> None:

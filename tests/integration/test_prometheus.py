@@ -80,7 +80,7 @@ def filled_in(expression: str, demo: DemoService) -> str:
     for name, value in {
         "$__rate_interval": "30s",
         "$__range": "10m",
-        "$monitor": "demo",
+        "$stream": "demo",
         "$instance": demo.target,
     }.items():
         expression = expression.replace(name, value)
@@ -146,7 +146,7 @@ def test_an_alert_can_be_understood_without_the_method(rule: dict[str, Any]) -> 
     texts = rule["annotations"]
     assert {"summary", "description", "advice", "page", "runbook_url"} <= texts.keys()
     assert set(rule["labels"]) == {"severity"}
-    what = re.search(r"\$labels\.(monitor|instance)", texts["summary"])
+    what = re.search(r"\$labels\.(stream|instance)", texts["summary"])
     assert what or rule["expr"].startswith("absent(")  # of which nothing is known
     words = " ".join(texts.values()).lower()
     for term in (
@@ -205,7 +205,7 @@ def test_every_series_that_an_alert_looks_at_is_there(
     rule: dict[str, Any], prometheus: PrometheusService
 ) -> None:
     prometheus.query(rule["expr"])
-    names = set(re.findall(r"\b(?:monitor:)?(?:driftbn_\w+(?::\w+)?)|\bup\b", rule["expr"]))
+    names = set(re.findall(r"\b(?:stream:)?(?:driftbn_\w+(?::\w+)?)|\bup\b", rule["expr"]))
     assert names
     for name in names - NO_OUTLETS:
         # Not one selector of an alert may be misspelt: each has series, whether or not it fires.
