@@ -354,6 +354,7 @@ class _Answers:
         self._app = app
         self._limit = limit
         self._n_running = 0  # only the event loop counts
+        self._answered = getattr(app.state, "answered", None)  # told of each answer, if it is there
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         send = self._counted(scope["path"], send)
@@ -370,8 +371,8 @@ class _Answers:
         """Return what sends an answer and has it counted by its status."""
 
         async def counting(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._app.state.answered(kind_of_route(path), message["status"])
+            if self._answered and message["type"] == "http.response.start":
+                self._answered(kind_of_route(path), message["status"])
             await send(message)
 
         return counting
