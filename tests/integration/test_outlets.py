@@ -513,7 +513,7 @@ def test_alert_goes_all_the_way_and_is_resolved(
     wait_for(lambda: len(notices(hook)) > 1, "Alertmanager tells of its end")
     assert active(alertmanager) == []
     assert notices(hook) == [
-        ("firing", "DriftbnStructuralDrift", told(started)),
+        ("firing", "DriftbnStructuralDrift", f"{told(started)[:-1]}, since 2026-01-01T00:00:00Z."),
         ("resolved", "DriftbnStructuralDrift", told(ended)),
     ]
     outlet.close()

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 import psycopg
 
-from tests.services.process import HOST, Service, ServiceError, free_port, missing
+from tests.services.process import HOST, Service, ServiceError, free_port, missing, wait_for
 
 USER = "driftbn"
 _SYSTEM_USER = "postgres"
@@ -80,8 +81,17 @@ class PostgresService(Service):
     def restart(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Crash, and come back after ``meanwhile``."""
         self.kill()
+        wait_for(lambda: not self._is_used(), "the processes of the crashed server are gone")
         meanwhile()
         self.start()
+
+    def _is_used(self) -> bool:
+        """Whether a process of the server is left: its memory keeps a new one from starting."""
+        for place in Path("/proc").glob("[0-9]*/cwd"):
+            with suppress(OSError):  # it has ended meanwhile
+                if place.readlink() == self._data:
+                    return True
+        return False
 
     def stop(self) -> None:
         """Stop for good, whoever is connected."""
