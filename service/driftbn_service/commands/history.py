@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from driftbn_service.commands import Line, Style, write_lines
+from driftbn_service.commands.state import opened
 from driftbn_service.errors import ExitCode, InputError, blamed_on
-from driftbn_service.state import FILE, Store
 from driftbn_service.state.sql import HISTORY, Table
 
 _TYPES: Final = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TEXT": pa.string()}
@@ -29,7 +29,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             " Parquet file; times are seconds since the epoch. The daemon may run meanwhile."
         ),
     )
-    export.add_argument("directory", metavar="DIR", help="a state directory")
+    export.add_argument("place", metavar="DIR", help="a state directory, or an address")
     export.add_argument("target", metavar="TO", help="the directory to make")
     export.add_argument("--stream", metavar="NAME", help="only this stream")
     export.set_defaults(run=run_export)
@@ -37,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_export(arguments: argparse.Namespace) -> int:
     target = Path(arguments.target)
-    with Store(Path(arguments.directory) / FILE, read_only=True) as store:
+    with opened(arguments.place) as store:
         stream = arguments.stream
         if stream is not None and not store.monitors(stream, limit=1):
             raise InputError(str(store.path), f"there is nothing of a stream {stream!r}")

@@ -65,7 +65,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    with _opened(arguments) as store:
+    with opened(arguments.place) as store:
         lanes = store.lanes()
     if arguments.json:
         write_text("".join(json.dumps(asdict(lane)) + "\n" for lane in lanes), None)
@@ -75,7 +75,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    with _opened(arguments) as store:
+    with opened(arguments.place) as store:
         found = [Line(one_line(damaged), Style.REMOVED) for damaged in store.check()]
     word = f"{len(found)} damaged" if found else "everything is as it was written"
     write_lines([*found, Line(f"{store.path}: {word}", Style.NOTE)], None)
@@ -84,7 +84,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 def run_export(arguments: argparse.Namespace) -> int:
     target, stream = Path(arguments.target), arguments.stream
-    with _opened(arguments) as store:
+    with opened(arguments.place) as store:
         if stream not in {lane.stream for lane in store.lanes()}:
             raise InputError(str(store.path), f"there is no stream {stream!r}")
         target.mkdir(parents=True)
@@ -96,8 +96,9 @@ def run_export(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _opened(arguments: argparse.Namespace) -> Store:
-    place = named_place(arguments.place)
+def opened(text: str) -> Store:
+    """Open the state in a directory, or at an address, to be read."""
+    place = named_place(text)
     return Store(place if isinstance(place, str) else place / FILE, read_only=True)
 
 

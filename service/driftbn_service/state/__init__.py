@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -436,10 +436,13 @@ class Store:
     def table(self, table: sql.Table, stream: str | None = None) -> Iterator[list[list[Any]]]:
         """Iterate over pages of the rows of a table, of one stream or all; damaged ones not."""
         where = "" if stream is None else "WHERE stream = ?"
-        with self._database.reading() as connection:
-            query = f"{table.select} {where} {table.order}"
-            rows = connection.execute(query, () if stream is None else (stream,))
-            while page := rows.fetchmany(_EXPORTED):
+        query = f"{table.select} {where} {table.order}"
+        with (
+            self._database.reading() as connection,
+            self._database.rows(connection, query, *([] if stream is None else [stream])) as rows,
+        ):
+            waiting = iter(rows)
+            while page := list(islice(waiting, _EXPORTED)):
                 yield list(_intact_rows(table, page))
 
     # --- Looking at the whole of it ---
