@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 import driftbn
 from driftbn.errors import ConfigError, DriftbnError
-from driftbn_service.errors import ExitCode, UsageError, arrow_error, naming_the_extra
+from driftbn_service.errors import ExitCode, UsageError, arrow_error, naming_the_extra, part_of_kind
 
 _COMMANDS: Final = {
     "demo": "watch a made-up stream with known drifts; needs no settings",
@@ -36,8 +36,14 @@ _COMMANDS: Final = {
     "completion": "print completions for bash and zsh",
     "version": "print versions",
 }
-"""Modules of ``driftbn_service.commands``, all but the last two; only the one that is asked for is
-imported."""
+_ADDED_BY: Final = {
+    "init": "settings.add_init_parser",
+    "check": "settings.add_check_parser",
+    "history": "state.add_history_parser",
+    "warm-up": "run.add_warm_up_parser",
+}
+"""Of ``driftbn_service.commands``; others have a module, but for the last two. Only what is asked
+for is imported."""
 _COMPLETION: Final = """\
 # Completions of driftbn for bash and zsh: source <(driftbn completion)
 if [ -n "${{ZSH_VERSION-}}" ]; then autoload -U +X bashcompinit && bashcompinit; fi
@@ -122,8 +128,8 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         elif name == chosen == "completion":
             commands.add_parser(name).set_defaults(run=_write_completion)
         elif name == chosen:
-            module = importlib.import_module(f"driftbn_service.commands.{name.replace('-', '_')}")
-            module.add_parser(commands)
+            module, _, add = _ADDED_BY.get(name, f"{name}.add_parser").partition(".")
+            part_of_kind("driftbn_service.commands", module, add)(commands)
         else:
             commands.add_parser(name, help=summary)
     for subparser in commands.choices.values():

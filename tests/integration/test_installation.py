@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from driftbn_service.commands.init import BESIDE, SOURCES
+from driftbn_service.commands.settings import BESIDE, SOURCES
 
 import driftbn
 

@@ -1,4 +1,4 @@
-"""``driftbn run``: the daemon."""
+"""``driftbn run``: the daemon; ``driftbn warm-up``: its kernels compiled beforehand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from driftbn_service.daemon import Daemon
+from driftbn_service.commands import moving_note, note
+from driftbn_service.daemon import Daemon, watched_warm_up
 from driftbn_service.process import configure_logging
 from driftbn_service.settings import Settings
 from driftbn_service.settings.loading import load_settings, remarks
@@ -70,3 +71,20 @@ def _load(path: Path) -> Settings:
     settings = load_settings(path, os.environ)
     sys.setswitchinterval(switch_seconds(len(settings.streams)))
     return settings
+
+
+def add_warm_up_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "warm-up",
+        description="Compiles what would otherwise be compiled when it is first used, and keeps it "
+        "beside the package, or in NUMBA_CACHE_DIR. It is found again wherever the package is "
+        "copied to, on processors of the same kind.",
+    )
+    parser.set_defaults(run=warm_up)
+
+
+def warm_up(_: argparse.Namespace) -> int:
+    watched_warm_up(moving_note, lambda: False)
+    moving_note("")
+    note("kernels are ready")
+    return 0

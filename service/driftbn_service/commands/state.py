@@ -1,4 +1,4 @@
-"""``driftbn state``: what the state of a daemon holds, whether it is whole, and files of it."""
+"""``driftbn state``, ``driftbn history``: what a daemon remembers, whether it is whole, and copies."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from driftbn_service.commands import Line, Style, one_line, write_lines, write_text
-from driftbn_service.errors import ExitCode, InputError
+from driftbn_service.errors import ExitCode, InputError, blamed_on
 from driftbn_service.lane import unpacked
 from driftbn_service.state import FILE, LaneRow, Store, named_place
+from driftbn_service.state.sql import HISTORY, Table
 
 _HEAD: Final = Line(
     "  lane      committed                keys    of states   windows  position", Style.HEAD
 )
 _SHOWN_POSITION: Final = 80
 _PAGE: Final = 1000
+_TYPES: Final = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "TEXT": pa.string()}
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -152,3 +157,50 @@ def _episodes(store: Store, stream: str) -> Iterator[dict[str, Any]]:
 def _write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     with path.open("w") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+# The history as Parquet.
+
+
+def add_history_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("history", description="Work with the history of a daemon.")
+    actions = parser.add_subparsers(title="what to do", required=True, metavar="ACTION")
+    export = actions.add_parser(
+        "export",
+        help="write it as Parquet",
+        description=(
+            "Write windows, edges, episodes, events and actions to a new directory, each as a"
+            " Parquet file; times are seconds since the epoch. The daemon may run meanwhile."
+        ),
+    )
+    export.add_argument("place", metavar="DIR", help="a state directory, or an address")
+    export.add_argument("target", metavar="TO", help="the directory to make")
+    export.add_argument("--stream", metavar="NAME", help="only this stream")
+    export.set_defaults(run=export_history)
+
+
+def export_history(arguments: argparse.Namespace) -> int:
+    target = Path(arguments.target)
+    with opened(arguments.place) as store:
+        stream = arguments.stream
+        if stream is not None and not store.monitors(stream, limit=1):
+            raise InputError(str(store.path), f"there is nothing of a stream {stream!r}")
+        with blamed_on(str(target)):
+            target.mkdir(parents=True)
+        for table in HISTORY:
+            path = target / f"{table.name}.parquet"
+            n_rows = _write_table(path, table, store.table(table, stream))
+            write_lines([Line(f"{path}: {n_rows}", Style.EDGE)], None)
+    return ExitCode.OK
+
+
+def _write_table(path: Path, table: Table, pages: Iterable[list[list[Any]]]) -> int:
+    columns = zip(table.names, table.types, strict=True)
+    schema = pa.schema([(name, _TYPES[kind]) for name, kind in columns])
+    n_rows = 0
+    with blamed_on(str(path)), pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for rows in filter(None, pages):
+            values = [list(column) for column in zip(*rows, strict=True)]
+            writer.write_table(pa.table(values, schema=schema))
+            n_rows += len(rows)
+    return n_rows

@@ -7,7 +7,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from driftbn_service.cli import ExitCode, main
-from driftbn_service.commands.init import SOURCES
+from driftbn_service.commands.settings import SOURCES
 
 import driftbn
 from tests.commands import Run, failed
