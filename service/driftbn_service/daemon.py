@@ -30,7 +30,7 @@ from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.lane import Committer
 from driftbn_service.metrics import Metrics, Shown, shown_of
-from driftbn_service.outlets.delivery import Deliverer, make_outlet
+from driftbn_service.outlets import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals, configure_logging
 from driftbn_service.records import warm_up as warm_up_decoding

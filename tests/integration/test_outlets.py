@@ -15,10 +15,10 @@ import pytest
 import urllib3
 from confluent_kafka import Consumer, TopicPartition
 from driftbn_service.events import Event, EventType
+from driftbn_service.outlets import Deliverer
 from driftbn_service.outlets import kafka as kafka_module
 from driftbn_service.outlets.alertmanager import REFRESH_SECONDS, AlertmanagerOutlet
 from driftbn_service.outlets.base import OutletError
-from driftbn_service.outlets.delivery import Deliverer
 from driftbn_service.outlets.kafka import KafkaOutlet
 from driftbn_service.outlets.redis import RedisOutlet
 from driftbn_service.settings import (
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 
 KILLED = """
 import json, os, signal, sys
-from driftbn_service.outlets.delivery import make_outlet
+from driftbn_service.outlets import make_outlet
 from driftbn_service import settings
 from tests.outlet_parts import make_event
 
@@ -73,17 +73,17 @@ KILLED_AT_EVERY_POINT = """
 import os, signal, stat, sys
 from pathlib import Path
 
-import driftbn_service.outlets.delivery
+import driftbn_service.outlets
 from driftbn.learning import Overrun
 from driftbn_service.events import EventState, publication_of
-from driftbn_service.outlets.delivery import Deliverer
+from driftbn_service.outlets import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
 from driftbn_service.state import Store
 from tests.unit.test_events import make_report
 
 folder = Path(sys.argv[1])
-driftbn_service.outlets.delivery.BATCH_EVENTS = 2
+driftbn_service.outlets.BATCH_EVENTS = 2
 
 
 class Counts:

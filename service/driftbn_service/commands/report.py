@@ -59,7 +59,7 @@ from driftbn_service.events import naming_window
 from driftbn_service.records.files import STDIN
 from driftbn_service.settings.loading import load_settings, settings_path
 from driftbn_service.state import EpisodeRow, Store, WindowRow, named_place, place_of
-from driftbn_service.state.history import EpisodeEdge
+from driftbn_service.state.sql import EpisodeEdge
 
 FORMAT: Final = "driftbn.monitor-report"
 VERSION: Final = 1

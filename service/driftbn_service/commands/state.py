@@ -1,4 +1,4 @@
-"""``driftbn state``, ``driftbn history``: what a daemon remembers, whether it is whole, and copies."""
+"""``driftbn state``, ``driftbn history``: what a daemon remembers, and whether it is whole."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from driftbn.errors import DriftbnError
 from driftbn.report import REPORTS
 from driftbn_service.http import ServiceView
 from driftbn_service.state import ActionRow, EdgeRow, EpisodeRow, Series, WindowRow
-from driftbn_service.state.history import EpisodeEdge
+from driftbn_service.state.sql import EpisodeEdge
 
 PROBLEM_TYPE = "application/problem+json"
 _SHOWN_CHARACTERS = 200  # a value can be as long as an address; the start of it tells which

@@ -17,8 +17,7 @@ from uuid import UUID, uuid4, uuid5
 from driftbn_service.errors import naming_the_extra, part_of_kind
 from driftbn_service.events import Event, Publication
 from driftbn_service.settings import POSTGRES_PATTERN, ServiceSettings
-from driftbn_service.state import actions, history, sql
-from driftbn_service.state.actions import ActionKind, ActionRow, Silences, Wish
+from driftbn_service.state import history, sql
 from driftbn_service.state.database import (
     AwayError,
     Connection,
@@ -29,18 +28,15 @@ from driftbn_service.state.database import (
     next_number,
 )
 from driftbn_service.state.history import (
-    EdgeRow,
-    EpisodeEdge,
-    EpisodeRow,
+    ActionKind,
     LaneRow,
     MonitorRow,
     Series,
+    Silences,
     Wanted,
     WindowDetail,
-    WindowRow,
-    episode_row,
+    Wish,
     event_pair,
-    window_row,
 )
 from driftbn_service.state.journal import (
     REMEMBERED_KEYS,
@@ -52,6 +48,7 @@ from driftbn_service.state.journal import (
     KeyConflictError,
 )
 from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, LockedError, Owner
+from driftbn_service.state.sql import ActionRow, EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
 from driftbn_service.state.sqlite import ReadOnlyDatabase, SqliteDatabase
 
 __all__ = [
@@ -261,17 +258,17 @@ class Store:
     def act(self, wish: Wish) -> ActionRow:
         """Enter what somebody wants; on return it is on disk. An accept is done by its lane."""
         return self._database.write(
-            lambda connection: actions.enter(connection, wish, self._now(connection))
+            lambda connection: history.enter(connection, wish, self._now(connection))
         )
 
     def wanted(self) -> list[ActionRow]:
         """Return the accepts of all streams that are not done yet, the oldest first."""
         with self._database.reading() as connection:
-            return actions.wanted(connection)
+            return history.wanted(connection)
 
     def silences(self) -> Silences:
         with self._database.reading() as connection:
-            return actions.silences(connection, self._now(connection))
+            return history.silences(connection, self._now(connection))
 
     def actions(
         self, stream: str, key: str, *, before: int | None = None, limit: int = _PAGE
@@ -279,9 +276,7 @@ class Store:
         """Return what was done about a monitor, or about all keys of its stream, newest first."""
         values = (stream, key, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
-            return [
-                actions.action_row(row) for row in connection.execute(sql.ACTIONS_BEFORE, values)
-            ]
+            return [sql.ACTIONS.read(row) for row in connection.execute(sql.ACTIONS_BEFORE, values)]
 
     # --- Events on their way to outlets ---
 
@@ -329,7 +324,7 @@ class Store:
                 query = sql.newest_of(len(types), None if part is None else len(part))
                 values = (*sorted(types), *_flat(part), outlet)
                 found += [one for _, one in _intact_events(connection.execute(query, values))]
-            silences = actions.silences(connection, self._now(connection))
+            silences = history.silences(connection, self._now(connection))
         return [
             event
             for event in found
@@ -385,7 +380,7 @@ class Store:
         limits = (-1 if after is None else after, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
             found = connection.execute(query, (stream, key, *limits))
-            return [window_row(row) for row in found]
+            return [sql.WINDOWS.read(row) for row in found]
 
     def window(self, stream: str, key: str, index: int) -> WindowDetail | None:
         """Return a window with all that belongs to it; ``None`` if it is not there."""
@@ -397,7 +392,7 @@ class Store:
                 return None
             if found is None or documents is None:
                 raise sql.RowDamage(sql.DOCUMENTS.described(place))
-            row = window_row(found)
+            row = sql.WINDOWS.read(found)
             report, explanation = map(history.decompressed, sql.DOCUMENTS.opened(documents)[3:])
         by_name = attrgetter("origin", "source", "target", "change")
         edges = sorted(history.edges_of(*place, report), key=by_name)
@@ -415,13 +410,15 @@ class Store:
         """Return episodes of a monitor, the newest first; ``before`` as for ``windows``."""
         values = (stream, key, _LARGEST if before is None else before, limit)
         with self._database.reading() as connection:
-            return [episode_row(row) for row in connection.execute(sql.EPISODES_BEFORE, values)]
+            return [
+                sql.EPISODES.read(row) for row in connection.execute(sql.EPISODES_BEFORE, values)
+            ]
 
     def episode(self, stream: str, key: str, number: int) -> EpisodeRow | None:
         """Return an episode; ``None`` if it is not there."""
         with self._database.reading() as connection:
             found = connection.execute(sql.EPISODE, (stream, key, number)).fetchone()
-            return None if found is None else episode_row(found)
+            return None if found is None else sql.EPISODES.read(found)
 
     def edge_history(
         self, stream: str, key: str, source: str, target: str, limit: int = _PAGE
@@ -431,7 +428,7 @@ class Store:
         values = (stream, key, *names, stream, key, *names[::-1], limit)
         with self._database.reading() as connection:
             found = connection.execute(sql.EDGE_HISTORY, values)
-            return [EdgeRow(*sql.EDGES.opened(row)) for row in found]
+            return [sql.EDGES.read(row) for row in found]
 
     def table(self, table: sql.Table, stream: str | None = None) -> Iterator[list[list[Any]]]:
         """Iterate over pages of the rows of a table, of one stream or all; damaged ones not."""
@@ -538,7 +535,7 @@ def _flat(lanes: Lanes) -> Iterable[str]:
 
 def _pending_pair(row: Sequence[Any]) -> tuple[int, Event]:
     """Return an event that waits, with its number."""
-    n_columns = len(sql.DELIVERIES)
+    n_columns = sql.DELIVERIES.n_columns
     delivery, event = row[:n_columns], row[n_columns:]
     try:
         sql.DELIVERIES.opened(delivery)
@@ -565,13 +562,13 @@ def _intact_rows(table: sql.Table, rows: Iterable[Sequence[Any]]) -> Iterator[li
 
 
 def _monitor_row(row: Sequence[Any]) -> MonitorRow:
-    n_counts, n_window = len(sql.MONITORS), len(sql.WINDOWS)
+    n_counts, n_window = sql.MONITORS.n_columns, sql.WINDOWS.n_columns
     counts = sql.MONITORS.opened(row[:n_counts])
     window, episode = row[n_counts : n_counts + n_window], row[n_counts + n_window :]
     if window[0] is None:  # its last window has lost its name
         raise sql.RowDamage(sql.MONITORS.described(row))
-    open_episode = None if episode[0] is None else episode_row(episode)
-    return MonitorRow(*(*counts[:6], window_row(window), open_episode))
+    open_episode = None if episode[0] is None else sql.EPISODES.read(episode)
+    return MonitorRow(*(*counts[:6], sql.WINDOWS.read(window), open_episode))
 
 
 def _lane_row(row: Sequence[Any], lives: bool) -> LaneRow:

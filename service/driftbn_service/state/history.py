@@ -1,75 +1,23 @@
-"""The history: windows with their documents and edges, episodes and events, each entered once."""
+"""The history: windows, episodes and events, each entered once, and what people do about them."""
 
 from __future__ import annotations
 
 import json
 import logging
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from driftbn.drift.outcome import EpisodeEvent
 from driftbn_service.events import Event, EventType, Publication
-from driftbn_service.state import actions, sql
+from driftbn_service.state import sql
 from driftbn_service.state.database import Connection, next_number
-
-
-@dataclass(frozen=True)
-class WindowRow:
-    """A window in short; the fields are the columns of the table ``windows``."""
-
-    stream: str
-    key: str
-    window_index: int
-    lane: str  # that its records came by
-    first_record: int
-    last_record: int
-    rows: int
-    start: float | None  # smallest event time in seconds since the epoch, if there are any
-    end: float | None  # largest
-    hamming: int  # raw distance from the window before
-    skeleton: int  # its part that is edges added or removed
-    confirmed_hamming: int  # changes of edges that a test confirms
-    level: str
-    drift: bool
-    kind: str | None
-    p_value: float | None
-    alpha: float | None  # the level that the p-value is held against
-    p_mechanism: float | None  # smallest of this family of tests; None if it was not asked
-    p_association: float | None
-    n_edges: int
-    n_nodes: int
-    warm: bool  # whether the search began from the window before
-    tests: int
-    undecided: int  # pairs of fields that the rows could not decide on
-    design_effect: float | None  # by how much alike rows weaken the tests
-    effect: float | None  # size of the change in nats
-    degraded: bool  # whether a limit stopped the search
-    episode: int | None
-    headline: str
-    learn_seconds: float | None
-    decide_seconds: float | None
-    stored: float  # seconds since the epoch when it came into the history
-
-
-@dataclass(frozen=True)
-class EdgeRow:
-    """A change of an edge in a window."""
-
-    stream: str
-    key: str
-    window_index: int
-    origin: str  # ``confirmed`` by a test, or ``raw``: it differs from the window before
-    source: str
-    target: str
-    change: str  # ``added``, ``removed`` or ``reversed``
-    p_value: float | None
-    before: float | None  # strength of the association in the reference, in nats
-    after: float | None  # the same now
+from driftbn_service.state.sql import ActionRow, EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
 
 
 @dataclass(frozen=True)
@@ -80,42 +28,6 @@ class WindowDetail:
     report: dict[str, Any] = field(repr=False)  # ``WindowReport.to_dict()``
     explanation: dict[str, Any] = field(repr=False)  # headline, sentences, advice
     edges: tuple[EdgeRow, ...] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class EpisodeEdge:
-    """A change of an edge that belongs to an episode."""
-
-    source: str
-    target: str
-    change: str
-    window_index: int  # that named it
-    settled: bool  # whether that window is all after the change, and names it better
-
-
-@dataclass(frozen=True)
-class EpisodeRow:
-    """An episode: a change, however many windows it takes."""
-
-    stream: str
-    key: str
-    episode: int
-    started_window: int  # in which it was found
-    started_record: int | None
-    started_time: float | None  # smallest event time of that window, if known
-    last_window: int
-    ended_window: int | None  # None while it is open
-    kind: str | None  # by the window that named it last, as are the next two
-    severity: str | None
-    headline: str
-    recurring: bool  # whether the relations are back to an earlier state
-    n_windows: int
-    state: str  # ``open`` or ``ended``
-    edges: tuple[EpisodeEdge, ...] = ()
-
-    @property
-    def is_open(self) -> bool:
-        return self.state == "open"
 
 
 @dataclass(frozen=True)
@@ -193,7 +105,7 @@ class PublicationWriter:
         self._connection = connection
         self._outlets = outlets
         self._now = now
-        self._silences = actions.silences(connection, now)
+        self._silences = silences(connection, now)
         self.n_new = 0
 
     def write(self, publications: Sequence[Publication]) -> None:
@@ -212,10 +124,10 @@ class PublicationWriter:
         place = (publication.stream, publication.key, publication.window)
         report = publication.report
         row = window_row_of(publication, self._now)
-        self._connection.execute(sql.WINDOWS.insert, sql.WINDOWS.sealed(vars(row).values()))
+        self._connection.execute(sql.WINDOWS.insert, sql.WINDOWS.written(row))
         documents = (*place, compressed(report), compressed(publication.explanation))
         self._connection.execute(sql.DOCUMENTS.insert, sql.DOCUMENTS.sealed(documents))
-        edges = (sql.EDGES.sealed(vars(edge).values()) for edge in edges_of(*place, report))
+        edges = (sql.EDGES.written(edge) for edge in edges_of(*place, report))
         self._connection.executemany(f"{sql.EDGES.insert} ON CONFLICT DO NOTHING", edges)
         has_begun = self._bring_forward(publication)
         self._count(publication, has_begun)
@@ -267,7 +179,7 @@ class PublicationWriter:
         found = self._connection.execute(sql.EPISODE, place).fetchone()
         episode = None
         try:
-            episode = None if found is None else episode_row(found)
+            episode = None if found is None else sql.EPISODES.read(found)
         except sql.RowDamage as damage:
             logger.error("%s in the history and begun anew there", damage)
         self._write_episode(_after(episode or self._begun(publication), publication))
@@ -280,10 +192,11 @@ class PublicationWriter:
         if found is None or found[2] == number:
             return
         try:
-            ended = replace(episode_row(found), state="ended", ended_window=publication.window)
+            episode = sql.EPISODES.read(found)
         except sql.RowDamage:
             self._connection.execute(sql.END_DAMAGED_EPISODE, place)
         else:
+            ended = replace(episode, state="ended", ended_window=publication.window)
             self._write_episode(ended)
 
     def _begun(self, publication: Publication) -> EpisodeRow:
@@ -313,14 +226,13 @@ class PublicationWriter:
     def _start_of(self, *place: object) -> tuple[int | None, float | None]:
         found = self._connection.execute(sql.WINDOW, place).fetchone()
         try:
-            row = None if found is None else window_row(found)
+            row = None if found is None else sql.WINDOWS.read(found)
         except sql.RowDamage:
             row = None
         return (None, None) if row is None else (row.first_record, row.start)
 
     def _write_episode(self, episode: EpisodeRow) -> None:
-        values = vars(episode) | {"edges": _as_json([vars(edge) for edge in episode.edges])}
-        self._connection.execute(sql.EPISODES.upsert, sql.EPISODES.sealed(values.values()))
+        self._connection.execute(sql.EPISODES.upsert, sql.EPISODES.written(episode))
 
     # --- Events ---
 
@@ -444,25 +356,6 @@ def edges_of(stream: str, key: str, window: int, report: Mapping[str, Any]) -> I
             yield EdgeRow(*place, "raw", *names, None, None, None)
 
 
-def _flags(row: type[Any]) -> tuple[int, ...]:
-    return tuple(i for i, column in enumerate(fields(row)) if column.type == "bool")
-
-
-_WINDOW_FLAGS: Final = _flags(WindowRow)
-_EPISODE_FLAGS: Final = _flags(EpisodeRow)
-
-
-def window_row(row: Sequence[Any]) -> WindowRow:
-    """Return a window from its row; ``RowDamage`` if it is damaged, as all below."""
-    return WindowRow(*_with_flags(sql.WINDOWS.opened(row), _WINDOW_FLAGS))
-
-
-def episode_row(row: Sequence[Any]) -> EpisodeRow:
-    values = _with_flags(sql.EPISODES.opened(row), _EPISODE_FLAGS)
-    values[-1] = tuple(EpisodeEdge(**edge) for edge in json.loads(values[-1]))
-    return EpisodeRow(*values)
-
-
 def event_pair(row: Sequence[Any]) -> tuple[int, Event]:
     """Return an event with its number from its row in the database."""
     try:
@@ -471,12 +364,6 @@ def event_pair(row: Sequence[Any]) -> tuple[int, Event]:
         raise sql.RowDamage(damage.row, (row[0], str(row[3]))) from damage
     sequence, name, kind, monitor, key, _, window, _, document = values
     return sequence, Event(name, kind, monitor, key, window, json.loads(document))
-
-
-def _with_flags(values: list[Any], places: tuple[int, ...]) -> list[Any]:
-    for place in places:
-        values[place] = bool(values[place])
-    return values
 
 
 def compressed(document: Mapping[str, Any]) -> bytes:
@@ -501,6 +388,91 @@ def decompressed(data: bytes) -> dict[str, Any]:
 
 def _as_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+# --- What people do ---
+
+
+class ActionKind(StrEnum):
+    """What somebody did."""
+
+    ACCEPT = "accept"
+    """The present is the new normal, and an open episode is over."""
+    SILENCE = "silence"
+    """Outlets and alerts do not tell of drifts for a time."""
+    COMMENT = "comment"
+    """Words for whoever reads the history."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants to do about a monitor."""
+
+    kind: ActionKind
+    stream: str
+    key: str = ""
+    episode: int | None = None  # the open one unless given
+    until: float | None = None
+    author: str = ""
+    comment: str = ""
+
+
+class Silences:
+    """The monitors whose drifts are not told now.
+
+    >>> row = ActionRow(1, "silence", "orders", "", None, None, 9.0, "", "", 0.0)
+    >>> silences = Silences([row])
+    >>> silences.cover("orders", "eu"), silences.cover("clicks", "")
+    (True, False)
+    """
+
+    def __init__(self, rows: Iterable[ActionRow] = ()) -> None:
+        self._places = frozenset((row.stream, row.key) for row in rows)
+
+    def cover(self, stream: str, key: str) -> bool:
+        return not self._places.isdisjoint(((stream, key), (stream, "")))
+
+
+def enter(connection: Connection, wish: Wish, now: float) -> ActionRow:
+    """Enter a wish; an accept that waits already is not entered a second time."""
+    if wish.kind is ActionKind.ACCEPT:
+        for waiting in wanted(connection):
+            if (waiting.stream, waiting.key) == (wish.stream, wish.key):
+                return waiting
+    place = (wish.stream, wish.key)
+    monitor = connection.execute(sql.MONITOR, place).fetchone()
+    is_open = connection.execute(sql.OPEN_EPISODE, place).fetchone()
+    window = None if monitor is None else sql.MONITORS.opened(monitor)[6]
+    open_episode = None if is_open is None else sql.EPISODES.read(is_open).episode
+    row = ActionRow(
+        number=next_number(connection, "actions"),
+        kind=wish.kind.value,
+        stream=wish.stream,
+        key=wish.key,
+        episode=open_episode if wish.episode is None else wish.episode,
+        window_index=None if wish.kind is ActionKind.ACCEPT else window,
+        until=wish.until,
+        author=wish.author,
+        comment=wish.comment,
+        stored=now,
+    )
+    connection.execute(sql.ACTIONS.insert, sql.ACTIONS.written(row))
+    return row
+
+
+def note_done(connection: Connection, done: Iterable[ActionRow]) -> None:
+    """Enter that accepts hold, each with the last window before it."""
+    for row in done:
+        connection.execute(sql.ACTIONS.upsert, sql.ACTIONS.written(row))
+
+
+def wanted(connection: Connection) -> list[ActionRow]:
+    """Return the accepts that are not done yet, the oldest first."""
+    return [sql.ACTIONS.read(row) for row in connection.execute(sql.WANTED)]
+
+
+def silences(connection: Connection, now: float) -> Silences:
+    return Silences(sql.ACTIONS.read(row) for row in connection.execute(sql.SILENCES, (now,)))
 
 
 # --- Deleting what is old, a little at a time ---

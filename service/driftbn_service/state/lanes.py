@@ -14,11 +14,11 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from driftbn_service.events import Publication
-from driftbn_service.state import actions, sql
-from driftbn_service.state.actions import ActionRow
+from driftbn_service.state import sql
 from driftbn_service.state.database import Connection, Database, StoreError, next_number
-from driftbn_service.state.history import PublicationWriter, Wanted
+from driftbn_service.state.history import PublicationWriter, Wanted, note_done
 from driftbn_service.state.journal import Journal
+from driftbn_service.state.sql import ActionRow
 
 logger = logging.getLogger("driftbn.service.state.lanes")
 
@@ -175,7 +175,7 @@ class LaneState:
             connection.executemany(sql.STATES.upsert, states)
             now = self._owner.clock(connection)
             PublicationWriter(connection, outlets, now).write(publications)
-            actions.note_done(connection, done)
+            note_done(connection, done)
             if self._journal is not None and checkpoint.position is not None:
                 self._journal.forget(connection, int(checkpoint.position["sequence"]))
 

@@ -12,9 +12,11 @@ checks it.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, fields
+from typing import Any, Final, Generic, TypeVar
 
 VERSION: Final = 3
 """Of the tables below."""
@@ -69,8 +71,9 @@ class Table:
         self.select = f"SELECT {self.columns()} FROM {name}"
         self.order = f"ORDER BY {', '.join(keys)}"
 
-    def __len__(self) -> int:
-        """Return how many columns ``columns`` names."""
+    @property
+    def n_columns(self) -> int:
+        """How many columns ``columns`` names."""
         return len(self.names) + 1
 
     def columns(self, prefix: str = "") -> str:
@@ -186,7 +189,157 @@ BODY_KEYS: Final = Table(
     "the idempotency key {key!r}",
 )
 
-# --- The history ---
+# --- The history: rows, and their tables ---
+
+
+@dataclass(frozen=True)
+class WindowRow:
+    """A window in short; the fields are the columns of its table, as with the rows below."""
+
+    stream: str
+    key: str
+    window_index: int
+    lane: str  # that its records came by
+    first_record: int
+    last_record: int
+    rows: int
+    start: float | None  # smallest event time in seconds since the epoch, if there are any
+    end: float | None  # largest
+    hamming: int  # raw distance from the window before
+    skeleton: int  # its part that is edges added or removed
+    confirmed_hamming: int  # changes of edges that a test confirms
+    level: str
+    drift: bool
+    kind: str | None
+    p_value: float | None
+    alpha: float | None  # the level that the p-value is held against
+    p_mechanism: float | None  # smallest of this family of tests; None if it was not asked
+    p_association: float | None
+    n_edges: int
+    n_nodes: int
+    warm: bool  # whether the search began from the window before
+    tests: int
+    undecided: int  # pairs of fields that the rows could not decide on
+    design_effect: float | None  # by how much alike rows weaken the tests
+    effect: float | None  # size of the change in nats
+    degraded: bool  # whether a limit stopped the search
+    episode: int | None
+    headline: str
+    learn_seconds: float | None
+    decide_seconds: float | None
+    stored: float  # seconds since the epoch when it came into the history
+
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """A change of an edge in a window."""
+
+    stream: str
+    key: str
+    window_index: int
+    origin: str  # ``confirmed`` by a test, or ``raw``: it differs from the window before
+    source: str
+    target: str
+    change: str  # ``added``, ``removed`` or ``reversed``
+    p_value: float | None
+    before: float | None  # strength of the association in the reference, in nats
+    after: float | None  # the same now
+
+
+@dataclass(frozen=True)
+class EpisodeEdge:
+    """A change of an edge that belongs to an episode."""
+
+    source: str
+    target: str
+    change: str
+    window_index: int  # that named it
+    settled: bool  # whether that window is all after the change, and names it better
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """An episode: a change, however many windows it takes."""
+
+    stream: str
+    key: str
+    episode: int
+    started_window: int  # in which it was found
+    started_record: int | None
+    started_time: float | None  # smallest event time of that window, if known
+    last_window: int
+    ended_window: int | None  # None while it is open
+    kind: str | None  # by the window that named it last, as are the next two
+    severity: str | None
+    headline: str
+    recurring: bool  # whether the relations are back to an earlier state
+    n_windows: int
+    state: str  # ``open`` or ``ended``
+    edges: tuple[EpisodeEdge, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "open"
+
+
+@dataclass(frozen=True)
+class ActionRow:
+    """Something that somebody did about a monitor."""
+
+    number: int  # later ones have larger numbers
+    kind: str  # ``accept``, ``silence`` or ``comment``
+    stream: str
+    key: str  # of a silence, "" is all keys of a stream
+    episode: int | None  # that it is about
+    window_index: int | None  # the last one before it; of an accept, None until it is done
+    until: float | None  # end of a silence in seconds since the epoch
+    author: str
+    comment: str
+    stored: float  # seconds since the epoch
+
+
+Row = TypeVar("Row")
+_EDGES_TYPE: Final = "tuple[EpisodeEdge, ...]"  # kept as JSON
+_TYPES: Final = {
+    "bool": "BIGINT", "int": "BIGINT", "float": "DOUBLE PRECISION", "str": "TEXT",
+    _EDGES_TYPE: "TEXT",
+}  # fmt: skip
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "bool": bool,
+    _EDGES_TYPE: lambda text: tuple(EpisodeEdge(**edge) for edge in json.loads(text)),
+}
+
+
+class RowTable(Table, Generic[Row]):
+    """A table whose columns are the fields of a class."""
+
+    def __init__(self, row: type[Row], name: str, key: str, label: str, *constraints: str) -> None:
+        hints = {item.name: str(item.type) for item in fields(row)}  # type: ignore[arg-type]
+        columns = ", ".join(f"{field} {_definition(hint)}" for field, hint in hints.items())
+        super().__init__(name, columns, key, label, *constraints)
+        self._row: Callable[..., Row] = row
+        self._readers = [_READERS.get(hint) for hint in hints.values()]
+
+    def written(self, row: Row) -> list[Any]:
+        """Return the values of a row with their checksum."""
+        return self.sealed(map(_plain, vars(row).values()))
+
+    def read(self, values: Sequence[Any]) -> Row:
+        """Return a row by its values and checksum; ``RowDamage`` if that does not fit."""
+        columns = zip(self._readers, self.opened(values), strict=True)
+        return self._row(*(value if reader is None else reader(value) for reader, value in columns))
+
+
+def _definition(hint: str) -> str:
+    kind = hint.removesuffix(" | None")
+    return _TYPES[kind] if kind != hint else f"{_TYPES[kind]} NOT NULL"
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, tuple):
+        return value
+    return json.dumps([vars(edge) for edge in value], separators=(",", ":"))
+
 
 _MONITOR: Final = "stream TEXT NOT NULL, key TEXT NOT NULL"
 _WINDOW: Final = f"{_MONITOR}, window_index BIGINT NOT NULL"
@@ -202,22 +355,8 @@ MONITORS: Final = Table(
     "stream, key",
     "{whose}",
 )
-WINDOWS: Final = Table(
-    "windows",
-    f"{_WINDOW}, lane TEXT NOT NULL, first_record BIGINT NOT NULL, last_record BIGINT NOT NULL,"
-    "rows BIGINT NOT NULL, start DOUBLE PRECISION, end DOUBLE PRECISION,"
-    "hamming BIGINT NOT NULL, skeleton BIGINT NOT NULL, confirmed_hamming BIGINT NOT NULL,"
-    "level TEXT NOT NULL, drift BIGINT NOT NULL, kind TEXT,"
-    "p_value DOUBLE PRECISION, alpha DOUBLE PRECISION,"
-    "p_mechanism DOUBLE PRECISION, p_association DOUBLE PRECISION,"
-    "n_edges BIGINT NOT NULL, n_nodes BIGINT NOT NULL,"
-    "warm BIGINT NOT NULL, tests BIGINT NOT NULL, undecided BIGINT NOT NULL,"
-    "design_effect DOUBLE PRECISION, effect DOUBLE PRECISION, degraded BIGINT NOT NULL,"
-    "episode BIGINT, headline TEXT NOT NULL,"
-    "learn_seconds DOUBLE PRECISION, decide_seconds DOUBLE PRECISION,"
-    "stored DOUBLE PRECISION NOT NULL",
-    "stream, key, window_index",
-    "window {window_index} of {whose}",
+WINDOWS: Final = RowTable(
+    WindowRow, "windows", "stream, key, window_index", "window {window_index} of {whose}"
 )
 DOCUMENTS: Final = Table(
     "documents",
@@ -226,24 +365,15 @@ DOCUMENTS: Final = Table(
     "the report of window {window_index} of {whose}",
     _OF_WINDOW,
 )
-EDGES: Final = Table(
+EDGES: Final = RowTable(
+    EdgeRow,
     "edges",
-    f"{_WINDOW}, origin TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL,"
-    "change TEXT NOT NULL, p_value DOUBLE PRECISION, before DOUBLE PRECISION,"
-    "after DOUBLE PRECISION",
     "stream, key, window_index, origin, source, target, change",
     "an edge in window {window_index} of {whose}",
     _OF_WINDOW,
 )
-EPISODES: Final = Table(
-    "episodes",
-    f"{_MONITOR}, episode BIGINT NOT NULL, started_window BIGINT NOT NULL,"
-    "started_record BIGINT, started_time DOUBLE PRECISION, last_window BIGINT NOT NULL,"
-    "ended_window BIGINT, kind TEXT, severity TEXT, headline TEXT NOT NULL,"
-    "recurring BIGINT NOT NULL, n_windows BIGINT NOT NULL, state TEXT NOT NULL,"
-    "edges TEXT NOT NULL",
-    "stream, key, episode",
-    "episode {episode} of {whose}",
+EPISODES: Final = RowTable(
+    EpisodeRow, "episodes", "stream, key, episode", "episode {episode} of {whose}"
 )
 EVENTS: Final = Table(
     "events",
@@ -261,14 +391,7 @@ DELIVERIES: Final = Table(
     "FOREIGN KEY (sequence) REFERENCES events (sequence) ON DELETE CASCADE",
 )
 """Events that an outlet has not got yet."""
-ACTIONS: Final = Table(
-    "actions",
-    f"number BIGINT NOT NULL, kind TEXT NOT NULL, {_MONITOR}, episode BIGINT,"
-    "window_index BIGINT, until DOUBLE PRECISION, author TEXT NOT NULL, comment TEXT NOT NULL,"
-    "stored DOUBLE PRECISION NOT NULL",
-    "number",
-    "action {number} of {whose}",
-)
+ACTIONS: Final = RowTable(ActionRow, "actions", "number", "action {number} of {whose}")
 """What people did about monitors; an accept without a window is still to be done."""
 
 HISTORY: Final = (WINDOWS, EDGES, EPISODES, EVENTS, ACTIONS)

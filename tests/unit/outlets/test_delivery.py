@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import OutletError
-from driftbn_service.outlets.delivery import (
+from driftbn_service.outlets import (
     BATCH_EVENTS,
     FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
@@ -21,6 +20,7 @@ from driftbn_service.outlets.delivery import (
     Deliverer,
     Lanes,
 )
+from driftbn_service.outlets.base import OutletError
 from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from driftbn_service.events import EventType
-from driftbn_service.outlets.log import LogOutlet
+from driftbn_service.outlets.base import LogOutlet
 from driftbn_service.settings import LogOutletSettings
 
 from tests.outlet_parts import make_event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from driftbn_service.outlets.base import NO_LINKS, Links
-from driftbn_service.outlets.slack import SlackOutlet
+from driftbn_service.outlets.webhook import SlackOutlet
 from driftbn_service.settings import SlackOutletSettings
 
 from tests.outlet_parts import make_event, receiver

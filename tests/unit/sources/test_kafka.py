@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from driftbn_service.settings import KafkaSourceSettings
-from driftbn_service.sources.kafka_lanes import client_options, is_incremental
+from driftbn_service.sources.kafka import client_options, is_incremental
 from pydantic import ValidationError
 
 
