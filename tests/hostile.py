@@ -32,9 +32,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from driftbn_service.records import Decoder, Rows
+from driftbn_service.records.decoder import part_by_key
 from driftbn_service.records.files import open_reader
 from driftbn_service.records.formats import START, TableFormat
-from driftbn_service.records.routing import part_by_key
 from driftbn_service.records.rows import n_rows_of, unmixed
 from driftbn_service.sources.base import Chunk
 

@@ -7,7 +7,7 @@ import logging
 import struct
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from itertools import chain
@@ -32,7 +32,7 @@ from driftbn_service.events import (
 )
 from driftbn_service.metrics import Metrics
 from driftbn_service.records import Rejected, RejectReason, Rows
-from driftbn_service.records.routing import part_by_key, set_aside
+from driftbn_service.records.decoder import part_by_key, set_aside
 from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, unmixed
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.sources.base import Position
@@ -300,7 +300,6 @@ class Lane:
         self._state = state
         checkpoint = state.checkpoint
         self.position: Position | None = checkpoint.position
-        self.decoder_state: Mapping[str, Any] | None = checkpoint.decoder
         self._n_ahead = checkpoint.n_ahead  # rows after the position that were taken
         self._n_to_skip = self._n_ahead
         self._moved = False
@@ -343,9 +342,9 @@ class Lane:
         self.n_uncommitted_bytes += n_bytes_of(rows)
         return taken
 
-    def advance(self, position: Position, decoder_state: Mapping[str, Any]) -> None:
-        """Say where to go on after the rows taken, and what the decoder must know then."""
-        self.position, self.decoder_state = position, decoder_state
+    def advance(self, position: Position) -> None:
+        """Say where to go on after the rows taken."""
+        self.position = position
         self._n_ahead = self._n_to_skip
         self._moved = True
 
@@ -386,7 +385,7 @@ class Lane:
         ``StoreError`` if the disk is full or broken: nothing is lost, call it again.
         """
         self.monitors.save()
-        checkpoint = Checkpoint(self.position, self._n_ahead, self.decoder_state)
+        checkpoint = Checkpoint(self.position, self._n_ahead)
         self._state.commit(checkpoint, self._publications, outlets, self._accepted)
         published, self._publications = tuple(self._publications), []
         self._accepted.clear()

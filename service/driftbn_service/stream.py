@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,7 +106,6 @@ class Work:
     decoded: Decoded
     position: Position  # where the source is after them
     start: Position | None  # where it was before them, if it can be read again from there
-    decoder_state: Mapping[str, Any]
     n_behind: int | None  # about; None if the source does not know
     arrived: float  # seconds since the epoch
 
@@ -319,7 +318,6 @@ class StreamPipeline:
             getattr(settings.source, "format", None),
             max_record_bytes=settings.max_record_bytes,
             max_fields=settings.max_fields,
-            state=taken.decoder_state,
             time_column=settings.monitor.time_column,
             key=settings.key,
         )
@@ -425,12 +423,9 @@ class StreamPipeline:
         chunk = self.parts.source.poll(POLL_SECONDS)
         if chunk is None:
             return
-        decoder = self._decoders[chunk.lane]
-        decoded = decoder.decode(chunk)
+        decoded = self._decoders[chunk.lane].decode(chunk)
         n_behind = records_behind(chunk, decoded)
-        work = Work(
-            chunk.lane, decoded, chunk.position, chunk.start, decoder.state(), n_behind, time()
-        )
+        work = Work(chunk.lane, decoded, chunk.position, chunk.start, n_behind, time())
         self._put(work, cost_of(chunk, decoded))
 
     def _stand_by_if_lost(self) -> None:
@@ -493,7 +488,7 @@ class StreamPipeline:
             if lane.lost or self.parts.committer.abandoned.is_set():
                 return
             self._busy_since = self._clock()
-        lane.advance(work.position, work.decoder_state)
+        lane.advance(work.position)
         if work.n_behind is not None:
             self.parts.observer.behind(self.name, work.lane, work.n_behind)
         schema = lane.schema()

@@ -13,8 +13,8 @@ import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoded, Decoder
 from driftbn_service.records.columns import flat_table
+from driftbn_service.records.decoder import part_by_key
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.routing import part_by_key
 from driftbn_service.records.rows import one_table
 from driftbn_service.settings import StreamSettings
 from driftbn_service.sources.base import Chunk

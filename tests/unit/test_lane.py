@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -47,9 +46,9 @@ def open_lane() -> Iterator[OpenLane]:
         yield call
 
 
-def take(lane: Lane, rows: Any, position: Any, decoder_state: Any = MappingProxyType({})) -> Taken:
+def take(lane: Lane, rows: Any, position: Any) -> Taken:
     taken = lane.take(tables_of(rows)[0] if isinstance(rows, list) else rows)
-    lane.advance(position, dict(decoder_state))
+    lane.advance(position)
     return taken
 
 
@@ -97,12 +96,11 @@ def test_a_lane_that_is_opened_again_goes_on(
     expected = take(whole, table, {"n": 800}).publications
 
     lane = open_lane(tmp_path / "parts", stream())
-    take(lane, table.slice(0, 500), {"n": 500}, {"version": 1})
+    take(lane, table.slice(0, 500), {"n": 500})
     published = lane.commit()
     lane.close()
     lane = open_lane(tmp_path / "parts", stream())
     assert lane.position == {"n": 500}
-    assert lane.decoder_state == {"version": 1}
     assert published == tuple(expected[:2])
     assert not lane.has_reports
     assert take(lane, table.slice(500), {"n": 800}).publications == expected[2:]

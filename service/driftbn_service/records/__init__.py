@@ -21,8 +21,8 @@ harmed. Where a column holds numbers and text, its cells stay what they are (``r
 From the outside in: ``formats`` names what there is and finds whole records however a text arrives,
 ``files`` reads a file or what a command is given, ``decoder`` makes rows of them by ``text``,
 ``columns`` or, as the fast path of JSON lines in a schema that is known, the compiled ``scanner``.
-``rows`` and ``routing`` are what comes out; ``sizes`` tells what a file becomes in memory before
-anything is allocated.
+``rows`` are what comes out; ``sizes`` tells what a file becomes in memory before anything is
+allocated.
 """
 
 from driftbn_service.records.decoder import Decoder, warm_up

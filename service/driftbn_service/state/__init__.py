@@ -203,7 +203,7 @@ class Store:
             for row in connection.execute(sql.LANES_OF, (stream,)).fetchall():
                 values = sql.LANES.opened(row)
                 self._owner.check_free(connection, values)
-                anew = (*values[:2], None, values[3] + 1, None, 0, None, None)
+                anew = (*values[:2], None, values[3] + 1, None, 0, None)
                 connection.execute(sql.LANES.upsert, sql.LANES.sealed(anew))
             connection.execute(sql.FORGET_STATES, (stream,))
             history.delete_monitor(connection, stream)

@@ -102,7 +102,6 @@ class Checkpoint(NamedTuple):
 
     position: Mapping[str, Any] | None = None  # where the source goes on
     n_ahead: int = 0  # records after it that are in the states already
-    decoder: Mapping[str, Any] | None = None  # what the decoder must know there
 
 
 class LaneState:
@@ -193,7 +192,7 @@ class LaneState:
 
     def _take(self, connection: Connection) -> tuple[int, Checkpoint]:
         """Become the owner under a new fencing number."""
-        new = (self.stream, self.lane, None, 0, None, 0, None, None)
+        new = (self.stream, self.lane, None, 0, None, 0, None)
         connection.execute(sql.LANES.insert_new, sql.LANES.sealed(new))
         found = connection.execute(sql.LANE, (self.stream, self.lane)).fetchone()
         row = tuple(sql.LANES.opened(found))
@@ -201,7 +200,7 @@ class LaneState:
         fence = row[3] + 1
         values = (*row[:2], self._number, fence, *row[4:])
         connection.execute(sql.LANES.upsert, sql.LANES.sealed(values))
-        return fence, Checkpoint(_loaded(row[4]), row[5], _loaded(row[6]))
+        return fence, Checkpoint(_loaded(row[4]), row[5])
 
     def _mine(self, connection: Connection) -> list[Any]:
         """Return the row of the lane; ``LaneLostError`` if it is not this process's any more."""
@@ -215,9 +214,8 @@ class LaneState:
     def _write_lane(
         self, connection: Connection, row: Sequence[Any], checkpoint: Checkpoint
     ) -> None:
-        position, n_ahead, decoder = checkpoint
         now = self._owner.clock(connection)
-        values = (*row[:4], _dumped(position), n_ahead, _dumped(decoder), now)
+        values = (*row[:4], _dumped(checkpoint.position), checkpoint.n_ahead, now)
         connection.execute(sql.LANES.upsert, sql.LANES.sealed(values))
 
     def _let_go(self, connection: Connection) -> None:

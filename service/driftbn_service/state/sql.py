@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Generic, TypeVar
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the tables below."""
 LOCKING: Final = " /* FOR UPDATE */"
 """After a query for rows that will be written in the same transaction."""
@@ -162,7 +162,7 @@ OWNERS: Final = Table(
 LANES: Final = Table(
     "lanes",
     "stream TEXT NOT NULL, lane TEXT NOT NULL, owner BIGINT, fence BIGINT NOT NULL,"
-    "position TEXT, n_ahead BIGINT NOT NULL, decoder TEXT, committed DOUBLE PRECISION",
+    "position TEXT, n_ahead BIGINT NOT NULL, committed DOUBLE PRECISION",
     "stream, lane",
     "lane {lane!r} of stream {stream!r}",
 )

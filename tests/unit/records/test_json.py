@@ -12,7 +12,6 @@ from driftbn_service.records.scan_kernel import (
     scan,
 )
 
-from driftbn.errors import FormatError
 from driftbn.tables.schema import Schema, Variable, VariableKind
 from tests.decoding import chunk, decode, rows_of
 
@@ -230,14 +229,6 @@ class TestArrays:
         decoded = decode(b'[{"a":"x\ny"},{"a":"z"}]', TableFormat.JSON)
         assert rows_of(decoded) == [{"a": "z"}]
         assert [found.reason for found in decoded.rejected] == [RejectReason.NOT_JSON]
-
-
-def test_the_state_is_json_and_of_a_version():
-    state = Decoder(TableFormat.NDJSON, max_record_bytes=10).state()
-    assert json.loads(json.dumps(state)) == state
-    Decoder(TableFormat.NDJSON, max_record_bytes=10, state=state)
-    with pytest.raises(FormatError, match="version is 7: it must be 1"):
-        Decoder(TableFormat.NDJSON, max_record_bytes=10, state={"version": 7})
 
 
 def test_the_format_of_the_chunk_goes_before_that_of_the_source():

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoder, RejectReason
+from driftbn_service.records.decoder import MAX_KEY_LENGTH, part_by_key
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.routing import MAX_KEY_LENGTH, part_by_key
 
 from tests.decoding import chunk
 

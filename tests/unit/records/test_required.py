@@ -3,8 +3,8 @@ import json
 import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoder, RejectReason
+from driftbn_service.records.decoder import MAX_KEPT
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.routing import MAX_KEPT
 
 from tests.decoding import chunk, rows_of
 

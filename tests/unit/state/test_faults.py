@@ -377,7 +377,7 @@ def test_a_file_of_a_later_version_is_refused_and_stays(written: Path) -> None:
     with sqlite3.connect(written) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="has version 99 and this driftbn knows version 3"):
+    with pytest.raises(StoreError, match="has version 99 and this driftbn knows version 4"):
         Store(written)
 
 
