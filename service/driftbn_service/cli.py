@@ -40,6 +40,7 @@ _ADDED_BY: Final = {
     "init": "settings.add_init_parser",
     "check": "settings.add_check_parser",
     "history": "state.add_history_parser",
+    "calibrate": "replay.add_calibrate_parser",
     "warm-up": "run.add_warm_up_parser",
 }
 """Of ``driftbn_service.commands``; others have a module, but for the last two. Only what is asked

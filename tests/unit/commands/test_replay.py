@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from driftbn_service.cli import ExitCode
-from driftbn_service.commands import Progress, calibrate
+from driftbn_service.commands import Progress, replay
 from driftbn_service.errors import InputError
 from driftbn_service.records.files import Batch, Input
 from driftbn_service.records.formats import CHUNK_BYTES, TableFormat
@@ -221,7 +221,7 @@ def test_calibrate_tells_what_a_monitor_sees(run: Run, calm: Path) -> None:
     assert facts["visible in nine of ten pairs"].endswith(" nats")
     pairs = lines[lines.index("pairs of fields that show least") + 1 :]
     effects = pairs[pairs.index("design effects, largest first") + 1 :]
-    assert all(line.endswith(" nats") for line in pairs[: calibrate.MAX_LISTED])
+    assert all(line.endswith(" nats") for line in pairs[: replay.MAX_LISTED])
     assert {line.split()[0] for line in effects[:8]} == set(asia().nodes)
     assert lines[-1].startswith("To see a change of 0.01 nats in nine of ten pairs, use windows of")
 
@@ -242,10 +242,10 @@ def test_calibrate_as_json_has_the_same_numbers(run: Run, calm: Path, tmp_path: 
     assert data["advice"] == []
 
 
-def seen(regimes: Sequence[int], hours: float) -> list[calibrate.Seen]:
+def seen(regimes: Sequence[int], hours: float) -> list[replay.Seen]:
     ends = np.arange(len(regimes) + 1) * hours * 3600
     return [
-        calibrate.Seen(regime, False, False, (), *map(float, ends[i : i + 2]))
+        replay.Seen(regime, False, False, (), *map(float, ends[i : i + 2]))
         for i, regime in enumerate(regimes)
     ]
 
@@ -265,12 +265,12 @@ def seen(regimes: Sequence[int], hours: float) -> list[calibrate.Seen]:
 def test_the_period_that_brings_regimes_back_is_found(
     regimes: list[int], hours: float, period: str | None
 ) -> None:
-    assert calibrate.period_of(seen(regimes, hours)) == period
+    assert replay.period_of(seen(regimes, hours)) == period
 
 
 def test_no_period_is_found_without_event_times() -> None:
     windows = [one._replace(start=None, end=None) for one in seen([0, 0, 1] * 20, 8)]
-    assert calibrate.period_of(windows) is None
+    assert replay.period_of(windows) is None
 
 
 def test_calibrate_proposes_settings(run: Run, tmp_path: Path) -> None:
