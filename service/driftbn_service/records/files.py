@@ -25,7 +25,6 @@ from driftbn_service.records.formats import (
     START,
     CsvRecords,
     Form,
-    Grammar,
     JsonItems,
     Lines,
     Mark,
@@ -186,7 +185,7 @@ class TextReader:
     def __init__(  # noqa: PLR0913
         self,
         source: ByteReader,
-        grammar: Grammar,
+        grammar: Lines,
         max_record_bytes: int,
         mark: Mark = START,
         *,
@@ -388,14 +387,14 @@ TEXTS: Final = (TableFormat.NDJSON, TableFormat.JSON, TableFormat.CSV)
 """Formats that are cut into records."""
 
 
-def grammar_of(kind: TableFormat, max_record_bytes: int) -> Grammar:
+def grammar_of(kind: TableFormat, max_record_bytes: int) -> Lines:
     """Return where the records of a text begin and end."""
     if kind is TableFormat.CSV:
         return CsvRecords(max_record_bytes)
     return JsonItems(max_record_bytes) if kind is TableFormat.JSON else Lines()
 
 
-def _see_start(grammar: Grammar, source: ByteReader) -> None:
+def _see_start(grammar: Lines, source: ByteReader) -> None:
     """Let a grammar see the start of a text, where the header stands."""
     text = data = source.read()
     while grammar.prefix(text, ended=not data) is None and data:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -152,57 +152,39 @@ class Piece:
         return f"byte {self.start.n_bytes + byte}"
 
 
-class Grammar(Protocol):
-    """Where records of a text begin and end."""
+class Lines:
+    """Where records of a text begin and end: a line each, unless a subclass says otherwise."""
 
-    kind: TableFormat
-    header: bytes
-    by_line: bool
+    kind = TableFormat.NDJSON
+    header = b""
+    by_line = True
 
     def prefix(self, text: bytes, *, ended: bool) -> int | None:
         """Return the bytes before the first record; ``None`` if that shows only later.
 
         Raises ``FormatError`` if the text cannot be of this kind.
         """
+        if len(text) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(text) and not ended:
+            return None
+        return len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
 
     def whole(self, text: bytes, start: int, stop: int) -> int:
         """Return where the last record ends of those that lie between; ``start`` if none does."""
+        return max(start, text.rfind(b"\n", start, stop) + 1)
 
     def last(self, text: bytes) -> int:
         """Return where the first record ends, of which nothing more will come."""
+        return len(text)
 
     def skip(self, text: bytes, *, first: bool) -> int:
         """Return where a record that is too long ends; 0 if that is further on.
 
         Called with one part of the record after the other; ``first`` for the first of them.
         """
-
-    def lines(self, text: bytes) -> bytes:
-        """Return records as they are handed on; must keep the length."""
-
-
-class Lines:
-    kind = TableFormat.NDJSON
-    header = b""
-    by_line = True
-
-    def prefix(self, text: bytes, *, ended: bool) -> int | None:
-        """Pass over a byte order mark."""
-        if len(text) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(text) and not ended:
-            return None
-        return len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
-
-    def whole(self, text: bytes, start: int, stop: int) -> int:
-        return max(start, text.rfind(b"\n", start, stop) + 1)
-
-    def last(self, text: bytes) -> int:
-        """Take all: a last line needs no line end."""
-        return len(text)
-
-    def skip(self, text: bytes, *, first: bool) -> int:
         return text.find(b"\n") + 1
 
     def lines(self, text: bytes) -> bytes:
+        """Return records as they are handed on; must keep the length."""
         return text
 
 
@@ -280,7 +262,7 @@ class RecordCutter:
 
     def __init__(
         self,
-        grammar: Grammar,
+        grammar: Lines,
         max_record_bytes: int,
         mark: Mark = START,
         *,

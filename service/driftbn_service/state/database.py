@@ -81,6 +81,8 @@ class Database(ABC):
     """
 
     shared: bool
+    failures: tuple[type[Exception], ...]
+    """What the driver of the database raises."""
     scratch: str | None = None
     """Where files may be put for a while; where the system does unless given."""
 
@@ -174,8 +176,21 @@ class Database(ABC):
         """End a transaction that was left open."""
 
     @abstractmethod
-    def _told(self, done: str) -> AbstractContextManager[None]:
+    def _failure(self, error: Exception, done: str) -> StoreError:
+        """Return what one of the ``failures`` means where the state could not be ``done``."""
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
         """Turn what database and disk say into errors that name the state."""
+        try:
+            yield
+        except sql.RowDamage as damage:
+            raise DamagedRowError(self.path, damage.row, damage.event) from damage
+        except self.failures as error:
+            raise self._failure(error, done) from error
+        except OSError as error:
+            problem = f"the state cannot be {done}: {error.strerror}"
+            raise StoreError(self.path, problem) from error
 
 
 class _Task(Generic[Result]):

@@ -6,7 +6,7 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from driftbn_service.state.database import (
     AwayError,
     Connection,
     Cursor,
-    DamagedRowError,
     Database,
     Result,
     StoreError,
@@ -66,6 +65,7 @@ class PostgresDatabase(Database):
     """
 
     shared = True
+    failures = (psycopg.Error,)
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         super().__init__(_shown(address))
@@ -197,8 +197,11 @@ class PostgresDatabase(Database):
             raise
         return session
 
-    def _told(self, done: str) -> AbstractContextManager[None]:
-        return _told(self.path, done)
+    def _failure(self, error: Exception, done: str) -> StoreError:
+        gone = (psycopg.OperationalError, psycopg.InternalError, psycopg.InterfaceError)
+        kind = AwayError if isinstance(error, gone) else StoreError
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return kind(self.path, f"the state cannot be {done}: {reason}")
 
     # --- Tables ---
 
@@ -316,22 +319,3 @@ class _TextLoader(TextBinaryLoader):
     def load(self, data: Any) -> Any:
         found = str(super().load(data))
         return _with_zeros(found) if "\1" in found else found
-
-
-@contextmanager
-def _told(path: Any, done: str) -> Iterator[None]:
-    """Turn what the server says into errors that name the state."""
-    try:
-        yield
-    except sql.RowDamage as damage:
-        raise DamagedRowError(path, damage.row, damage.event) from damage
-    except (psycopg.OperationalError, psycopg.InternalError, psycopg.InterfaceError) as error:
-        raise AwayError(path, f"the state cannot be {done}: {_reason(error)}") from error
-    except psycopg.Error as error:
-        raise StoreError(path, f"the state cannot be {done}: {_reason(error)}") from error
-    except OSError as error:
-        raise StoreError(path, f"the state cannot be {done}: {error.strerror}") from error
-
-
-def _reason(error: psycopg.Error) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -20,12 +20,11 @@ from urllib.parse import quote
 from driftbn_service.state import database
 from driftbn_service.state.database import (
     DamagedError,
-    DamagedRowError,
     Database,
     Result,
     StoreError,
 )
-from driftbn_service.state.sql import STATEMENTS, VERSION, WORKING, RowDamage
+from driftbn_service.state.sql import STATEMENTS, VERSION, WORKING
 
 logger = logging.getLogger("driftbn.service.state.sqlite")
 
@@ -55,6 +54,7 @@ class SqliteDatabase(Database):
 
     path: Path
     shared = False
+    failures = (sqlite3.Error, UnicodeDecodeError)
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -62,7 +62,7 @@ class SqliteDatabase(Database):
         self._resting = threading.Lock()
         self._readers: list[Connection] = []
         self._holding: tuple[Path, int] | None = None  # the file of this owner, which is open
-        with _told(path, "opened"):
+        with self._told("opened"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path.with_name(f"{path.name}.lock")):
                 self._prepare()
@@ -118,13 +118,20 @@ class SqliteDatabase(Database):
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
 
-    def _told(self, done: str) -> AbstractContextManager[None]:
-        return _told(self.path, done)
+    def _failure(self, error: Exception, done: str) -> StoreError:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_NOTADB and done == "read":
+            return StoreError(self.path, _NO_STATE)
+        if isinstance(error, sqlite3.Error) and _is_damage(error):
+            problem = f"the state is damaged ({error}): restart, to go back to its copy"
+            return DamagedError(self.path, problem)
+        reason = "the disk is full" if code == sqlite3.SQLITE_FULL else str(error)
+        return StoreError(self.path, f"the state cannot be {done}: {reason}")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection to read with, which sees one moment of the state."""
-        with _told(self.path, "read"):
+        with self._told("read"):
             with self._resting:
                 connection = self._readers.pop() if self._readers else None
             if connection is None:
@@ -215,7 +222,7 @@ class ReadOnlyDatabase(SqliteDatabase):
         if not path.is_file():
             what = "is no file" if path.exists() else "there is no such file"
             raise StoreError(path, f"{what}: give the state.sqlite of a state directory")
-        with _told(path, "read"):
+        with self._told("read"):
             self._connection = self._opened()
 
     def close(self) -> None:
@@ -234,7 +241,7 @@ class ReadOnlyDatabase(SqliteDatabase):
         Raises ``StoreError`` also if somebody begins just then to write to a state that nobody had
         open.
         """
-        with self._lock, _told(self.path, "read"):
+        with self._lock, self._told("read"):
             if self._was_taken_up():
                 self._connection.close()
                 self._connection = self._opened()
@@ -460,23 +467,3 @@ def _locked(path: Path) -> Iterator[None]:
 def _is_damage(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", None)  # the low byte is the primary code
     return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-@contextmanager
-def _told(path: Path, done: str) -> Iterator[None]:
-    """Turn what SQLite and the disk say into errors that name the file."""
-    try:
-        yield
-    except RowDamage as damage:
-        raise DamagedRowError(path, damage.row, damage.event) from damage
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        if code == sqlite3.SQLITE_NOTADB and done == "read":
-            raise StoreError(path, _NO_STATE) from error
-        if isinstance(error, sqlite3.Error) and _is_damage(error):
-            problem = f"the state is damaged ({error}): restart, to go back to its copy"
-            raise DamagedError(path, problem) from error
-        reason = "the disk is full" if code == sqlite3.SQLITE_FULL else str(error)
-        raise StoreError(path, f"the state cannot be {done}: {reason}") from error
-    except OSError as error:
-        raise StoreError(path, f"the state cannot be {done}: {error.strerror}") from error

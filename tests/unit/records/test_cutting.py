@@ -8,7 +8,6 @@ import tracemalloc
 import pytest
 from driftbn_service.records.formats import (
     CsvRecords,
-    Grammar,
     JsonItems,
     Lines,
     Mark,
@@ -36,7 +35,7 @@ rows = st.lists(
 )
 
 
-def pieces(grammar: Grammar, text: bytes, sizes: list[int]) -> list[Piece]:
+def pieces(grammar: Lines, text: bytes, sizes: list[int]) -> list[Piece]:
     """Push a text in parts of the given sizes, the last of them again and again."""
     cutter = RecordCutter(grammar, LIMIT)
     found, start, turn = [], 0, 0
