@@ -10,8 +10,8 @@ from time import time
 from typing import Any, Final
 
 from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import NO_LINKS, RUNBOOKS, Links, OutletError, links_of
-from driftbn_service.outlets.webhook import Poster
+from driftbn_service.outlets.base import NO_LINKS, RUNBOOKS, Links, links_of
+from driftbn_service.outlets.webhook import Poster, PostingOutlet
 from driftbn_service.settings import AlertmanagerOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.alertmanager")
@@ -39,7 +39,7 @@ _DRIFT_ALERTS: Final = {
 Labels = dict[str, str]
 
 
-class AlertmanagerOutlet:
+class AlertmanagerOutlet(PostingOutlet):
     """Has an alert fire while an episode is open, and resolves it when the episode has ended.
 
     Labels say only what an alert is about: ``alertname``, ``monitor``, ``key``, ``kind`` and
@@ -56,8 +56,6 @@ class AlertmanagerOutlet:
         *,
         clock: Callable[[], float] = time,
     ) -> None:
-        self.name = settings.name
-        self.refused: tuple[Event, ...] = ()
         wanted = frozenset(EventType) if settings.types is None else frozenset(settings.types)
         self.matters: tuple[frozenset[str], ...] = (wanted & _DRIFT, wanted & _MONITOR)
         told = {"drift": _DRIFT, "schema": {EventType.SCHEMA_CHANGED}, "stream": _MONITOR}
@@ -66,40 +64,24 @@ class AlertmanagerOutlet:
         self._clock = clock
         url = f"{settings.url.rstrip('/')}/api/v2/alerts"
         headers = {"Content-Type": "application/json"}
-        self._poster = Poster(settings.name, url, headers, clock)
+        super().__init__(settings.name, Poster(settings.name, url, headers, clock))
         self._firing: dict[tuple[str, ...], Labels] = {}
-
-    def open(self) -> None:
-        """Do nothing: a connection is made for the first alert."""
-
-    def send(self, events: Sequence[Event]) -> None:
-        """Fire or resolve the alert of each event."""
-        self.refused = ()
-        for n_done, event in enumerate(events):
-            if event.type == EventType.NOTICE:
-                continue
-            try:
-                taken = self._post(self._alerts(event))
-            except OutletError as error:
-                error.n_delivered = n_done
-                raise
-            if taken:
-                self._note(event)
-            else:
-                self.refused += (event,)
 
     def refresh(self, events: Sequence[Event]) -> None:
         """Have all alerts fire on whose episodes are open."""
         open_ = [event for event in events if event.type not in _ENDS]
         for start in range(0, len(open_), MAX_POSTED):
             part = open_[start : start + MAX_POSTED]
-            if self._post([self._alert(event, _labels(event), FIRING_SECONDS) for event in part]):
+            if self._tell([self._alert(event, _labels(event), FIRING_SECONDS) for event in part]):
                 for event in part:
                     self._note(event)
 
-    def close(self) -> None:
-        """Close the connection; alerts fire on for some minutes, so a restart does not show."""
-        self._poster.close()
+    def _post(self, event: Event) -> bool:
+        """Fire or resolve an alert, which fires on for some minutes after ``close``."""
+        taken = event.type == EventType.NOTICE or self._tell(self._alerts(event))
+        if taken:
+            self._note(event)
+        return taken
 
     def _alerts(self, event: Event) -> list[dict[str, Any]]:
         """Return the alerts by which an event becomes known."""
@@ -117,7 +99,7 @@ class AlertmanagerOutlet:
     def _note(self, event: Event) -> None:
         if event.type in _ENDS:
             self._firing.pop(_matter(event), None)
-        elif event.type != EventType.SCHEMA_CHANGED:
+        elif event.type not in (EventType.SCHEMA_CHANGED, EventType.NOTICE):
             self._firing[_matter(event)] = _labels(event)
 
     def _alert(self, event: Event, labels: Labels, seconds: float) -> dict[str, Any]:
@@ -130,7 +112,7 @@ class AlertmanagerOutlet:
             "endsAt": _moment(now + seconds),
         }
 
-    def _post(self, alerts: list[dict[str, Any]]) -> bool:
+    def _tell(self, alerts: list[dict[str, Any]]) -> bool:
         """Post alerts and return whether they were taken; if not, they are refused for good."""
         status = self._poster.post(json.dumps(alerts).encode(), {})
         if status is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from time import time
@@ -17,7 +18,7 @@ from driftbn_service.events import Event
 from driftbn_service.outlets.base import NO_LINKS, Links, OutletError, links_of
 from driftbn_service.settings import PostOutletSettings, SlackOutletSettings
 
-posting_logger = logging.getLogger("driftbn.service.outlets")
+logger = logging.getLogger("driftbn.service.outlets.webhook")
 
 TIMEOUT_SECONDS: Final = 10.0
 """How long an answer may take."""
@@ -116,7 +117,7 @@ class Poster:
                 answer.release_conn()
                 return
         except HTTPError as error:
-            posting_logger.debug("the answer of %s breaks off: %s", self.place, error)
+            logger.debug("the answer of %s breaks off: %s", self.place, error)
         answer.close()
 
     def _wait(self, answer: urllib3.BaseHTTPResponse) -> float | None:
@@ -149,10 +150,41 @@ def _meaning(status: int) -> str:
     return f"answered {status}" + (f": {meaning}" if meaning else "")
 
 
-logger = logging.getLogger("driftbn.service.outlets.webhook")
+class PostingOutlet(ABC):
+    """Posts what each event comes to, until one has to wait."""
+
+    def __init__(self, name: str, poster: Poster) -> None:
+        self.name = name
+        self.refused: tuple[Event, ...] = ()
+        self._poster = poster
+
+    def open(self) -> None:
+        """Do nothing: a connection is made for the first event."""
+
+    def send(self, events: Sequence[Event]) -> None:
+        """Post events; one that is refused for what it is (400, 413, 422 and the like) is done too.
+
+        It would be refused again and hold up all after it; the log says so.
+        """
+        self.refused = ()
+        for n_done, event in enumerate(events):
+            try:
+                taken = self._post(event)
+            except OutletError as error:
+                error.n_delivered = n_done
+                raise
+            if not taken:
+                self.refused += (event,)
+
+    def close(self) -> None:
+        self._poster.close()
+
+    @abstractmethod
+    def _post(self, event: Event) -> bool:
+        """Return whether an event was taken; if not, it is refused for good."""
 
 
-class WebhookOutlet:
+class WebhookOutlet(PostingOutlet):
     """Posts each event as a CloudEvent in structured mode.
 
     The header ``Idempotency-Key`` is the id of the event: by it the receiver can tell an event that
@@ -168,43 +200,20 @@ class WebhookOutlet:
         clock: Callable[[], float] = time,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
-        self.name = settings.name
-        self.refused: tuple[Event, ...] = ()
         headers = dict(settings.headers)
         if settings.token is not None:
             headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
-        self._poster = Poster(settings.name, settings.url, headers, clock, timeout_seconds)
-
-    def open(self) -> None:
-        """Do nothing: a connection is made for the first event."""
-
-    def send(self, events: Sequence[Event]) -> None:
-        """Post events until one has to wait.
-
-        An event that the receiver refuses for what it is (400, 413, 422 and the like) is done with
-        too, since it would be refused again and hold up all after it; the log says so.
-        """
-        self.refused = ()
-        for n_done, event in enumerate(events):
-            try:
-                self._post(event)
-            except OutletError as error:
-                error.n_delivered = n_done
-                raise
-
-    def close(self) -> None:
-        self._poster.close()
+        poster = Poster(settings.name, settings.url, headers, clock, timeout_seconds)
+        super().__init__(settings.name, poster)
 
     def body(self, event: Event) -> bytes:
-        """Return what is posted for an event."""
         return event.to_json()
 
-    def _post(self, event: Event) -> None:
+    def _post(self, event: Event) -> bool:
         status = self._poster.post(
             self.body(event), {"Content-Type": self.content_type, "Idempotency-Key": event.id}
         )
         if status is not None:
-            self.refused += (event,)
             logger.error(
                 "%s refuses an event for good (answered %d); it is not sent again",
                 self._poster.place,
@@ -217,6 +226,7 @@ class WebhookOutlet:
                     "stream": event.stream,
                 },
             )
+        return status is None
 
 
 # Messages in a channel of Slack, or of whatever takes what Slack takes.

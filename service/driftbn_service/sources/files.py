@@ -14,9 +14,8 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from driftbn.errors import DriftbnError, FormatError
 from driftbn_service.records.files import (
@@ -44,95 +43,77 @@ PRINT_BYTES: Final = 256
 """Bytes at each end by which a file is told from another with the same inode."""
 
 
-class Trouble(Enum):
-    ABSENT = auto()
-    """Nothing is there, as yet or any more."""
-    DENIED = auto()
-    """The operating system does not let us see what is there."""
-    WRONG = auto()
-    """What is there is no file to read."""
-
-
 class PathError(DriftbnError):
     """A path means nothing that can be read.
 
-    ``problem`` says what is wrong to people, ``trouble`` to a program.
+    ``problem`` says what is wrong to people. What is ``absent`` is not there as yet or any more,
+    and what is ``wrong`` is no file to read; else the operating system does not let us see it.
     """
 
-    def __init__(self, path: str, problem: str, trouble: Trouble) -> None:
+    def __init__(
+        self, path: str, problem: str, *, absent: bool = False, wrong: bool = False
+    ) -> None:
         self.path = path
         self.problem = problem
-        self.trouble = trouble
+        self.absent = absent
+        self.wrong = wrong
         super().__init__(f"{path}: {problem}")
 
 
-class PathKind(Enum):
-    FILE = auto()
-    """One file."""
-    DIRECTORY = auto()
-    """All files in it whose extension tells a format; neither hidden ones nor directories."""
-    GLOB = auto()
-    """All files that match; ``**`` stands for any directories."""
-
-
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     path: str
-    device: int  # what it is known by, with the inode
-    inode: int
-    size: int  # in bytes
-    changed_ns: int  # when it was last written
+    status: os.stat_result
 
-    @classmethod
-    def of(cls, path: str, status: os.stat_result) -> Found:
-        return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What a file is known by: device and inode."""
+        return self.status.st_dev, self.status.st_ino
 
 
-def kind_of(path: str) -> PathKind:
-    """Return what a path means; a file that is there is meant even if its name is a pattern."""
+def is_single(path: str) -> bool:
+    """Whether a path means one file; one that is there is meant even if its name is a pattern."""
     if os.path.isdir(path):
-        return PathKind.DIRECTORY
-    if glob.has_magic(path) and not os.path.lexists(path):
-        return PathKind.GLOB
-    return PathKind.FILE
+        return False
+    return not glob.has_magic(path) or os.path.lexists(path)
 
 
 def find_files(path: str) -> tuple[Found, ...]:
     """Return the files that a path means, sorted by name.
 
-    Raises ``PathError`` if there are none, or the file cannot be one.
+    Of a directory, that is those whose extension tells a format, neither hidden ones nor
+    directories; in a glob, ``**`` stands for any directories. Raises ``PathError`` if there are
+    none, or the file cannot be one.
     """
-    kind = kind_of(path)
-    if kind is PathKind.FILE:
+    if is_single(path):
         return (_one_file(path),)
+    is_directory = os.path.isdir(path)
     try:
-        names = _names(path) if kind is PathKind.DIRECTORY else glob.glob(path, recursive=True)
+        names = _names(path) if is_directory else glob.glob(path, recursive=True)
     except OSError as error:
-        problem = f"{_why(error)}; let this user list the directory"
-        raise PathError(path, problem, Trouble.DENIED) from error
+        raise PathError(path, f"{_why(error)}; let this user list the directory") from error
     found = [file for name in sorted(names) if (file := _regular(name)) is not None]
     if not found:
         known = ", ".join(sorted(SUFFIXES))
         problem = (
             f"there is no file in the directory with one of the extensions {known}; for others "
             "give a glob and source.format"
-            if kind is PathKind.DIRECTORY
+            if is_directory
             else "no file matches"
         )
-        raise PathError(path, problem, Trouble.ABSENT)
+        raise PathError(path, problem, absent=True)
     return tuple(found)
 
 
-def find_inode(directory: str, device: int, inode: int) -> str | None:
+def find_again(directory: str, identity: tuple[int, int]) -> str | None:
     """Return the name under which a file is in a directory; ``None`` if it is not."""
     try:
         with os.scandir(directory or ".") as entries:
-            names = sorted(entry.path for entry in entries if entry.inode() == inode)
+            names = sorted(entry.path for entry in entries if entry.inode() == identity[1])
     except OSError:  # then it is not to be found there
         return None
     for name in names:
         found = _regular(name)
-        if found is not None and found.device == device:
+        if found is not None and found.identity == identity:
             return name
     return None
 
@@ -167,13 +148,13 @@ def _one_file(path: str) -> Found:
         status = os.stat(path)
     except FileNotFoundError as error:
         problem = "there is no such file; give a file, a directory or a glob"
-        raise PathError(path, problem, Trouble.ABSENT) from error
+        raise PathError(path, problem, absent=True) from error
     except OSError as error:
-        raise PathError(path, f"{_why(error)}; let this user read it", Trouble.DENIED) from error
+        raise PathError(path, f"{_why(error)}; let this user read it") from error
     if not stat.S_ISREG(status.st_mode):
         problem = 'it is no regular file; pipe it into the command with source.kind = "stdin"'
-        raise PathError(path, problem, Trouble.WRONG)
-    return Found.of(path, status)
+        raise PathError(path, problem, wrong=True)
+    return Found(path, status)
 
 
 def _names(directory: str) -> list[str]:
@@ -187,7 +168,7 @@ def _regular(path: str) -> Found | None:
         status = os.stat(path)
     except OSError:  # gone since it was listed, or a link to nowhere
         return None
-    return Found.of(path, status) if stat.S_ISREG(status.st_mode) else None
+    return Found(path, status) if stat.S_ISREG(status.st_mode) else None
 
 
 def _why(error: OSError) -> str:
@@ -202,8 +183,7 @@ class TrackedFile:
     """A file and how far it was read."""
 
     path: str  # the name it was first found under; files are read in the order of these
-    device: int  # what it is known by, with the next two
-    inode: int
+    identity: tuple[int, int]  # device and inode: what it is known by, with the next
     fingerprint: Fingerprint = NOTHING_READ
     mark: Mark = START  # up to where it was read
     # How large it was when it was read to its end, if it is done: if it has another size, it is
@@ -259,8 +239,8 @@ class TrackedFile:
         if self._stored is None:
             self._stored = {
                 "path": self.path,
-                "device": self.device,
-                "inode": self.inode,
+                "device": self.identity[0],
+                "inode": self.identity[1],
                 "raw": self.fingerprint.n_bytes,
                 "fingerprint": self.fingerprint.digest,
                 "offset": self.mark.n_bytes,
@@ -273,8 +253,7 @@ class TrackedFile:
     def restored(cls, stored: Mapping[str, Any]) -> TrackedFile:
         return cls(
             stored["path"],
-            stored["device"],
-            stored["inode"],
+            (stored["device"], stored["inode"]),
             Fingerprint(stored["raw"], stored["fingerprint"]),
             Mark(stored["offset"], stored["lines"]),
             stored["done_size"],
@@ -282,12 +261,12 @@ class TrackedFile:
 
     def see(self, found: Found) -> None:
         self.at, self.is_left = found.path, False
-        self.size, self.changed_ns = found.size, found.changed_ns
-        if self.done and self.done_size != found.size:
+        self.size, self.changed_ns = found.status.st_size, found.status.st_mtime_ns
+        if self.done and self.done_size != self.size:
             self.done_size, self._stored = None, None
 
-    def move(self, device: int) -> None:
-        self.device, self._stored = device, None
+    def move(self, identity: tuple[int, int]) -> None:
+        self.identity, self._stored = identity, None
 
     def look(self) -> bool:
         """Take note of how large it is, of one that is open; say whether it has grown."""
@@ -331,8 +310,7 @@ class TrackedFile:
         if self.at is None:
             raise FileNotFoundError(f"{self.path} is not there any more")
         descriptor = os.open(self.at, os.O_RDONLY | os.O_CLOEXEC)
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != (self.device, self.inode):
+        if Found(self.at, os.fstat(descriptor)).identity != self.identity:
             os.close(descriptor)
             raise FileNotFoundError(f"{self.at} is another file now")
         self.descriptor = descriptor
@@ -350,7 +328,7 @@ class TrackedFile:
 
 # All files of a source: found, found again under other names, and gone.
 
-_catalog_logger = logging.getLogger("driftbn.service.sources.catalog")
+logger = logging.getLogger("driftbn.service.sources.files")
 
 MAX_OPEN: Final = 100
 """Files that are kept open; more are opened again when there is something to read."""
@@ -373,7 +351,7 @@ class Catalog:
     def restore(self, position: Mapping[str, Any]) -> None:
         for stored in position.get("files", ()):
             file = self._add(TrackedFile.restored(stored))
-            self._restored[file.path, file.inode] = file
+            self._restored[file.path, file.identity[1]] = file
 
     def position(self) -> dict[str, Any]:
         """Return all that is needed to go on, as plain values."""
@@ -389,7 +367,7 @@ class Catalog:
         for item in found:
             file = self._known(item)
             if file is None:
-                file = self._add(TrackedFile(item.path, item.device, item.inode))
+                file = self._add(TrackedFile(item.path, item.identity))
             if id(file) not in seen:  # else it is a second name of the same file
                 seen.add(id(file))
                 file.see(item)
@@ -399,8 +377,8 @@ class Catalog:
     def forget(self, file: TrackedFile) -> None:
         file.close()
         self._files.remove(file)
-        if self._by_identity.get((file.device, file.inode)) is file:
-            del self._by_identity[file.device, file.inode]
+        if self._by_identity.get(file.identity) is file:
+            del self._by_identity[file.identity]
 
     def keep_open(self, file: TrackedFile) -> None:
         """Let a file stay open, and close the one that was not read for the longest time."""
@@ -417,31 +395,32 @@ class Catalog:
 
     def _add(self, file: TrackedFile) -> TrackedFile:
         self._files.append(file)
-        self._by_identity[file.device, file.inode] = file
+        self._by_identity[file.identity] = file
         return file
 
     def _known(self, found: Found) -> TrackedFile | None:
         """Return the file if it is the one that was known, else ``None`` and forget that one."""
-        file = self._by_identity.get((found.device, found.inode)) or self._moved(found)
-        if file is None or file.state == (found.size, found.changed_ns):
+        file = self._by_identity.get(found.identity) or self._moved(found)
+        size = found.status.st_size
+        if file is None or file.state == (size, found.status.st_mtime_ns):
             return file
-        if found.size >= file.n_raw and _begins_alike(file, found):
+        if size >= file.n_raw and _begins_alike(file, found):
             return file
         problem = "is shorter than what was read of it"
-        if found.size >= file.n_raw:
+        if size >= file.n_raw:
             problem = "has other contents than those that were read"
-        _catalog_logger.warning("%s %s: reading it from its start", found.path, problem)
+        logger.warning("%s %s: reading it from its start", found.path, problem)
         self.forget(file)
         return None
 
     def _moved(self, found: Found) -> TrackedFile | None:
         """Return a file whose device has got another number, as it may after a reboot."""
-        file = self._restored.pop((found.path, found.inode), None)
+        file = self._restored.pop((found.path, found.identity[1]), None)
         if file is None or file.at is not None or not _begins_alike(file, found):
             return None
-        del self._by_identity[file.device, file.inode]
-        file.move(found.device)
-        self._by_identity[file.device, file.inode] = file
+        del self._by_identity[file.identity]
+        file.move(found.identity)
+        self._by_identity[file.identity] = file
         return file
 
     def _leave(self, file: TrackedFile, now: float) -> None:
@@ -458,7 +437,7 @@ class Catalog:
 
     def _find_again(self, file: TrackedFile) -> None:
         """Open a file under the name it has now, if it is still in its directory."""
-        file.at = find_inode(os.path.dirname(file.path), file.device, file.inode)
+        file.at = find_again(os.path.dirname(file.path), file.identity)
         try:
             file.open()
             if not file.fingerprint.is_of(file.descriptor):
@@ -468,7 +447,7 @@ class Catalog:
             file.close()
             file.at = None
             if file.n_left or not file.size:  # of one never seen since the start nobody knows
-                _catalog_logger.warning(
+                logger.warning(
                     "%s is gone, read up to byte %d: what else was in it is lost (%s)",
                     file.path, file.n_raw, error,
                 )  # fmt: skip
@@ -489,8 +468,6 @@ def _begins_alike(file: TrackedFile, found: Found) -> bool:
 
 
 # The source.
-
-logger = logging.getLogger("driftbn.service.sources.files")
 
 GRACE_SECONDS: Final = 60.0
 """How long a file that was renamed or deleted is followed if no other comes in its place."""
@@ -601,19 +578,18 @@ class FilesSource:
 
     def _miss(self, error: PathError, now: float) -> bool:
         """Take note that no file is there; ``False`` if what was there is not to be seen."""
-        is_absent = error.trouble is Trouble.ABSENT
-        if is_absent:
+        if error.absent:
             self._catalog.update((), now)
-        can_read = is_absent and any(file.can_be_read for file in self._catalog)
-        waits = self._settings.follow and error.trouble is not Trouble.WRONG
+        can_read = error.absent and any(file.can_be_read for file in self._catalog)
+        waits = self._settings.follow and not error.wrong
         if not can_read and not waits:
             raise SourceError(self.name, error.problem, fatal=True) from error
-        may_be_empty = is_absent and kind_of(self._settings.path) is not PathKind.FILE
+        may_be_empty = error.absent and not is_single(self._settings.path)
         self._is_missing = not can_read and not may_be_empty
         if error.problem != self._told:
             self._told = error.problem
             logger.warning("%s; waiting", error)
-        return is_absent
+        return error.absent
 
     def _line_up(self, now: float) -> None:
         in_place = {file.at for file in self._catalog if not file.is_left and file.size}
@@ -641,8 +617,7 @@ class FilesSource:
 
     def _start(self) -> Position | None:
         """Return where the next chunk begins; of many files, others may come before it later."""
-        is_single = kind_of(self._settings.path) is PathKind.FILE
-        return self._catalog.position() if is_single else None
+        return self._catalog.position() if is_single(self._settings.path) else None
 
     def _settle(self, file: TrackedFile) -> None:
         """Take note that a file is read as far as it goes."""
@@ -700,8 +675,7 @@ class FilesSource:
 
     def _give_up(self, file: TrackedFile, problem: str) -> None:
         """Leave a file; a single one of which nothing was read is an error."""
-        is_single = kind_of(self._settings.path) is PathKind.FILE
-        if is_single and file.mark == START:
+        if is_single(self._settings.path) and file.mark == START:
             raise SourceError(self.name, problem, fatal=True)
         self._problem = f"{file.path}: {problem}"
         logger.error("%s: %s; what was read of it counts, and it is left", file.path, problem)
