@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from time import time
@@ -150,7 +149,7 @@ def _meaning(status: int) -> str:
     return f"answered {status}" + (f": {meaning}" if meaning else "")
 
 
-class PostingOutlet(ABC):
+class PostingOutlet:
     """Posts what each event comes to, until one has to wait."""
 
     def __init__(self, name: str, poster: Poster) -> None:
@@ -179,9 +178,9 @@ class PostingOutlet(ABC):
     def close(self) -> None:
         self._poster.close()
 
-    @abstractmethod
     def _post(self, event: Event) -> bool:
         """Return whether an event was taken; if not, it is refused for good."""
+        raise NotImplementedError
 
 
 class WebhookOutlet(PostingOutlet):
