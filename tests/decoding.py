@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import unmixed
-from driftbn_service.sources.base import Chunk
+from driftbn_service.records.rows import Undecoded, unmixed
 
 from driftbn.config import MonitorConfig
 from driftbn.tables.encode import SchemaEvent, merged_events
@@ -25,8 +24,8 @@ def decode(data: bytes, kind: TableFormat = TableFormat.NDJSON, limit: int = 100
     return Decoder(kind, max_record_bytes=limit).decode(chunk(data, kind))
 
 
-def chunk(data: Any, kind: TableFormat | None = TableFormat.NDJSON) -> Chunk:
-    return Chunk("", data, kind, {}, place)
+def chunk(data: Any, kind: TableFormat | None = TableFormat.NDJSON) -> Undecoded:
+    return Undecoded(data, kind, place)
 
 
 def rows_of(decoded: Decoded) -> list[dict[str, Any]]:

@@ -35,8 +35,7 @@ from driftbn_service.records import Decoder, Rows
 from driftbn_service.records.decoder import part_by_key
 from driftbn_service.records.files import open_reader
 from driftbn_service.records.formats import START, TableFormat
-from driftbn_service.records.rows import n_rows_of, unmixed
-from driftbn_service.sources.base import Chunk
+from driftbn_service.records.rows import Undecoded, n_rows_of, unmixed
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import WindowConfig
@@ -385,7 +384,7 @@ class Receiver:
     def take(self, data: bytes) -> int:
         """Take a body and return how many of its rows are neither refused nor late."""
         parts = _read_file(data, self.kind) if self.from_file else [(data, self.kind)]
-        chunks = (Chunk("", *part, {}, "{}@{}".format) for part in parts)
+        chunks = (Undecoded(*part, "{}@{}".format) for part in parts)
         batches = (rows for chunk in chunks for rows in self._decoder.decode(chunk).batches)
         return sum(map(self._take_rows, batches))
 

@@ -13,7 +13,7 @@ import pandas as pd
 from driftbn_service.commands.learn import warm_up
 from driftbn_service.records import Decoded, Decoder
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.sources.base import Chunk
+from driftbn_service.records.rows import Undecoded
 
 from driftbn import DriftMonitor
 from driftbn.config import MonitorConfig
@@ -132,7 +132,7 @@ def _decoder(kind: TableFormat) -> Decoder:
 
 def _decoded(decoder: Decoder, chunks: list[bytes], kind: TableFormat) -> Iterator[Decoded]:
     for data in chunks:
-        yield decoder.decode(Chunk("", data, kind, {}, _place))
+        yield decoder.decode(Undecoded(data, kind, _place))
 
 
 def _place(number: int, byte: int) -> str:

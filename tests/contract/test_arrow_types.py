@@ -15,9 +15,8 @@ from driftbn_service.records import Decoded, Decoder
 from driftbn_service.records.columns import flat_table
 from driftbn_service.records.decoder import part_by_key
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import one_table
+from driftbn_service.records.rows import Undecoded, one_table
 from driftbn_service.settings import StreamSettings
-from driftbn_service.sources.base import Chunk
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import SchemaConfig
@@ -111,12 +110,12 @@ class Stream:
 
     def send(self, data: bytes, kind: TableFormat) -> Decoded:
         """Take a body twice, as the journal gives two that came together."""
-        sent = Decoder(kind, max_record_bytes=1000).decode(Chunk("", data, kind, {}, place_of))
+        sent = Decoder(kind, max_record_bytes=1000).decode(Undecoded(data, kind, place_of))
         if sent.rejected:
             return sent
         body = one_table(sent.batches)
         both = pa.concat_tables([body, body])
-        decoded = self.decoder.decode(Chunk("", both, None, {}, place_of, checked=True))
+        decoded = self.decoder.decode(Undecoded(both, None, place_of, checked=True))
         for rows in decoded.batches:
             self.learn(rows)
         return decoded

@@ -20,7 +20,6 @@ from driftbn_service.records.files import Input
 from driftbn_service.records.formats import SUFFIXES, TableFormat
 from driftbn_service.records.rows import Undecoded, for_inference, one_table, unmixed
 from driftbn_service.settings import FilesSourceSettings, StdinSourceSettings
-from driftbn_service.sources.base import Chunk
 from driftbn_service.sources.files import FilesSource
 from driftbn_service.sources.stdin import StdinSource
 
@@ -98,7 +97,7 @@ def by_update(path: Path) -> Outcome:
     def parts() -> Iterator[Undecoded]:
         with Input(str(path)) as source:
             for batch in source.batches(n_rows=130):
-                yield Chunk("", batch.data, None, {}, place, checked=True)
+                yield Undecoded(batch.data, None, place, checked=True)
 
     return outcome(parts(), Decoder(None, max_record_bytes=1000))
 
@@ -126,7 +125,7 @@ def polled(source: FilesSource | StdinSource) -> Iterator[Undecoded]:
 
 def by_http(path: Path) -> Outcome:
     stored = pa.ipc.open_stream(stream_of(body_of(path))).read_all()
-    chunk = Chunk("", stored, None, {}, place, checked=True)
+    chunk = Undecoded(stored, None, place, checked=True)
     return outcome(iter([chunk]), Decoder(None, max_record_bytes=1000))
 
 

@@ -49,7 +49,8 @@ class Partition:
         self._n_read += len(records)
         data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
         place: Callable[[int, int], str] = "{} {}".format
-        return Chunk("0", data, TableFormat.NDJSON, {"offset": self._n_read}, place)
+        position = {"offset": self._n_read}
+        return Chunk(data, TableFormat.NDJSON, place, lane="0", position=position)
 
     def release(self, lane: str, position: Position) -> None:
         self.released.append(position)

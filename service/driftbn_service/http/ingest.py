@@ -38,8 +38,7 @@ from driftbn_service.http.routes import (
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat, inflated
 from driftbn_service.records.rows import Problem as RecordProblem
-from driftbn_service.records.rows import one_table
-from driftbn_service.sources.base import Chunk
+from driftbn_service.records.rows import Undecoded, one_table
 from driftbn_service.state import JournalError, JournalFullError, KeyConflictError
 
 logger = logging.getLogger("driftbn.service.http")
@@ -345,7 +344,7 @@ def submission_of(
         max_decoded_bytes=max_decoded_bytes,
         max_rejected=MAX_ROW_ERRORS,
     )
-    decoded = decoder.decode(Chunk("", body, kind, {}, _place))
+    decoded = decoder.decode(Undecoded(body, kind, _place))
     if decoded.rejected:
         raise _rejected(decoded)
     if not decoded.n_rows:

@@ -109,7 +109,6 @@ class EndpointServer:
         self._thread = threading.Thread(
             target=self._server.serve_on, args=(listener,), name="endpoint", daemon=True
         )
-        _adopt_loggers()
         self._thread.start()
         if not self._server.settled.wait(_START_SECONDS) or not self._server.started:
             raise EndpointError(self.address, "the server did not start; the log says why")
@@ -407,23 +406,6 @@ def _busy(limit: int) -> ProblemError:
     )
 
 
-class _Adopted(logging.Handler):
-    """Hands records of a foreign logger to ours."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if logger.isEnabledFor(record.levelno):
-            logger.handle(record)
-
-
-def _adopt_loggers() -> None:
-    """Send warnings and errors of uvicorn through our logger, and nothing anywhere else."""
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        foreign = logging.getLogger(name)
-        foreign.handlers = [_Adopted()] if name == "uvicorn.error" else []
-        foreign.setLevel(logging.WARNING)
-        foreign.propagate = False
-
-
 def _places() -> int:
     """Return how many connections there is room for.
 
@@ -445,6 +427,7 @@ def _config(app: Starlette, head_seconds: float, max_connections: int) -> uvicor
         lifespan="off",
         loop="asyncio",
         log_config=None,
+        log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -83,11 +83,10 @@ class Decoder:
     the field ``key`` says to which monitor a record goes. ``scan`` is whether lines of JSON may go
     straight to codes: they may, unless the environment variable ``DRIFTBN_SCANNER`` is ``off``.
 
-    >>> from driftbn_service.sources.base import Chunk
     >>> decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100)
     >>> lines = b'{"x": 1, "y": {"z": "a"}}\n{"x": 1, "x": 2}\n'
     >>> place = "line {}, byte {}".format
-    >>> decoded = decoder.decode(Chunk("", lines, TableFormat.NDJSON, {}, place))
+    >>> decoded = decoder.decode(Undecoded(lines, TableFormat.NDJSON, place))
     >>> [table.to_pylist() for table in decoded.batches]
     [[{'x': 1, 'y.z': 'a'}]]
     >>> [(record.place, record.reason.value) for record in decoded.rejected]

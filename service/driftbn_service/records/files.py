@@ -33,7 +33,7 @@ from driftbn_service.records.formats import (
     form_of,
     inflated,
 )
-from driftbn_service.records.rows import Decoded, Place, RejectReason
+from driftbn_service.records.rows import Decoded, RejectReason, Undecoded
 from driftbn_service.records.sizes import (
     FILE_HEAD_BYTES,
     MAGIC,
@@ -140,15 +140,11 @@ def _open_bytes(descriptor: int, codec: str | None, start: int = 0) -> ByteReade
     return PlainBytes(descriptor, start) if codec is None else InflatedBytes(descriptor, codec)
 
 
-@dataclass(frozen=True)
-class Part:
-    """Records of a file that follow each other."""
+@dataclass(frozen=True, kw_only=True)
+class Part(Undecoded):
+    """Records of a file."""
 
-    data: bytes | pa.Table = field(repr=False)  # as in a chunk, like kind and place
-    kind: TableFormat | None
     mark: Mark  # where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``
-    place: Place = field(repr=False)
-    checked: bool = False
 
 
 class FileReader(Protocol):
@@ -212,7 +208,7 @@ class TextReader:
         if piece is None:
             return None
         where = piece.where
-        return Part(piece.data, piece.kind, piece.end, lambda _, byte: where(byte))
+        return Part(piece.data, piece.kind, lambda _, byte: where(byte), mark=piece.end)
 
     def _fill(self) -> bool:
         data = self._bytes.read()
@@ -270,7 +266,8 @@ class TableReader:
             return None
         first = self._n_rows + 1
         self._n_rows += table.num_rows
-        return Part(table, None, Mark(self._n_rows), lambda row, _: f"row {first + row}")
+        mark = Mark(self._n_rows)
+        return Part(table, None, lambda row, _: f"row {first + row}", mark=mark)
 
     def _parquet_tables(self) -> Iterator[pa.Table]:
         read_at = partial(_read_at, self._file.fileno())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, pairwise
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -39,24 +39,17 @@ def moved(place: Place, n_records: int, n_bytes: int) -> Place:
     return lambda number, byte: place(number + n_records, byte + n_bytes)
 
 
-class Undecoded(Protocol):
-    """Whole records as they come: a chunk of a source, or a part of a file."""
+@dataclass(frozen=True)
+class Undecoded:
+    """Whole records that follow each other, as they come."""
 
-    @property
-    def data(self) -> bytes | pa.Table:
-        """Bytes in ``kind``, or columns. CSV carries its header every time."""
-
-    @property
-    def kind(self) -> TableFormat | None:
-        """The format of the bytes; ``None`` for columns."""
-
-    @property
-    def place(self) -> Place:
-        """Says where a record stands; for CSV bytes are counted without the header."""
-
-    @property
-    def checked(self) -> bool:
-        """Whether columns are known to be sound, and need not be looked at cell by cell."""
+    # Bytes in ``kind``, or columns. CSV carries its header every time.
+    data: bytes | pa.Table = field(repr=False)
+    kind: TableFormat | None  # the format of the bytes; ``None`` for columns
+    # Says where a record stands, for people; for CSV bytes are counted without the header.
+    place: Place = field(repr=False, compare=False)
+    # Whether columns are known to be sound, and need not be looked at cell by cell.
+    checked: bool = False
 
 
 class RejectReason(StrEnum):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
 
-import pyarrow as pa
-
 from driftbn.errors import DriftbnError
-from driftbn_service.records.formats import TableFormat
+from driftbn_service.records.rows import Undecoded
 
 Position: TypeAlias = Mapping[str, Any]
 """Where a lane goes on, as plain JSON values; only the source that made it reads it."""
@@ -31,18 +29,12 @@ class SourceError(DriftbnError):
         super().__init__(f"{source}: {problem}")
 
 
-@dataclass(frozen=True)
-class Chunk:
+@dataclass(frozen=True, kw_only=True)
+class Chunk(Undecoded):
     """Whole records of one lane that follow each other."""
 
-    lane: str  # the part of the stream with an order of its own; "" where there is only one
-    # Bytes in ``kind``, or columns. CSV carries its header in every chunk.
-    data: bytes | pa.Table = field(repr=False)
-    kind: TableFormat | None  # the format of the bytes; ``None`` for columns
+    lane: str = ""  # the part of the stream with an order of its own; "" where there is only one
     position: Position  # where to go on after this chunk
-    # Says where a record stands, for people, from its number in the chunk and the byte it starts
-    # at; for CSV bytes are counted without the header.
-    place: Callable[[int, int], str] = field(repr=False, compare=False)
     # About how many records wait behind this chunk; ``None`` if that is not known.
     n_behind: int | None = None
     # Whether these are bytes, because the source does not know records.
@@ -51,8 +43,6 @@ class Chunk:
     # perhaps cut otherwise; ``None`` if that is not certain. With it a checkpoint can be made amid
     # the chunk.
     start: Position | None = None
-    # Whether columns are known to be sound, and need not be looked at cell by cell.
-    checked: bool = False
 
 
 class LaneListener(Protocol):

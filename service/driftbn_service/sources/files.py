@@ -631,12 +631,11 @@ class FilesSource:
     def _chunk(self, file: TrackedFile, part: Part, start: Position | None) -> Chunk:
         path, where = file.path, part.place
         return Chunk(
-            "",
             part.data,
             part.kind,
-            self._catalog.position(),
             lambda record, byte: f"{path}, {where(record, byte)}",
-            max(0, self._n_waiting),
+            position=self._catalog.position(),
+            n_behind=max(0, self._n_waiting),
             behind_in_bytes=True,
             start=start,
         )

@@ -88,20 +88,19 @@ class HttpSource:
         logger.error("body %d is damaged in the journal and set aside", body.sequence)
         place = f"body {body.sequence}, which is damaged in the journal"
         position = {"sequence": body.sequence}
-        return Chunk("", body.damaged, TableFormat.ARROW, position, lambda *_: place)
+        return Chunk(body.damaged, TableFormat.ARROW, lambda *_: place, position=position)
 
     def _chunk(self, bodies: Sequence[Body]) -> Chunk:
         start, self._sequence = self._sequence, bodies[-1].sequence
         table = pa.concat_tables([body.table for body in bodies])
         return Chunk(
-            "",
             table,
             None,
-            {"sequence": self._sequence},
             _place(bodies),
-            bodies[-1].n_behind,
-            start={"sequence": start},
             checked=True,
+            position={"sequence": self._sequence},
+            n_behind=bodies[-1].n_behind,
+            start={"sequence": start},
         )
 
 

@@ -142,9 +142,11 @@ class StdinSource:
         if piece.header:
             position["header"] = piece.header.decode(_HEADER_ENCODING)
         name = self.name
-        return Chunk(
-            "", piece.data, piece.kind, position, lambda _, byte: f"{name}, {piece.where(byte)}"
-        )
+
+        def place(_: int, byte: int) -> str:
+            return f"{name}, {piece.where(byte)}"
+
+        return Chunk(piece.data, piece.kind, place, position=position)
 
     def _fill(self, timeout: float) -> bool:
         """Read what is there, up to about a chunk; ``False`` if nothing came in time."""

@@ -22,9 +22,8 @@ from driftbn_service.http.ingest import CONTENT_TYPES, MAX_ROW_ERRORS
 from driftbn_service.http.routes import Limits
 from driftbn_service.records import Decoder
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import for_inference, one_table, tables_of, unmixed
+from driftbn_service.records.rows import Undecoded, for_inference, one_table, tables_of, unmixed
 from driftbn_service.settings import EndpointSettings
-from driftbn_service.sources.base import Chunk
 from driftbn_service.state import JournalError
 from jsonschema import Draft202012Validator
 
@@ -383,10 +382,10 @@ def test_a_monitor_sees_the_same_in_the_table_as_in_the_records() -> None:
             row["d"] = i % 2 == 0
         rows.append(row)
     decoder = Decoder(TableFormat.NDJSON, max_record_bytes=1000)
-    decoded = decoder.decode(Chunk("", lines(*rows), TableFormat.NDJSON, {}, "{} {}".format))
+    decoded = decoder.decode(Undecoded(lines(*rows), TableFormat.NDJSON, "{} {}".format))
     config = MonitorConfig(window=200)
     stored = pa.ipc.open_stream(arrow_stream(one_table(decoded.batches))).read_all()
-    chunk = Chunk("", stored, None, {}, "{} {}".format, checked=True)
+    chunk = Undecoded(stored, None, "{} {}".format, checked=True)
     (table,) = decoder.decode(chunk).batches
 
     monitor = DriftMonitor(config)
