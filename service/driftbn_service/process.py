@@ -26,11 +26,6 @@ class Signals:
     """Notes the signals of the process, while it is entered; for the main thread.
 
     Handlers only count. A pipe wakes ``wait``, so that a signal is looked at at once.
-
-    >>> with Signals() as signals:
-    ...     signal.raise_signal(signal.SIGHUP)
-    ...     signals.wait(0), signals.take_reload(), signals.take_reload(), signals.n_stops
-    (None, True, False, 0)
     """
 
     def __init__(self) -> None:

@@ -70,12 +70,6 @@ class LiveSignal:
     """Tells followers that there may be something new in the store.
 
     The service makes one and calls ``wake`` after each publication; a wake too many does no harm.
-
-    >>> signal = LiveSignal()
-    >>> signal.wake()
-    >>> signal.close()
-    >>> signal.closed
-    True
     """
 
     def __init__(self) -> None:

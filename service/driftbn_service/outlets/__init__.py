@@ -271,12 +271,7 @@ _LINKING: Final = ("alertmanager", "slack")
 
 
 def make_outlet(settings: OutletSettings, links: Links = NO_LINKS) -> Outlet:
-    """Return the outlet that the settings describe; ``links`` are for messages to people.
-
-    >>> from driftbn_service.settings import LogOutletSettings
-    >>> make_outlet(LogOutletSettings(kind="log")).name
-    'log'
-    """
+    """Return the outlet that the settings describe; ``links`` are for messages to people."""
     kind = settings.kind
     made = part_of_kind(__package__, _MODULES.get(kind, kind), f"{kind.title()}Outlet")
     outlet: Outlet = made(settings, links) if kind in _LINKING else made(settings)

@@ -21,23 +21,11 @@ LOOK_BACK_BYTES: Final = 16 << 20
 
 
 class FileOutlet:
-    r"""Appends events to a file and has them on disk before they count as delivered.
+    """Appends events to a file and has them on disk before they count as delivered.
 
     Before it writes it reads what was added since it last looked, by itself before a crash or by
     another process, and leaves out events that are there. A last line that a crash tore is cut off.
     When the file was moved away, a new one is begun.
-
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name) / "events.ndjson"
-    >>> outlet = FileOutlet(FileOutletSettings(path=path))
-    >>> outlet.open()
-    >>> event = Event("1", "io.driftbn.drift.started.v1", "orders", "", 3, {"id": "1", "data": {}})
-    >>> outlet.send([event, event])
-    >>> path.read_text()
-    '{"id":"1","data":{}}\n'
-    >>> outlet.close()
-    >>> folder.cleanup()
     """
 
     def __init__(self, settings: FileOutletSettings) -> None:

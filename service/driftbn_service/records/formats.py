@@ -245,19 +245,12 @@ class CsvRecords(Lines):
 
 
 class RecordCutter:
-    r"""Cuts a text that arrives in parts of any size into pieces of whole records.
+    """Cuts a text that arrives in parts of any size into pieces of whole records.
 
     Where it is cut does not depend on the parts: the same text gives the same records. A record
     longer than ``max_record_bytes`` is given by itself and only its first ``max_record_bytes + 1``
     bytes: enough to be refused, and no more is kept of it. The text begins at ``mark``, which is
     behind the header if it has ``begun``. ``with_crc`` gives marks a checksum.
-
-    >>> cutter = RecordCutter(Lines(), 100)
-    >>> cutter.push(b'{"a": 1}\n{"a"')
-    >>> cutter.take().body
-    b'{"a": 1}\n'
-    >>> cutter.take() is None
-    True
     """
 
     def __init__(

@@ -174,19 +174,12 @@ class Scanned(NamedTuple):
 
 
 class Scanner:
-    r"""Knows by their bytes the records that a schema gives codes to.
+    """Knows by their bytes the records that a schema gives codes to.
 
     What a value means is asked of ``driftbn.records.encode``, once for each way to write it. So a
     line gets here the codes that it gets there, or none. Values that are events, or whose rows are
     refused, are never learned. Memory is bounded by the number of levels. The schema is that of the
     monitor that takes the codes.
-
-    >>> from driftbn.tables.schema import Variable, VariableKind
-    >>> colour = Variable("colour", VariableKind.CATEGORICAL, ("blue", "red"))
-    >>> scanner = Scanner(Schema([colour]))
-    >>> found = scanner.scan(b'{"colour": "red"}\n{"colour": "green"}\n{}\n', True)
-    >>> found.fits.tolist(), found.codes[:, found.fits].tolist()
-    ([True, False, True], [[1, 3]])
     """
 
     def __init__(self, schema: Schema) -> None:

@@ -765,13 +765,7 @@ def duplicates(section: str, names: Sequence[str]) -> list[ConfigError]:
 
 
 class Settings(Section):
-    """All settings of the service.
-
-    >>> stream = {"name": "orders", "source": {"kind": "stdin"}}
-    >>> settings = Settings(service={"state_dir": "state"}, streams=[stream])
-    >>> settings.stream("orders").source.format.value
-    'ndjson'
-    """
+    """All settings of the service."""
 
     service: ServiceSettings
     """The process."""

@@ -314,14 +314,6 @@ def settings_toml(loaded: LoadedSettings) -> str:
 
     What is not set is left out; a secret is a comment that says so. Without secrets the text is a
     settings file that comes to the same.
-
-    >>> environ = {"DRIFTBN__SERVICE__STATE_DIR": "state", "DRIFTBN__STREAMS__0__NAME": "orders"}
-    >>> loaded = read_settings(None, environ | {"DRIFTBN__STREAMS__0__SOURCE__KIND": "stdin"})
-    >>> print("".join(settings_toml(loaded).splitlines(keepends=True)[2:6]), end="")
-    <BLANKLINE>
-    [service]
-    state_dir = "state"  # DRIFTBN__SERVICE__STATE_DIR
-    exit_when_drained = false
     """
     head = (
         f"# Settings in force, from {loaded.name} and what stands at the end of a line.",

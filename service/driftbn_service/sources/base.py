@@ -120,15 +120,9 @@ def on_lines(value: bytes) -> bytes:
 
 
 class Lines:
-    r"""Messages of JSON joined to lines.
+    """Messages of JSON joined to lines.
 
     An empty message becomes a blank line.
-
-    >>> lines = Lines([b'{"a":\n1}', b'', b'{"a": 2}'])
-    >>> lines.data
-    b'{"a": 1}\n\n{"a": 2}\n'
-    >>> lines.message_at(10)
-    2
     """
 
     def __init__(self, values: Sequence[bytes]) -> None:

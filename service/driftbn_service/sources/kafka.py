@@ -25,15 +25,7 @@ _CRITICAL: Final = 2  # as syslog counts levels
 
 
 def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
-    """Return the settings of the consumer, without callbacks.
-
-    >>> settings = KafkaSourceSettings(
-    ...     brokers=["one:9092", "two:9092"], topic="orders", options={"client.id": "desk"}
-    ... )
-    >>> options = client_options(settings)
-    >>> options["bootstrap.servers"], options["client.id"], options["enable.auto.commit"]
-    ('one:9092,two:9092', 'desk', False)
-    """
+    """Return the settings of the consumer, without callbacks."""
     return {
         "client.id": "driftbn",
         "isolation.level": "read_committed",

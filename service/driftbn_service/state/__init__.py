@@ -111,18 +111,6 @@ class Store:
     calling again later works. File and tables are made if need be; a file that is damaged is
     replaced by its copy. With ``read_only`` they must be there, are never changed, and daemons may
     be writing to them. The time is the database's unless there is a ``clock``.
-
-    >>> import tempfile
-    >>> from driftbn_service.state import Checkpoint
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     with Store(Path(directory, FILE)) as store:
-    ...         lane = store.lane("orders", "")
-    ...         lane.put("tenant", b"state")
-    ...         lane.commit(Checkpoint({"byte": 5}))
-    ...     with Store(Path(directory, FILE)) as store:
-    ...         lane = store.lane("orders", "")
-    ...         lane.checkpoint.position, lane.get("tenant")
-    ({'byte': 5}, b'state')
     """
 
     def __init__(

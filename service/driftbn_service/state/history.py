@@ -418,13 +418,7 @@ class Wish:
 
 
 class Silences:
-    """The monitors whose drifts are not told now.
-
-    >>> row = ActionRow(1, "silence", "orders", "", None, None, 9.0, "", "", 0.0)
-    >>> silences = Silences([row])
-    >>> silences.cover("orders", "eu"), silences.cover("clicks", "")
-    (True, False)
-    """
+    """The monitors whose drifts are not told now."""
 
     def __init__(self, rows: Iterable[ActionRow] = ()) -> None:
         self._places = frozenset((row.stream, row.key) for row in rows)
