@@ -315,7 +315,7 @@ def make_committer(clock: Clock, wake: Callable[[], None] = lambda: None) -> Com
 
 def take_rows(lane: Lane, n_rows: int) -> tuple[Publication, ...]:
     taken = lane.take(pa.Table.from_pandas(datasets.sample(datasets.asia(), n_rows, 1)))
-    lane.advance({"n": n_rows}, {})
+    lane.advance({"n": n_rows})
     return tuple(taken.publications)
 
 

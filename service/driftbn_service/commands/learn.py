@@ -14,7 +14,6 @@ import pyarrow as pa
 from driftbn.errors import ConfigError, FormatError
 from driftbn.explain.picture import picture_of, scene_of_graph
 from driftbn.explain.sentences import printable
-from driftbn.explain.svg import Drawing
 from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write_bif, write_dot
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.graphs.network import BayesianNetwork, check_sample_size
@@ -294,7 +293,8 @@ def run(arguments: argparse.Namespace) -> int:
         case "bif":
             write_text(_bif(learned, arguments.bdeu), arguments.output)
     if render is not None:
-        write_picture(render(_picture(learned)), arguments.output)
+        drawing = picture_of(_headline(learned).text, (), scene_of_graph(learned.structure.graph))
+        write_picture(render(drawing), arguments.output)
     if arguments.format != "text":
         for line in _warnings(learned):
             note(line.text)
@@ -314,10 +314,6 @@ def _check(arguments: argparse.Namespace) -> None:
         if arguments.format != "bif":
             raise UsageError("--bdeu goes with --format bif only")
         check_sample_size(arguments.bdeu)
-
-
-def _picture(learned: LearnedFile) -> Drawing:
-    return picture_of(_headline(learned).text, (), scene_of_graph(learned.structure.graph))
 
 
 def _bif(learned: LearnedFile, bdeu: float | None) -> str:

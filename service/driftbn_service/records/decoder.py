@@ -109,7 +109,8 @@ class Decoder:
         self.limits = Limits(max_record_bytes, max_fields, max_decoded_bytes, max_rejected)
         self.time_column = time_column
         self._required = RequiredFields(time_column, key)
-        self._scans = time_column is None and (_scanner_is_on() if scan is None else scan)
+        is_on = os.environ.get("DRIFTBN_SCANNER", "on") != "off" if scan is None else scan
+        self._scans = time_column is None and is_on
         self._scanning = ScanningDecoder(self.limits)
         self._readers: dict[TableFormat, Callable[[bytes, Place], Iterator[_Read]]] = {
             TableFormat.NDJSON: self._read_lines,
@@ -208,10 +209,6 @@ class Decoder:
         lines, problems = array_as_lines(data, place)
         yield from self._read_lines(lines, place)
         yield [], problems
-
-
-def _scanner_is_on() -> bool:
-    return os.environ.get("DRIFTBN_SCANNER", "on") != "off"
 
 
 _Read = tuple[list[Rows], list[Rejected]]
@@ -408,7 +405,8 @@ class RequiredFields(NamedTuple):
         """
         if isinstance(rows, EncodedTable):  # a stream that requires a field has none of these
             return rows, []
-        rows = self._with_one_type_of_key(rows)
+        if self.key is not None and self.key in rows.column_names:
+            rows = _with_column(rows, self.key, canonical_column(rows, self.key))
         timed, lacks = self._read(rows)
         if not any(lack.rows.any() for lack in lacks):
             return timed, []
@@ -419,11 +417,6 @@ class RequiredFields(NamedTuple):
             rejected += set_aside(rows, new, place, lack.reason, lack.detail)
             bad |= lack.rows
         return picked(timed, np.flatnonzero(~bad)), rejected
-
-    def _with_one_type_of_key(self, rows: pa.Table) -> pa.Table:
-        if self.key is None or self.key not in rows.column_names:
-            return rows
-        return _with_column(rows, self.key, canonical_column(rows, self.key))
 
     def _read(self, rows: pa.Table) -> tuple[pa.Table, list[_Lack]]:
         lacks = []

@@ -425,7 +425,8 @@ def one_table(batches: Sequence[pa.Table], max_fields: int | None = None) -> pa.
         return batches[0]
     joined = [_joined(name, [_part(batch, name) for batch in batches]) for name in names]
     found = _table(joined)
-    return as_records(found) if any(map(_is_of_records, batches)) else found
+    is_of_records = any(as_records(b).schema.metadata == b.schema.metadata for b in batches)
+    return as_records(found) if is_of_records else found
 
 
 def _check_size(n_rows: int, n_fields: int, max_fields: int) -> None:
@@ -436,10 +437,6 @@ def _check_size(n_rows: int, n_fields: int, max_fields: int) -> None:
             f"{n_rows} records with {n_fields} different fields are too much for one"
             f" table of at most {MAX_CELLS} cells: send fewer at a time",
         )
-
-
-def _is_of_records(table: pa.Table) -> bool:
-    return bool(as_records(table).schema.metadata == table.schema.metadata)
 
 
 def _part(table: pa.Table, name: str) -> Column:
@@ -457,14 +454,12 @@ def _joined(name: str, parts: list[Column]) -> Column:
         return _column(name, [cell for part in parts for cell in _listed(part)])
     kind = kinds.pop() if kinds else pa.null()
     try:
-        chunks = [chunk for part in parts for chunk in _cast(part.cells, kind).chunks]
+        columns = [c if c.type == kind else c.cast(kind) for c in (part.cells for part in parts)]
     except pa.ArrowInvalid:  # a whole number that floating point does not hold
         return _column(name, [cell for part in parts for cell in _listed(part)])
-    return Column.plain(name, pa.chunked_array(chunks, kind))
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == kind else column.cast(kind)
+    return Column.plain(
+        name, pa.chunked_array(list(chain.from_iterable(c.chunks for c in columns)), kind)
+    )
 
 
 def _listed(part: Column) -> list[Any]:

@@ -357,7 +357,7 @@ class ScanningDecoder:
         wanted = self._wanted  # read once: another thread may change it
         if wanted is None or not len(wanted):
             self._scanner = None
-        elif self._scanner is None or not _same_schema(self._scanner.schema, wanted):
+        elif self._scanner is None or self._scanner.schema != wanted:
             self._n_rest, self._next_rest = 0, 1
             self._scanner = Scanner(wanted)
         return self._scanner
@@ -386,10 +386,6 @@ class ScanningDecoder:
         apart = {row: record for row, record in read.items() if record is not None}
         batches = _interleaved(scanner.schema, scanned.codes, kept, apart)
         return None if batches is None else (batches, rejected)
-
-
-def _same_schema(one: Schema, other: Schema) -> bool:
-    return one is other or one == other
 
 
 def _text(data: bytes, scanned: Scanned, is_unicode: bool) -> Text:

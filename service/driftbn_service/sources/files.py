@@ -603,7 +603,9 @@ class FilesSource:
     def _next_chunk(self) -> Chunk | None:
         while self._queue and not self._closed.is_set():
             file, ended = self._queue[0]
-            n_left, start = file.n_left, self._start()
+            n_left = file.n_left
+            # Of many files, others may come before the next chunk later.
+            start = self._catalog.position() if is_single(self._settings.path) else None
             part = self._read(file, ended=ended)
             self._n_waiting -= n_left - file.n_left
             if part is None or (not ended and file.is_at_end):
@@ -614,10 +616,6 @@ class FilesSource:
                 self._has_read = True
                 return self._chunk(file, part, start)
         return None
-
-    def _start(self) -> Position | None:
-        """Return where the next chunk begins; of many files, others may come before it later."""
-        return self._catalog.position() if is_single(self._settings.path) else None
 
     def _settle(self, file: TrackedFile) -> None:
         """Take note that a file is read as far as it goes."""

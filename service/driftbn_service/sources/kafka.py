@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -313,10 +314,6 @@ class Lanes:
             self._listener.closed(name)
             del self._lanes[name]
 
-    def close_all(self) -> None:
-        for name in list(self._lanes):
-            self.close(name)
-
     def take(self, messages: Iterable[Message]) -> Iterator[LaneMessages]:
         """Give messages to their lanes, and yield every lane that has enough for a chunk.
 
@@ -544,7 +541,9 @@ class KafkaSource:
         if not self._chunks:
             if self._clock() >= self._looked_at + (CHECK_SECONDS if self.ready else RETRY_SECONDS):
                 self._look(consumer, lanes)
-            self._take(self._fetch(consumer, timeout), lanes)
+            first = consumer.poll(timeout)
+            if first is not None:  # with all that are here already
+                self._take([first, *consumer.consume(BATCH_MESSAGES - 1, 0.0)], lanes)
             self._mend_gaps(consumer, lanes)
         if self._chunks:
             self._sight.problem = None
@@ -596,7 +595,8 @@ class KafkaSource:
     def _join_anew(self, consumer: Consumer, lanes: Lanes) -> Consumer:
         """Start over after a rebalance that failed half-way."""
         self._chunks.clear()
-        lanes.close_all()
+        for lane in [*lanes]:
+            lanes.close(lane.lane)
         self._lanes = None
         self._leave(consumer)
         self._group = GroupOffsets(self.settings.topic, self.settings.group, self._mark)
@@ -637,11 +637,6 @@ class KafkaSource:
         return bool(new) or not self.ready
 
     # --- Reading ---
-
-    def _fetch(self, consumer: Consumer, timeout: float) -> list[Message]:
-        """Wait for one message, and take with it all that are here already."""
-        first = consumer.poll(timeout)
-        return [] if first is None else [first, *consumer.consume(BATCH_MESSAGES - 1, 0.0)]
 
     def _take(self, messages: Sequence[Message], lanes: Lanes) -> None:
         for lane in lanes.take(message for message in messages if message.error() is None):
@@ -696,11 +691,12 @@ class KafkaSource:
         if lanes is None:
             return
         with self._breaking():
-            self._answered(lambda: self._topic.check_state(places, self._mark))
+            self._answered(partial(self._topic.check_state, places, self._mark))
             for place in places:
                 lane = lanes.open(str(place.partition))
                 if not lane.offsets:
-                    lane.offsets.update(self._first_offsets(place.partition))
+                    ask = partial(self._topic.first_offsets, [place.partition], self._mark)
+                    lane.offsets.update(self._answered(ask))
             ours = lanes.places(place.partition for place in places)
             (consumer.incremental_assign if self._incremental else consumer.assign)(ours)
 
@@ -725,9 +721,6 @@ class KafkaSource:
         was_broken, self._broken = self._broken, True
         yield
         self._broken = was_broken
-
-    def _first_offsets(self, partition: int) -> dict[int, int]:
-        return self._answered(lambda: self._topic.first_offsets([partition], self._mark))
 
     def _answered(self, ask: Callable[[], Answer]) -> Answer:
         deadline = self._clock() + ASSIGN_SECONDS

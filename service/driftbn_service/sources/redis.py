@@ -642,7 +642,8 @@ class RedisSource:
         if self._last is None or entry_id(entries[-1].id) > entry_id(self._last):
             self._last = entries[-1].id
         block = as_block(self.settings.stream, self.settings.payload, entries)
-        self._count = _fitting(len(block.data) / len(entries))
+        entry_bytes = max(1.0, len(block.data) / len(entries))
+        self._count = max(1, min(BATCH_ENTRIES, int(CHUNK_BYTES / entry_bytes)))
         return Chunk(
             lane="",
             data=block.data,
@@ -663,7 +664,3 @@ class RedisSource:
         if self._clock() >= self._behind_at:
             self._n_behind = client.n_behind()
             self._behind_at = self._clock() + BEHIND_SECONDS
-
-
-def _fitting(entry_bytes: float) -> int:
-    return max(1, min(BATCH_ENTRIES, int(CHUNK_BYTES / max(1.0, entry_bytes))))

@@ -436,7 +436,8 @@ class Store:
         """Return the lanes of all streams, in the order of their names."""
         with self._database.reading() as connection:
             rows = connection.execute(sql.SURVEY).fetchall()
-            return [_lane_row(row, self._lives(connection, row[5])) for row in rows]
+            held = (row[5] and self._database.is_held(connection, row[5]) for row in rows)
+            return [_lane_row(row, bool(lives)) for row, lives in zip(rows, held, strict=True)]
 
     def states(self, stream: str) -> Iterator[tuple[str, str, bytes]]:
         """Iterate over lane, key and state of the monitors of a stream."""
@@ -465,9 +466,6 @@ class Store:
             for table in sql.TABLES:
                 with self._database.rows(connection, table.select) as rows:
                     yield from table.damaged(rows)
-
-    def _lives(self, connection: Connection, owner: int | None) -> bool:
-        return owner is not None and self._database.is_held(connection, owner)
 
     def _have_identity(self, new_id: Callable[[], UUID]) -> None:
         def action(connection: Connection) -> None:

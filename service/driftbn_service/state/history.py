@@ -244,7 +244,7 @@ class PublicationWriter:
     def _write_event(self, event: Event, lane: str) -> None:
         sequence = next_number(self._connection, "events")
         place = (event.stream, event.key, lane, event.window)
-        document = _as_json(_dated(event.document, self._now))
+        document = json.dumps(_dated(event.document, self._now), separators=(",", ":"))
         values = (sequence, event.id, event.type, *place, self._now, document)
         self._connection.execute(sql.EVENTS.insert, sql.EVENTS.sealed(values))
         if event.type in SILENCED and self._silences.cover(event.stream, event.key):
@@ -384,10 +384,6 @@ def compressed(document: Mapping[str, Any]) -> bytes:
 
 def decompressed(data: bytes) -> dict[str, Any]:
     return dict(json.loads(zlib.decompress(data)))
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 # --- What people do ---

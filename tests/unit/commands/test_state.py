@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lane = Lane(StreamSettings.model_validate(settings), store.lane("orders", ""))
         rows = datasets.sample(datasets.asia(), 3 * WINDOW, 1)
         lane.take(pa.Table.from_pandas(rows, preserve_index=False))
-        lane.advance({"byte": 9}, {})
+        lane.advance({"byte": 9})
         lane.commit()
         for name in ("0", "1"):
             other = store.lane("clicks", name)
