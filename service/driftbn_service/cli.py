@@ -146,7 +146,6 @@ def _add_version(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _write_versions(arguments: argparse.Namespace) -> int:
-    """Say which driftbn this is, and on what it stands."""
     versions = {"driftbn": driftbn.__version__, "python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in _STANDS_ON}
     text = "".join(f"{name} {version}\n" for name, version in versions.items())

@@ -57,7 +57,6 @@ class Signals:
             os.read(self._pipe[0], 4096)
 
     def take_reload(self) -> bool:
-        """Return whether a reload was asked for since the last call."""
         asked, self._reload = self._reload, False
         return asked
 
@@ -83,7 +82,6 @@ class Notifier:
         self.watchdog_seconds = int(period) / 1e6 if period.isdigit() and own else None
 
     def ready(self, status: str) -> None:
-        """Say that the start, or a reload, is done."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def status(self, status: str) -> None:

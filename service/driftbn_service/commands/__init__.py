@@ -33,8 +33,6 @@ _METAVARS = {int: "N", float: "X", str: "FIELD"}
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """How the user wants tables read."""
-
     columns: tuple[str, ...] = ()  # none for all
     input_format: TableFormat | None = None  # None to go by their extensions
 
@@ -49,8 +47,6 @@ class ReadingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOptions(ReadingOptions):
-    """How the user wants tables read and structures learned."""
-
     config: LearnerConfig
     required: tuple[str, ...] = ()  # edges as written, ``SOURCE:TARGET``
     forbidden: tuple[str, ...] = ()

@@ -81,7 +81,6 @@ class _Comparison:
         return f"Hamming distance {self.diff.hamming}: {parts}"
 
     def edges(self, kind: str) -> list[tuple[Edge, bool]]:
-        """Return the edges of one kind of change, and whether each is directed."""
         found: tuple[Edge, ...] = getattr(self.diff, kind)
         graph = self.previous if kind == "removed" else self.current
         directed = set(graph.directed_edges)

@@ -179,7 +179,6 @@ class Answer:
 
 
 def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, Any]:
-    """Return what was learned as values that JSON can hold; ``driftbn diff`` reads it back."""
     structure = learned.structure
     cost = structure.cost
     schema = learned.table.schema

@@ -219,7 +219,6 @@ class _Told:
         self._disagreements: list[int] = []
 
     def window(self, report: WindowReport) -> None:
-        """Write what belongs to one window, as soon as it is there."""
         if self._json:
             write_text(json.dumps(report.to_dict()) + "\n", None)
         elif not self._quiet:
@@ -232,7 +231,6 @@ class _Told:
             self.reports.append(report)
 
     def end(self, monitor: DriftMonitor, n_unread: int) -> None:
-        """Write what can be said only now."""
         remarks = self._remarks(monitor, n_unread + monitor.n_rejected)
         if self._json:
             for remark in remarks:

@@ -402,7 +402,6 @@ def _kind(request: Request) -> TableFormat:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tell the sender what the service says."""
     try:
         yield
     except KeyConflictError as error:

@@ -110,7 +110,6 @@ def not_found(field: str, value: object, detail: str) -> ProblemError:
 
 
 def shortened(text: str) -> str:
-    """Return a text cut to what a message can show."""
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
@@ -194,7 +193,6 @@ class Operation:
 
     @property
     def signature(self) -> inspect.Signature:
-        """What the handler takes and returns."""
         return inspect.signature(self.handler, eval_str=True)
 
     def arguments(self, limits: Limits) -> list[_Argument]:

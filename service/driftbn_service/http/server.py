@@ -134,8 +134,6 @@ class EndpointServer:
 
 
 class _Server(uvicorn.Server):
-    """Tells another thread when it has started, or has failed to."""
-
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.settled = threading.Event()

@@ -216,7 +216,6 @@ class Deliverer:
         return max(0.0, self._refresh_at - now)
 
     def _alerts(self) -> frozenset[str]:
-        """Return of what matters the outlet tells Alertmanager."""
         outlet = self.outlet
         return outlet.alerts if isinstance(outlet, RefreshingOutlet) else frozenset()
 

@@ -37,7 +37,6 @@ class FileOutlet:
         self._recent = RecentEvents()
 
     def open(self) -> None:
-        """Open or make the file, mend its end, and see what is in it."""
         with self._blamed(), self._locked() as file:
             self._catch_up(file)
 
@@ -145,7 +144,6 @@ def _read(file: int, start: int, end: int) -> bytes:
 
 
 def _sync_directory(path: Path) -> None:
-    """Have a new file's name on disk."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -67,7 +67,6 @@ class _Tail:
         consumer.assign(starts)
 
     def read(self) -> None:
-        """Take one message, if one comes within a second."""
         message = self._consumer.poll(1.0)
         if message is None:
             return
@@ -122,7 +121,6 @@ class KafkaOutlet:
         self._failures: dict[str, KafkaError] = {}
 
     def open(self) -> None:
-        """Connect, and look at the end of the topic."""
         self.close()
         try:
             producer = Producer({**self._common(), **_PRODUCER}, logger=logger)

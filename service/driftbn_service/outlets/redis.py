@@ -63,7 +63,6 @@ class RedisOutlet:
             client.ping()
 
     def send(self, events: Sequence[Event]) -> None:
-        """Add events that were not added before, all or none."""
         if self._client is None:
             self.open()
         client = self._client

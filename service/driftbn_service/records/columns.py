@@ -185,7 +185,6 @@ def flat_table(table: pa.Table) -> pa.Table:
 
 
 def _plain_table(table: pa.Table) -> pa.Table:
-    """Return a table with plain columns and objects, and no others."""
     changed: dict[int, pa.ChunkedArray | None] = {}
     for i, kind in enumerate(table.schema.types):
         if not is_plain(kind):

@@ -215,7 +215,6 @@ _Read = tuple[list[Rows], list[Rejected]]
 
 
 def _set_aside(chunk: Undecoded, problem: Problem) -> Decoded:
-    """Return a chunk that is set aside as a whole."""
     kept = chunk.data[:MAX_KEPT_BYTES] if isinstance(chunk.data, bytes) else b""
     n_records = 1 if isinstance(chunk.data, bytes) else max(1, chunk.data.num_rows)
     place, reason, detail = chunk.place(0, 0), problem.reason, problem.detail
@@ -223,7 +222,6 @@ def _set_aside(chunk: Undecoded, problem: Problem) -> Decoded:
 
 
 def _piece_stop(data: bytes, start: int) -> int:
-    """Return where a piece of whole lines ends."""
     if len(data) - start <= PIECE_BYTES:
         return len(data)
     newline = data.rfind(b"\n", start, start + PIECE_BYTES)
@@ -363,7 +361,6 @@ def _texts(rows: Rows) -> list[bytes]:
 
 
 def _records(rows: Rows) -> list[dict[str, Any]]:
-    """Return rows as dicts of what can be written, without what is missing."""
     columns = _columns(rows)
     cells = zip(*columns.values(), strict=True) if columns else [()] * n_rows_of(rows)
     pairs = (zip(columns, row, strict=True) for row in cells)

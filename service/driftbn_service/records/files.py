@@ -142,8 +142,6 @@ def _open_bytes(descriptor: int, codec: str | None, start: int = 0) -> ByteReade
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Undecoded):
-    """Records of a file."""
-
     mark: Mark  # where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``
 
 
@@ -385,7 +383,6 @@ TEXTS: Final = (TableFormat.NDJSON, TableFormat.JSON, TableFormat.CSV)
 
 
 def grammar_of(kind: TableFormat, max_record_bytes: int) -> Lines:
-    """Return where the records of a text begin and end."""
     if kind is TableFormat.CSV:
         return CsvRecords(max_record_bytes)
     return JsonItems(max_record_bytes) if kind is TableFormat.JSON else Lines()

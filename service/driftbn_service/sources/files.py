@@ -523,7 +523,6 @@ class FilesSource:
         return not self._is_missing and not self._closed.is_set()
 
     def open(self, listener: LaneListener) -> None:
-        """Find the files. Raises ``SourceError`` if there are none, and they are not waited for."""
         self._catalog.restore(listener.opened("") or {})
         self._scan()
 

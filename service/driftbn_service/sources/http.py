@@ -44,7 +44,6 @@ class HttpSource:
         self.ready = False
 
     def open(self, listener: LaneListener) -> None:
-        """Go on after the last body that is worked through."""
         self._sequence = int((listener.opened("") or {}).get("sequence", 0))
         self.ready = True
 

@@ -69,8 +69,6 @@ _REFUSED: Final = frozenset(
 
 
 class Topic:
-    """A topic, asked through a consumer."""
-
     def __init__(self, settings: KafkaSourceSettings, consumer: Consumer) -> None:
         self.name = f"topic {settings.topic}"
         self._settings = settings
@@ -266,7 +264,6 @@ class LaneMessages:
         )
 
     def position(self) -> Position:
-        """Return where to go on after all that was taken."""
         offsets = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
         return {"topic": self.topic, "offsets": offsets}
 
@@ -405,8 +402,6 @@ class Sight:
 
 
 class GroupOffsets:
-    """What the group should know and what it knows."""
-
     def __init__(self, topic: str, group: str, mark: str) -> None:
         self.topic = topic
         self.group = group
@@ -517,7 +512,6 @@ class KafkaSource:
 
     @property
     def ready(self) -> bool:
-        """Whether brokers answer and the topic is there."""
         return self._sight.ready
 
     def open(self, listener: LaneListener) -> None:

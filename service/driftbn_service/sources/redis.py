@@ -88,7 +88,6 @@ class StreamClient:
         return True
 
     def read_new(self, count: int, wait_seconds: float) -> list[Entry]:
-        """Return entries that no consumer of the group has had."""
         milliseconds = int(1000 * min(wait_seconds, ANSWER_SECONDS))
         block = ("BLOCK", milliseconds) if milliseconds > 0 else ()
         return self._read(count, ">", block)
@@ -148,7 +147,6 @@ class StreamClient:
         return None
 
     def disconnect(self) -> None:
-        """Let go of the connection; the next command makes a new one."""
         self._client.connection_pool.disconnect()
 
     def close(self) -> None:

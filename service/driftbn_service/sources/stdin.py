@@ -74,7 +74,6 @@ class StdinSource:
         return self._descriptor >= 0
 
     def open(self, listener: LaneListener) -> None:
-        """Begin to read. Raises ``SourceError`` if there is no standard input."""
         file = self._file if self._file is not None else getattr(sys.stdin, "buffer", None)
         if file is None or file.closed:
             problem = "it is closed; pipe records into the command, or choose another source.kind"
@@ -173,7 +172,6 @@ class StdinSource:
             raise SourceError(self.name, error.strerror or str(error), fatal=True) from error
 
     def _passed_over(self, data: bytes) -> bytes:
-        """Return what of the input was not seen before."""
         if not data:
             self._refuse(f"ends {self._n_to_skip} bytes before")
         old, new = data[: self._n_to_skip], data[self._n_to_skip :]

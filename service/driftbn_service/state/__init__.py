@@ -152,7 +152,6 @@ class Store:
 
     @property
     def identity(self) -> UUID:
-        """What tells this state from all others."""
         with self._database.reading() as connection:
             return UUID(_fact(connection, _INSTANCE))
 
@@ -293,7 +292,6 @@ class Store:
             )
 
     def n_pending(self, outlet: str) -> int:
-        """Return how many events an outlet has not got yet."""
         with self._database.reading() as connection:
             return int(connection.execute(sql.COUNT_PENDING, (outlet,)).fetchone()[0])
 
@@ -433,14 +431,12 @@ class Store:
     # --- Looking at the whole of it ---
 
     def lanes(self) -> list[LaneRow]:
-        """Return the lanes of all streams, in the order of their names."""
         with self._database.reading() as connection:
             rows = connection.execute(sql.SURVEY).fetchall()
             held = (row[5] and self._database.is_held(connection, row[5]) for row in rows)
             return [_lane_row(row, bool(lives)) for row, lives in zip(rows, held, strict=True)]
 
     def states(self, stream: str) -> Iterator[tuple[str, str, bytes]]:
-        """Iterate over lane, key and state of the monitors of a stream."""
         with (
             self._database.reading() as connection,
             self._database.rows(connection, sql.STATES_OF, stream) as rows,
@@ -450,7 +446,6 @@ class Store:
                 yield lane, key, state
 
     def events_of(self, stream: str) -> Iterator[tuple[int, Event]]:
-        """Iterate over the events of a stream, the oldest first, with their numbers."""
         with (
             self._database.reading() as connection,
             self._database.rows(connection, sql.EVENTS_OF, stream) as rows,
@@ -484,7 +479,6 @@ def place_of(service: ServiceSettings) -> Path | str:
 
 
 def named_place(text: str) -> Path | str:
-    """Return a file, or an address as it is."""
     return text if re.match(POSTGRES_PATTERN, text) else Path(text)
 
 
@@ -520,7 +514,6 @@ def _flat(lanes: Lanes) -> Iterable[str]:
 
 
 def _pending_pair(row: Sequence[Any]) -> tuple[int, Event]:
-    """Return an event that waits, with its number."""
     n_columns = sql.DELIVERIES.n_columns
     delivery, event = row[:n_columns], row[n_columns:]
     try:

@@ -194,8 +194,6 @@ class Database(ABC):
 
 
 class _Task(Generic[Result]):
-    """Something to do within a transaction that others share."""
-
     def __init__(self, action: Callable[[Connection], Result]) -> None:
         self.action = action
         self.done = False
@@ -215,7 +213,6 @@ class _Task(Generic[Result]):
         connection.execute("RELEASE SAVEPOINT task")
 
     def outcome(self) -> Result:
-        """Return what it has come to, or raise its error."""
         if self.error is not None:
             raise self.error
         return self._results[0]

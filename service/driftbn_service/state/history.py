@@ -22,8 +22,6 @@ from driftbn_service.state.sql import ActionRow, EdgeRow, EpisodeEdge, EpisodeRo
 
 @dataclass(frozen=True)
 class WindowDetail:
-    """A window with all that there is to know of it."""
-
     row: WindowRow
     report: dict[str, Any] = field(repr=False)  # ``WindowReport.to_dict()``
     explanation: dict[str, Any] = field(repr=False)  # headline, sentences, advice
@@ -32,8 +30,6 @@ class WindowDetail:
 
 @dataclass(frozen=True)
 class MonitorRow:
-    """A monitor in short."""
-
     stream: str
     key: str
     lane: str
@@ -62,8 +58,6 @@ class Series:
 
 @dataclass(frozen=True)
 class LaneRow:
-    """A lane in short."""
-
     stream: str
     lane: str
     position: dict[str, Any] | None  # where the source goes on
@@ -200,7 +194,6 @@ class PublicationWriter:
             self._write_episode(ended)
 
     def _begun(self, publication: Publication) -> EpisodeRow:
-        """Return an episode without windows."""
         decision, report = publication.report["decision"], publication.report
         since = publication.window if decision["since"] is None else decision["since"]
         start = (report["first_record"], report["start"])
@@ -357,7 +350,6 @@ def edges_of(stream: str, key: str, window: int, report: Mapping[str, Any]) -> I
 
 
 def event_pair(row: Sequence[Any]) -> tuple[int, Event]:
-    """Return an event with its number from its row in the database."""
     try:
         values = sql.EVENTS.opened(row)
     except sql.RowDamage as damage:
@@ -402,8 +394,6 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True)
 class Wish:
-    """What somebody wants to do about a monitor."""
-
     kind: ActionKind
     stream: str
     key: str = ""

@@ -46,8 +46,6 @@ class KeyConflictError(JournalError):
 
 @dataclass(frozen=True)
 class Accepted:
-    """What became of a table that was given."""
-
     sequence: int  # later ones have larger numbers
     n_records: int
     duplicate: bool = False  # accepted before under the same idempotency key, and not again now
@@ -55,8 +53,6 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Body:
-    """A table that waits."""
-
     sequence: int
     table: pa.Table | None = field(repr=False)  # None if the body is damaged
     n_behind: int

@@ -30,8 +30,6 @@ SPILL_BYTES: Final = 16 << 20
 
 
 class LockedError(StoreError):
-    """Another process works on a lane."""
-
     def __init__(self, path: Path | str, pid: int, host: str) -> None:
         self.pid = pid
         where = "" if host == socket.gethostname() else f" on {host}"
@@ -98,8 +96,6 @@ class Owner:
 
 
 class Checkpoint(NamedTuple):
-    """How far a lane is."""
-
     position: Mapping[str, Any] | None = None  # where the source goes on
     n_ahead: int = 0  # records after it that are in the states already
 

@@ -104,7 +104,6 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to read with, which sees one moment of the state."""
         with self._told("read"):
             session = self._begun_reading()
             try:

@@ -321,7 +321,6 @@ class RowTable(Table, Generic[Row]):
         self._readers = [_READERS.get(hint) for hint in hints.values()]
 
     def written(self, row: Row) -> list[Any]:
-        """Return the values of a row with their checksum."""
         return self.sealed(map(_plain, vars(row).values()))
 
     def read(self, values: Sequence[Any]) -> Row:

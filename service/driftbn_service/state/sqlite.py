@@ -130,7 +130,6 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to read with, which sees one moment of the state."""
         with self._told("read"):
             with self._resting:
                 connection = self._readers.pop() if self._readers else None
@@ -149,7 +148,6 @@ class SqliteDatabase(Database):
     # --- Opening: what is there, and what to do if it is damaged ---
 
     def _prepare(self) -> None:
-        """Have a file that is whole, with all tables."""
         is_gone = not self.path.exists() or not self.path.stat().st_size
         if is_gone and not self.copy_path.exists():
             _refuse_old_layout(self.path)
@@ -377,7 +375,6 @@ def _opened(path: Path, options: str = "") -> Connection:
 
 
 def _with_log(path: Path) -> Connection:
-    """Connect to write, with a write-ahead log."""
     connection = _connected(path)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
