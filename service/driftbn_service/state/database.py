@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -91,6 +91,8 @@ class Database(ABC):
         self.restored_from: float | None = None
         self._waiting: deque[_Task[Any]] = deque()
         self._writing = threading.Lock()
+        self._resting = threading.Lock()
+        self._readers: list[Connection] = []
 
     def write(self, action: Callable[[Connection], Result]) -> Result:
         """Do something in a transaction, as a whole or not at all; on return it is on disk.
@@ -129,9 +131,20 @@ class Database(ABC):
     def close(self) -> None:
         """Let go of it; no other thread may be using it."""
 
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
         """Give a connection to read with, which sees one moment of the state."""
+        with self._told("read"):
+            connection = self._begun_reading()
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                    with self._resting:
+                        self._readers.append(connection)
+                else:
+                    connection.close()
 
     @contextmanager
     def rows(self, connection: Connection, query: str, *values: Any) -> Iterator[Iterable[Any]]:
@@ -166,6 +179,15 @@ class Database(ABC):
         """Show no more that this process is there."""
 
     # --- What connects ---
+
+    @abstractmethod
+    def _begun_reading(self) -> Connection:
+        """Return a connection that reads, within a new transaction."""
+
+    def _rested(self) -> Connection | None:
+        """Return a connection that has read before; ``None`` if all are in use."""
+        with self._resting:
+            return self._readers.pop() if self._readers else None
 
     @abstractmethod
     def _begun(self) -> Connection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -71,8 +70,6 @@ class PostgresDatabase(Database):
         super().__init__(_shown(address))
         self._address = address
         self._read_only = read_only
-        self._resting = threading.Lock()
-        self._readers: list[_Session] = []
         self._writer: _Session | None = None
         self._held: int | None = None
         with self._told("opened"):
@@ -101,20 +98,6 @@ class PostgresDatabase(Database):
             except AwayError as error:
                 if not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                     raise
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with self._told("read"):
-            session = self._begun_reading()
-            try:
-                yield session
-            finally:
-                if session.in_transaction:
-                    session.execute("ROLLBACK")
-                    with self._resting:
-                        self._readers.append(session)
-                else:
-                    session.close()
 
     @contextmanager
     def rows(self, connection: Connection, query: str, *values: Any) -> Iterator[Iterable[Any]]:
@@ -171,18 +154,15 @@ class PostgresDatabase(Database):
             with suppress(psycopg.Error):  # a connection that is lost is made anew
                 self._writer.execute("ROLLBACK")
 
-    def _begun_reading(self) -> _Session:
-        while True:
-            with self._resting:
-                session = self._readers.pop() if self._readers else None
-            if session is None:
-                session = self._connected()
-                session.execute(_READING)
-                return session
+    def _begun_reading(self) -> Connection:
+        while (rested := self._rested()) is not None:
             with suppress(psycopg.Error):
-                session.execute(_READING)
-                return session
-            session.close()
+                rested.execute(_READING)
+                return rested
+            rested.close()  # the server was away meanwhile
+        session = self._connected()
+        session.execute(_READING)
+        return session
 
     def _connected(self) -> _Session:
         raw = psycopg.connect(self._address, autocommit=True, **_unless_given(self._address))

@@ -59,8 +59,6 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.scratch = str(path.parent)
-        self._resting = threading.Lock()
-        self._readers: list[Connection] = []
         self._holding: tuple[Path, int] | None = None  # the file of this owner, which is open
         with self._told("opened"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,22 +126,13 @@ class SqliteDatabase(Database):
         reason = "the disk is full" if code == sqlite3.SQLITE_FULL else str(error)
         return StoreError(self.path, f"the state cannot be {done}: {reason}")
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with self._told("read"):
-            with self._resting:
-                connection = self._readers.pop() if self._readers else None
-            if connection is None:
-                connection = _connected(self.path)
-                connection.execute("PRAGMA query_only = ON")
-            try:
-                connection.execute("BEGIN")
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                with self._resting:
-                    self._readers.append(connection)
+    def _begun_reading(self) -> database.Connection:
+        connection = self._rested()
+        if connection is None:
+            connection = _connected(self.path)
+            connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        return connection
 
     # --- Opening: what is there, and what to do if it is damaged ---
 
