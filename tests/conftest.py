@@ -13,6 +13,5 @@ QUICK = {"test_episodes.py", "test_method.py", "test_naming.py"}
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        simulates = item.path.parent.name == "drift" and item.path.name not in QUICK
-        if simulates or item.path.name == "test_scanner_fuzz.py":
+        if item.path.parent.name == "drift" and item.path.name not in QUICK:
             item.add_marker(pytest.mark.slow)
