@@ -81,13 +81,6 @@ def test_spent_budget_leaves_the_skeleton_so_far_without_directions(
     stopped.dag  # noqa: B018 - still has an extension
 
 
-def test_budget_of_one_test_still_makes_the_first_round(alarm: EncodedTable) -> None:
-    stopped = StructureLearner(LearnerConfig(max_tests=1)).learn(alarm)
-    assert stopped.overrun is Overrun.TESTS
-    assert stopped.cost.tests[0] == 37 * 36 // 2
-    assert 1 <= sum(stopped.cost.tests[1:]) < SETS_PER_QUESTION
-
-
 @pytest.mark.parametrize("rule", list(ColliderRule), ids=lambda rule: rule.value)
 def test_budget_spent_while_directing_leaves_the_skeleton_without_directions(
     alarm: EncodedTable, rule: ColliderRule
