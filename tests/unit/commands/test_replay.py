@@ -85,12 +85,6 @@ def test_records_of_an_unfinished_window_are_told(run: Run, table: Path) -> None
     assert told not in run("replay", table, *SIZE, "--quiet").out
 
 
-def test_a_file_without_a_whole_window_is_told(run: Run, table: Path) -> None:
-    ran = run("replay", table, "--window", 50_000)
-    assert ran.code == 0
-    assert "no window is complete; up to 50000 records make one" in ran.out
-
-
 def test_json_has_one_object_a_window(run: Run, table: Path) -> None:
     ran = run("replay", table, *SIZE, "--json")
     assert [window["index"] for window in ran.windows] == list(range(N_WINDOWS))
@@ -99,17 +93,6 @@ def test_json_has_one_object_a_window(run: Run, table: Path) -> None:
     assert [d["drift"] for d in decisions].index(True) == N_BEFORE
     edge = decisions[N_BEFORE]["edges"][0]
     assert {edge["source"], edge["target"], edge["change"]} == {"smoke", "bronc", "removed"}
-
-
-def test_html_is_written_with_the_names_of_the_edge(run: Run, table: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    assert run("replay", table, *SIZE, "--html", page).code == 0
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("<!doctype html>")
-    assert f"{N_WINDOWS} windows, 1 alarm" in text
-    assert "Drift in window 6" in text
-    assert "bronc" in text
-    assert "smoke" in text
 
 
 def test_exit_code_tells_a_drift_only_if_asked(run: Run, table: Path, calm: Path) -> None:
@@ -268,11 +251,6 @@ def test_the_period_that_brings_regimes_back_is_found(
     assert calibrate.period_of(seen(regimes, hours)) == period
 
 
-def test_no_period_is_found_without_event_times() -> None:
-    windows = [one._replace(start=None, end=None) for one in seen([0, 0, 1] * 20, 8)]
-    assert calibrate.period_of(windows) is None
-
-
 def test_calibrate_proposes_settings(run: Run, tmp_path: Path) -> None:
     """A clock, and records in which an edge goes and comes."""
     network = asia()
@@ -335,20 +313,6 @@ def test_bad_settings_exit_with_78(
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["replay", "--min-effect", "-1"], "min_effect = -1.0"),
-        (["replay", "--audit-share", "2"], "audit_share = 2.0"),
-        (["calibrate", "--wanted", "0"], "wanted = 0.0"),
-    ],
-)
-def test_bad_settings_of_one_command_exit_with_78(
-    run: Run, table: Path, words: list[str], expected: str
-) -> None:
-    failed(run(words[0], table, *words[1:]), ExitCode.CONFIG, expected, "it must be")
-
-
-@pytest.mark.parametrize(
     "words",
     [["--window", "x"], ["--html", "-"], ["--on-error", "x"], ["--nonsense"]],
 )
@@ -356,10 +320,6 @@ def test_bad_usage_exits_with_2(run: Run, table: Path, words: list[str]) -> None
     ran = run("replay", table, *words)
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert "error:" in ran.err
-
-
-def test_standard_input_cannot_be_read_twice(run: Run) -> None:
-    failed(run("replay", "-", "-"), ExitCode.USAGE, "only once")
 
 
 def test_an_unknown_or_excluded_target_is_told(
@@ -373,13 +333,6 @@ def test_an_unknown_or_excluded_target_is_told(
         "a field",
     )
     failed(run("replay", path, *SIZE, "--target", "number"), 1, "left out (id_like")
-
-
-def test_help_tells_options_and_exit_codes(run: Run) -> None:
-    for command in ("replay", "calibrate"):
-        ran = run(command, "--help")
-        assert ran.code == 0
-        assert "replay --exit-code: there was a drift" in ran.out
 
 
 # Reading in pieces
