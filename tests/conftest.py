@@ -1,4 +1,10 @@
-"""What holds for all tests."""
+"""What holds for all tests.
+
+A test imports public names, and what else it needs of a room from the one helper that knows its
+modules: ``encoded`` and ``intake_parts`` (tables), ``networks`` (graphs), ``reports`` (decisions),
+``decoding`` (records and chunks), ``settings_files``, ``outlet_parts``, ``http_service``. Kernels,
+search and statistics are tested where they are.
+"""
 
 import pytest
 from hypothesis import settings

@@ -1,4 +1,4 @@
-"""What the tests of decoding share: chunks, whole streams through a decoder, and a slow twin."""
+"""What tests use of records: chunks, whole streams through a decoder, and a slow twin."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from driftbn_service.records import Decoded, Decoder, Rejected
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import unmixed
-from driftbn_service.sources.base import Chunk
+from driftbn_service.records.routing import part_by_key  # noqa: F401
+from driftbn_service.records.rows import n_rows_of, one_table, tables_of, unmixed  # noqa: F401
+from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError  # noqa: F401
 
 from driftbn.config import MonitorConfig
 from driftbn.tables.encode import SchemaEvent, merged_events

@@ -13,15 +13,12 @@ import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoded, Decoder
 from driftbn_service.records.columns import flat_table
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.routing import part_by_key
-from driftbn_service.records.rows import one_table
 from driftbn_service.settings import StreamSettings
-from driftbn_service.sources.base import Chunk
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import SchemaConfig
-from driftbn.tables.infer import infer_and_encode
+from tests.decoding import Chunk, TableFormat, one_table, part_by_key
+from tests.encoded import infer_and_encode
 from tests.hostile import arrow_stream, parquet
 from tests.hostile_types import N_ROWS, Column, Shape, columns
 

@@ -11,15 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoded, Decoder, Rows, scanner
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import n_rows_of, unmixed
 from numpy.typing import NDArray
 
+from driftbn import Schema
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
-from driftbn.tables.encode import EncodedTable, encode
-from driftbn.tables.schema import Exclusion, ExclusionReason, Schema, Variable, VariableKind
-from tests.decoding import chunk
+from tests.decoding import TableFormat, chunk, n_rows_of, unmixed
+from tests.encoded import EncodedTable, Exclusion, ExclusionReason, Variable, VariableKind, encode
 
 N_LINES, N_CHUNKS = 102_000, 60
 CATEGORICAL, NUMERIC = VariableKind.CATEGORICAL, VariableKind.NUMERIC

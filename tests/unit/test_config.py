@@ -25,7 +25,7 @@ from driftbn.config import (
     field_texts,
 )
 from driftbn.errors import UnknownSettingError
-from driftbn.tables.infer import infer_and_encode
+from tests.encoded import infer_and_encode
 
 COUNT: list[Any] = [0, -1, 1.5, "3", True]
 LEVEL: list[Any] = [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.01", True]

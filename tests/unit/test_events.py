@@ -20,22 +20,13 @@ from driftbn_service.events import (
     rfc3339,
 )
 
+from driftbn import ChangeType, Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange
 from driftbn.config import DriftKind
-from driftbn.drift.outcome import (
-    ChangeType,
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
-    EpisodeEvent,
-    NodeChange,
-    Travelled,
-)
 from driftbn.errors import FormatError
-from driftbn.graphs.graph import Dag
 from driftbn.learning import Overrun
 from driftbn.report import Timings, WindowReport
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
-from tests.reports import NONE, STABLE, STRONG, window_report
+from tests.encoded import SchemaEvent, SchemaEventKind
+from tests.reports import NONE, STABLE, STRONG, EpisodeEvent, Travelled, window_report
 
 STARTED, UPDATED, ENDED = EpisodeEvent
 ADDED = EdgeChange("rain", "delay", ChangeType.ADDED, 1e-8, NONE, STRONG, ("day",))

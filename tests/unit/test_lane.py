@@ -14,11 +14,11 @@ import pytest
 from driftbn_service.events import Publication
 from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Committer, Lane, Taken
 from driftbn_service.metrics import Metrics
-from driftbn_service.records.rows import tables_of
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.state import FILE, ActionKind, LaneLostError, Store, Wish
 
 from driftbn import DriftMonitor, datasets
+from tests.decoding import tables_of
 
 WINDOW = 200
 

@@ -10,8 +10,7 @@ from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError, KnowledgeError
 from driftbn.report import BAND_MIN_WINDOWS, BAND_WINDOWS
-from driftbn.tables.encode import SchemaEventKind
-from driftbn.tables.infer import infer_and_encode
+from tests.encoded import SchemaEventKind, infer_and_encode
 
 NEW = SchemaEventKind.NEW_LEVEL
 ASIA = sample(asia(), 1200, 1)

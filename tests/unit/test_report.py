@@ -6,24 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from driftbn.config import DriftKind
-from driftbn.drift.outcome import (
+from driftbn import (
     Association,
     ChangeType,
+    Dag,
     DriftDecision,
     DriftLevel,
     EdgeChange,
-    EpisodeEvent,
-    Family,
-    FamilyResult,
     NodeChange,
-    UndecidedPair,
+    Pdag,
+    compare,
 )
+from driftbn.config import DriftKind
 from driftbn.errors import FormatError
-from driftbn.graphs.graph import Dag, Pdag, compare
 from driftbn.learning import Overrun, SearchCost
 from driftbn.report import Relearned, ShadowLook, Timings, WarmAudit, WindowReport
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
+from tests.encoded import SchemaEvent, SchemaEventKind
+from tests.reports import EpisodeEvent, Family, FamilyResult, UndecidedPair
 
 BEFORE, AFTER = Association(0.0, 0.0, 0.001), Association(0.1, 0.09, 0.11)
 

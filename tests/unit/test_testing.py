@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import Dag
 from driftbn.datasets import random_dag
 from driftbn.errors import ConfigError, GraphError
-from driftbn.graphs.graph import Dag
 from driftbn.testing import DSeparationOracle
 from tests import reference
 from tests.networks import load

@@ -14,13 +14,12 @@ import pyarrow.feather
 import pytest
 from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import learn
-from driftbn_service.commands.learn import warm_up
 
 import driftbn
+from driftbn import Dag, Pdag
 from driftbn.datasets import asia, sample
-from driftbn.graphs.files import graph_to_dict, read_bif, write_bif
-from driftbn.graphs.graph import Dag, Pdag
 from tests.commands import Run, failed, feed, written
+from tests.networks import graph_to_dict, read_bif, write_bif
 
 N_ROWS = 800
 ROOT = Path(__file__).parents[3]
@@ -511,7 +510,7 @@ def test_a_picture_does_not_go_to_a_terminal(
 
 @pytest.mark.slow
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_quiet(table: Path) -> None:
-    warm_up()  # else the program says that it compiles
+    learn.warm_up()  # else the program says that it compiles
     command = [sys.executable, "-m", "driftbn_service", "learn", str(table), "--quiet"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     reader, writer = os.pipe()

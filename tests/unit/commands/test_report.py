@@ -19,22 +19,15 @@ from driftbn_service.commands import report as report_command
 from driftbn_service.events import Publication
 from driftbn_service.state import Store
 
+from driftbn import Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange
 from driftbn.config import DriftKind, MonitorConfig
 from driftbn.datasets import asia, labelled, random_dag, remove_edge
-from driftbn.drift.outcome import (
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
-    EpisodeEvent,
-    NodeChange,
-)
 from driftbn.explain.svg import LIGHT, Drawing
-from driftbn.graphs.graph import Dag
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from tests.commands import Ran, Run
 from tests.drift_streams import Abrupt, DriftStream
-from tests.reports import edge_change, published, window_report
+from tests.reports import EpisodeEvent, edge_change, published, window_report
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 ALARM = N_BEFORE

@@ -22,7 +22,6 @@ from driftbn.datasets import (
     rewire,
 )
 from driftbn.errors import ConfigError, GraphError, UnknownVariableError
-from driftbn.graphs.network import BayesianNetwork, joint
 from tests.changed_networks import (
     BINARY,
     EXACT,
@@ -40,6 +39,7 @@ from tests.changed_networks import (
     untouched_below,
 )
 from tests.edge_picking import pick_added_edges
+from tests.networks import BayesianNetwork, joint
 
 
 class TestRemovedEdge:

@@ -15,7 +15,6 @@ from driftbn.datasets import (
     asia,
     remove_edge,
 )
-from driftbn.graphs.network import BayesianNetwork, ancestors, joint
 from tests import networks
 from tests.changed_networks import (
     generator,
@@ -30,6 +29,7 @@ from tests.drift_streams import (
     Sessions,
 )
 from tests.edge_picking import pick_added_edges, pick_removed_edges
+from tests.networks import BayesianNetwork, ancestors, joint
 
 BINARY = ("no", "yes")
 BURSTS = [None, Sessions(2), Sessions(5), Sessions(20), Repeats(5)]

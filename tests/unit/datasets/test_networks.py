@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from driftbn import datasets
 from driftbn.datasets import alarm, asia, load, random_dag, random_network, sample, sample_codes
 from driftbn.errors import ConfigError, DataError
-from driftbn.graphs.network import BayesianNetwork
 from tests import networks, reference
+from tests.networks import BayesianNetwork
 
 
 def mutual_information(x: np.ndarray, y: np.ndarray) -> float:

@@ -6,25 +6,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from driftbn import ChangeType, Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange
 from driftbn.config import DriftKind
-from driftbn.drift.outcome import (
-    ChangeType,
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
+from driftbn.drift.outcome import Wander
+from driftbn.explain.sentences import decimal, listed, moment, span, strength
+from driftbn.learning import Overrun
+from driftbn.report import HammingBand, WindowReport
+from tests.encoded import SchemaEvent, SchemaEventKind
+from tests.reports import (
+    NONE,
+    STRONG,
     EpisodeEvent,
     Family,
     FamilyResult,
-    NodeChange,
     UndecidedPair,
-    Wander,
+    window_report,
 )
-from driftbn.explain.sentences import decimal, listed, moment, span, strength
-from driftbn.graphs.graph import Dag
-from driftbn.learning import Overrun
-from driftbn.report import HammingBand, WindowReport
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
-from tests.reports import NONE, STRONG, window_report
 
 ADDED = EdgeChange("rain", "delay", ChangeType.ADDED, 1e-8, NONE, STRONG, ("day",))
 REMOVED = EdgeChange("day", "delay", ChangeType.REMOVED, 1e-5, STRONG, NONE)

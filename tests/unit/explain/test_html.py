@@ -9,26 +9,22 @@ from xml.etree import ElementTree
 
 import pytest
 
+from driftbn import ChangeType, Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange, Pdag
 from driftbn.config import DriftKind
 from driftbn.datasets import random_dag
-from driftbn.drift.outcome import (
-    ChangeType,
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
-    EpisodeEvent,
-    Family,
-    FamilyResult,
-    NodeChange,
-    UndecidedPair,
-)
 from driftbn.explain.html import MAX_PICTURES, NARROW_NODES, html_of
 from driftbn.explain.picture import MAX_NODES, Line, LineKind, lines_of
 from driftbn.explain.svg import MAX_BARS
-from driftbn.graphs.graph import Dag, Pdag
 from driftbn.report import WindowReport
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
-from tests.reports import edge_change, window_report
+from tests.encoded import SchemaEvent, SchemaEventKind
+from tests.reports import (
+    EpisodeEvent,
+    Family,
+    FamilyResult,
+    UndecidedPair,
+    edge_change,
+    window_report,
+)
 
 STABLE = DriftDecision(
     DriftLevel.STABLE, 0.01, 0.3, (FamilyResult(Family.MECHANISM, 0.3, ("a",), 1, 4),)

@@ -10,11 +10,11 @@ import pytest
 from driftbn_service import page
 from driftbn_service.commands import MAX_PIXELS, png_renderer
 
+from driftbn import Dag, Pdag
 from driftbn.datasets import alarm, asia, random_dag
 from driftbn.explain.layout import Layout, Spacing, arrange
 from driftbn.explain.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
 from driftbn.explain.svg import DARK, LIGHT, Drawing
-from driftbn.graphs.graph import Dag, Pdag
 
 SPACING = Spacing(node_height=1.0, node_gap=1.0, layer_gap=3.0)
 

@@ -9,11 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from driftbn import Dag, Pdag
 from driftbn.errors import FormatError
-from driftbn.graphs.files import graph_from_dict, graph_to_dict, read_bif, write_bif, write_dot
-from driftbn.graphs.graph import Dag, Pdag
-from driftbn.graphs.network import BayesianNetwork
-from tests.networks import NAMES, load
+from tests.networks import (
+    NAMES,
+    BayesianNetwork,
+    graph_from_dict,
+    graph_to_dict,
+    load,
+    read_bif,
+    write_bif,
+    write_dot,
+)
 
 VARIABLES = """
 variable a { type discrete [ 2 ] { no, yes }; }

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import Dag, Pdag
 from driftbn.datasets import random_dag
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graphs.graph import Dag, Pdag
 from tests import reference
 from tests.networks import NAMES, load
 

@@ -10,7 +10,7 @@ import pytest
 
 from driftbn.datasets import asia, random_network
 from driftbn.errors import GraphError, MissingExtraError, UnknownVariableError
-from driftbn.graphs.network import BayesianNetwork
+from tests.networks import BayesianNetwork
 
 STATES = ("no", "yes")
 

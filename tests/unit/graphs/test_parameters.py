@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from driftbn import Dag
 from driftbn.datasets import asia, random_network, sample_codes
 from driftbn.errors import ConfigError, DataError, VariableMismatchError
-from driftbn.graphs.graph import Dag
-from driftbn.graphs.network import BayesianNetwork, fit_parameters
+from tests.networks import BayesianNetwork, fit_parameters
 
 STATES = (("no", "yes"), ("no", "yes"))
 CHAIN = Dag("ab", [("a", "b")])

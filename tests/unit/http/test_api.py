@@ -8,14 +8,21 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from driftbn_service.http.app import all_operations, make_app
-from driftbn_service.http.routes import Limits
 from driftbn_service.settings import EndpointSettings
 from driftbn_service.state import DamagedRowError, StoreError
 from jsonschema import Draft202012Validator
 
 from tests.http_client import Client
-from tests.http_service import N_AFTER, N_BEFORE, SLASH, FakeService, drifting_publications
+from tests.http_service import (
+    N_AFTER,
+    N_BEFORE,
+    SLASH,
+    FakeService,
+    Limits,
+    all_operations,
+    drifting_publications,
+    make_app,
+)
 
 BASE = "/api/v1/streams"
 ORDERS = f"{BASE}/orders"

@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from driftbn_service.http.ingest import Reception
-from driftbn_service.http.routes import Limits, ProblemError
+from driftbn_service.http.routes import ProblemError
 from starlette.requests import Request
+
+from tests.http_service import Limits
 
 SMALL = Limits(max_body_bytes=1000, max_decoded_bytes=2000, body_seconds=10, min_rate=20)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from driftbn import ConfigError, LearnerConfig, learn_structure
-from driftbn.tables.schema import ExclusionReason
+from tests.encoded import ExclusionReason
 
 RNG = np.random.default_rng(11)
 COIN = RNG.integers(0, 2, 400)

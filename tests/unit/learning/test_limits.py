@@ -13,9 +13,8 @@ from driftbn.learning import (
     StructureLearner,
 )
 from driftbn.learning.search import TESTS_PER_LOOK
-from driftbn.tables.encode import EncodedTable
-from driftbn.tables.infer import infer_and_encode
 from driftbn.testing import DSeparationOracle
+from tests.encoded import EncodedTable, infer_and_encode
 from tests.networks import load
 
 ALGORITHMS = list(Algorithm)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import Dag, Edge, Pdag
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig
 from driftbn.datasets import random_dag, sample
 from driftbn.errors import GraphError, VariableMismatchError
-from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.kernels.orientation import close_directions
 from driftbn.learning import (
     IndependenceTest,

@@ -13,11 +13,10 @@ from driftbn_service.outlets.alertmanager import (
     ONCE_SECONDS,
     AlertmanagerOutlet,
 )
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.settings import AlertmanagerOutletSettings
 from pydantic import ValidationError
 
-from tests.outlet_parts import Receiver, answer, make_event, receiver
+from tests.outlet_parts import OutletError, Receiver, answer, make_event, receiver
 
 NOW = 1_800_000_000.0
 

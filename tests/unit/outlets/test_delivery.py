@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.outlets.delivery import (
     BATCH_EVENTS,
     FIRST_WAIT_SECONDS,
@@ -24,7 +23,7 @@ from driftbn_service.outlets.delivery import (
 from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError
-from tests.outlet_parts import make_event
+from tests.outlet_parts import OutletError, make_event
 
 LANES = frozenset({("orders", "")})
 PATIENCE = 10.0
@@ -367,3 +366,15 @@ def test_mistake_in_an_outlet_does_not_end_the_thread(caplog: pytest.LogCaptureF
     assert deliverer.stop(PATIENCE)
     assert outlet.sent == [1]
     assert "delivery has failed" in caplog.text
+
+
+def test_newest_event_of_each_matter_is_told() -> None:
+    events = [
+        make_event(1),
+        make_event(2, EventType.MONITOR_DEGRADED),
+        make_event(3, EventType.DRIFT_ENDED),
+        make_event(4, key="eu"),
+    ]
+    outlet = Refreshing()
+    make(outlet, Store(events)).step()
+    assert [event.window for event in outlet.refreshed[0]] == [3, 4, 2]

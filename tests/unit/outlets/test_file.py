@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -13,11 +14,10 @@ from pathlib import Path
 import pytest
 from driftbn_service.events import Event
 from driftbn_service.outlets import file as file_module
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
 
-from tests.outlet_parts import make_event
+from tests.outlet_parts import OutletError, make_event
 
 EVENTS = [make_event(i) for i in range(3)]
 
@@ -195,3 +195,17 @@ def test_path_that_cannot_be_written_is_named(tmp_path: Path, place: str, proble
     with pytest.raises(OutletError, match=problem) as caught:
         outlet.open()
     assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("n_left", [1, 2, 50, -2])
+def test_torn_last_line_is_cut_off(
+    path: Path, caplog: pytest.LogCaptureFixture, n_left: int
+) -> None:
+    line = EVENTS[1].to_json() + b"\n"
+    path.write_bytes(EVENTS[0].to_json() + b"\n" + line[:n_left])
+    with caplog.at_level(logging.WARNING):
+        outlet = make_outlet(path)
+    assert "torn by a crash" in caplog.text
+    outlet.send(EVENTS)
+    outlet.close()
+    assert ids(path) == wanted(*EVENTS)

@@ -12,12 +12,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.outlets.webhook import WebhookOutlet
 from driftbn_service.settings import WebhookOutletSettings
 
 from tests.outlet_parts import (
     HOST,
+    OutletError,
     answer,
     break_off,
     hang_up,
@@ -193,3 +193,12 @@ def test_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
     outlet.close()
     thread.join()
     server.server_close()
+
+
+def test_own_headers_cannot_break_the_binding() -> None:
+    with receiver() as found:
+        outlet = make_outlet(found.url, headers={"content-type": "text/plain"})
+        outlet.send(EVENTS[:1])
+        outlet.close()
+    types = found.requests[0].headers.get_all("Content-Type")
+    assert types == ["application/cloudevents+json; charset=utf-8"]

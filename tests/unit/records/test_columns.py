@@ -6,9 +6,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoded, Decoder, RejectReason, columns
-from driftbn_service.records.formats import TableFormat
 
-from tests.decoding import chunk, decode
+from tests.decoding import TableFormat, chunk, decode
 
 TABLE = pa.table(
     {

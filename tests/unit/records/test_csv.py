@@ -4,13 +4,11 @@ from itertools import pairwise
 
 import pytest
 from driftbn_service.records import Decoder, RejectReason
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import unmixed
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import MonitorConfig, SchemaConfig
-from tests.decoding import chunk, decode, rows_of, take
+from tests.decoding import TableFormat, chunk, decode, rows_of, take, unmixed
 
 
 def rows(text: str | bytes, limit: int = 1000) -> list[dict]:

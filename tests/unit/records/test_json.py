@@ -1,19 +1,10 @@
 import json
 
 import pytest
-from driftbn_service.records import Decoder, RejectReason, decoder, warm_up
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import unmixed
-from driftbn_service.records.scan_kernel import (
-    count_names,
-    cut_items,
-    find_lines,
-    scan,
-)
+from driftbn_service.records import Decoder, RejectReason, decoder
 
 from driftbn.errors import FormatError
-from driftbn.tables.schema import Schema, Variable, VariableKind
-from tests.decoding import chunk, decode, rows_of
+from tests.decoding import TableFormat, chunk, decode, rows_of, unmixed
 
 GOOD = b'{"a":1,"b":"x"}'
 BAD = [
@@ -210,16 +201,3 @@ def test_the_format_of_the_chunk_goes_before_that_of_the_source():
     assert source.decode(chunk(b"a\n1\n", None)).n_rows == 1
     nothing = Decoder(None, max_record_bytes=100).decode(chunk(GOOD, None))
     assert [found.reason for found in nothing.rejected] == [RejectReason.BAD_TABLE]
-
-
-def test_nothing_is_compiled_after_warming_up():
-    warm_up()
-    kernels_used = [find_lines, cut_items, count_names, scan]
-    before = [len(kernel.signatures) for kernel in kernels_used]
-    assert all(before)
-    used = Decoder(TableFormat.NDJSON, max_record_bytes=100)
-    used.use_schema(Schema([Variable("a", VariableKind.CATEGORICAL, ("x",))]))
-    used.decode(chunk(b'{"a":"x"}\n{"a":1}\noops\n'))
-    used.decode(chunk(b'[{"a":"x"}]', TableFormat.JSON))
-    used.decode(chunk(b"a\n1\n", TableFormat.CSV))
-    assert [len(kernel.signatures) for kernel in kernels_used] == before

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import MonitorConfig, SchemaConfig
-from driftbn.tables.intake import Intake
 from tests.decoding import read_one, take, take_one_by_one
+from tests.intake_parts import Intake
 
 pytestmark = pytest.mark.slow
 

@@ -2,13 +2,13 @@ import threading
 
 import numpy as np
 import pytest
-from driftbn_service.records import Decoder, scanner
-from driftbn_service.records.formats import TableFormat
+from driftbn_service.records import Decoder, scanner, warm_up
+from driftbn_service.records.scan_kernel import count_names, cut_items, find_lines, scan
 from driftbn_service.records.scanner import Scanner
 
-from driftbn.tables.encode import EncodedTable, encode
-from driftbn.tables.schema import Exclusion, ExclusionReason, Schema, Variable, VariableKind
-from tests.decoding import chunk
+from driftbn import Schema
+from tests.decoding import TableFormat, chunk
+from tests.encoded import EncodedTable, Exclusion, ExclusionReason, Variable, VariableKind, encode
 
 CATEGORICAL, NUMERIC = VariableKind.CATEGORICAL, VariableKind.NUMERIC
 COLOUR = Variable("colour", CATEGORICAL, ("blue", "red", "Zoë"))
@@ -166,3 +166,16 @@ class TestDecoder:
         finally:
             done.set()
             thread.join()
+
+
+def test_nothing_is_compiled_after_warming_up():
+    warm_up()
+    kernels_used = [find_lines, cut_items, count_names, scan]
+    before = [len(kernel.signatures) for kernel in kernels_used]
+    assert all(before)
+    used = Decoder(TableFormat.NDJSON, max_record_bytes=100)
+    used.use_schema(Schema([Variable("a", VariableKind.CATEGORICAL, ("x",))]))
+    used.decode(chunk(b'{"a":"x"}\n{"a":1}\noops\n'))
+    used.decode(chunk(b'[{"a":"x"}]', TableFormat.JSON))
+    used.decode(chunk(b"a\n1\n", TableFormat.CSV))
+    assert [len(kernel.signatures) for kernel in kernels_used] == before

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.sources.base import SourceError
 
+from tests.decoding import SourceError
 from tests.source_files import (
     LINES,
     TEXT,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources import files
-from driftbn_service.sources.base import Chunk, SourceError
 from driftbn_service.sources.files import FilesSource
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.decoding import Chunk, SourceError
 from tests.source_files import (
     LINES,
     TEXT,

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from driftbn_service.sources.base import Position, SourceError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.bombs import file, parquet, parquet_text, stream, zeros
+from tests.decoding import Position, SourceError
 from tests.source_files import (
     LINES,
     TEXT,

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pytest
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import StdinSourceSettings
-from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.stdin import StdinSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.decoding import Chunk, Position, SourceError, TableFormat
 
 LINES = [b'{"n": %d}\n' % n for n in range(50)]
 

@@ -508,3 +508,10 @@ def test_tables_have_the_names_that_the_manual_gives(
         edges = connection.execute("SELECT edges FROM episodes WHERE state = 'ended'").fetchone()
         assert json.loads(edges[0])[0]["change"] == "removed"
     connection.close()
+
+
+def test_the_file_is_written_as_safely_as_sqlite_can(file_history: Store) -> None:
+    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+    writer = file_history._database._writer
+    found = [writer.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+    assert found == ["wal", 2, 1, 10_000]

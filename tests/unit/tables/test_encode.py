@@ -10,18 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import Schema
 from driftbn.errors import DataError
-from driftbn.tables.cells import canonical_text
-from driftbn.tables.encode import (
+from tests.encoded import (
+    KEEP_IDS,
     MAX_NAMED_LEVELS,
+    MISSING,
+    OTHER,
     SchemaEvent,
     SchemaEventKind,
+    Variable,
+    VariableKind,
+    assert_same,
+    canonical_text,
     encode,
+    infer_and_encode,
+    labels_of,
     merged_events,
+    reasons,
+    tables,
 )
-from driftbn.tables.infer import infer_and_encode
-from driftbn.tables.schema import MISSING, OTHER, Schema, Variable, VariableKind
-from tests.encoded import KEEP_IDS, assert_same, labels_of, reasons, tables
 
 
 class TestFixedSchema:

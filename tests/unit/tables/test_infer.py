@@ -16,18 +16,26 @@ from hypothesis import strategies as st
 
 from driftbn.config import MissingPolicy, SchemaConfig
 from driftbn.errors import DataError
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind, encode
-from driftbn.tables.infer import (
-    MIN_SECOND_ROWS,
-    Bins,
-    find_duplicates,
+from driftbn.tables.infer import MIN_SECOND_ROWS, Bins, find_duplicates, quantile_edges
+from tests.encoded import (
+    INF,
+    KEEP_IDS,
+    MISSING,
+    NAN,
+    OTHER,
+    ExclusionReason,
+    SchemaEvent,
+    SchemaEventKind,
+    VariableKind,
+    assert_same,
+    encode,
     infer_and_encode,
     infer_schema,
-    quantile_edges,
+    labels,
+    labels_of,
+    read_table,
+    reasons,
 )
-from driftbn.tables.read import read_table
-from driftbn.tables.schema import MISSING, OTHER, ExclusionReason, VariableKind
-from tests.encoded import INF, KEEP_IDS, NAN, assert_same, labels, labels_of, reasons
 
 REJECT = SchemaConfig(missing=MissingPolicy.REJECT)
 

@@ -3,16 +3,23 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from driftbn import DriftMonitor, datasets
+from driftbn import DriftMonitor, Schema, datasets
 from driftbn.config import MissingPolicy, MonitorConfig, SchemaConfig, WindowConfig
 from driftbn.errors import DataError
-from driftbn.tables.encode import EncodedTable, SchemaEvent, SchemaEventKind, encode
-from driftbn.tables.infer import infer_and_encode, infer_schema
-from driftbn.tables.intake import Intake
-from driftbn.tables.read import as_records, read_table
-from driftbn.tables.schema import Schema, Variable, VariableKind
-from tests.encoded import NAN
-from tests.intake_parts import DAY, LENIENT, feed, records
+from tests.encoded import (
+    NAN,
+    EncodedTable,
+    SchemaEvent,
+    SchemaEventKind,
+    Variable,
+    VariableKind,
+    as_records,
+    encode,
+    infer_and_encode,
+    infer_schema,
+    read_table,
+)
+from tests.intake_parts import DAY, LENIENT, Intake, feed, records
 
 KEEP = SchemaConfig(keep_constant=True, keep_duplicates=True)
 

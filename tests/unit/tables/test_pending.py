@@ -54,6 +54,17 @@ def test_of_times_and_values_in_a_column_the_second_is_refused(first, second, pr
         monitor.update({"x": last})
 
 
+@pytest.mark.parametrize("size", [1, 6])
+def test_a_time_that_came_first_keeps_no_values_out_where_rows_may_be_left_out(size):
+    monitor = DriftMonitor(MonitorConfig(window=9, on_error="reject_rows"))
+    cells = [DAY, "a", None, "b", DAY, "a"]
+    for start in range(0, 6, size):
+        monitor.update({"x": cells[start : start + size]})
+    monitor.finish()
+    assert monitor.n_rejected == 1
+    assert monitor.schema["x"].levels == ("a", "b")
+
+
 @pytest.mark.parametrize("size", [1, 7, 40])
 def test_fields_that_hardly_any_row_has_are_forgotten_where_there_are_too_many(monkeypatch, size):
     monkeypatch.setattr("driftbn.tables.intake.MAX_COLUMNS", 10)

@@ -11,13 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftbn import DriftMonitor, datasets, learn_structure
+from driftbn import DriftMonitor, Schema, datasets, learn_structure
 from driftbn.errors import DataError
-from driftbn.tables.encode import encode
-from driftbn.tables.infer import infer_and_encode
-from driftbn.tables.read import read_table
-from driftbn.tables.schema import MISSING, Schema, Variable, VariableKind
-from tests.encoded import KEEP_IDS, NAN, assert_same, labels_of, reasons
+from tests.encoded import (
+    KEEP_IDS,
+    MISSING,
+    NAN,
+    Variable,
+    VariableKind,
+    assert_same,
+    encode,
+    infer_and_encode,
+    labels_of,
+    read_table,
+    reasons,
+)
 
 
 class TestSources:

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftbn import Schema
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError, FormatError, UnknownVariableError
-from driftbn.tables.schema import (
+from tests.encoded import (
     MAX_LEVELS,
     MISSING,
     OTHER,
     RESERVED,
     Exclusion,
     ExclusionReason,
-    Schema,
     Variable,
     VariableKind,
     level_key,
