@@ -9,8 +9,8 @@ from itertools import product
 import networkx as nx
 import numpy as np
 
+from driftbn import Dag, Edge
 from driftbn.datasets import Change, random_network
-from driftbn.graphs.graph import Dag, Edge
 from driftbn.graphs.network import BayesianNetwork, ancestors, joint
 
 BINARY = ("no", "yes")

@@ -1,4 +1,10 @@
-"""What holds for all tests."""
+"""What holds for all tests.
+
+A test imports public names, and what else it needs of a room from the one helper that knows its
+modules: ``encoded`` and ``intake_parts`` (tables), ``networks`` (graphs), ``reports`` (decisions),
+``decoding`` (records and chunks), ``settings_files``, ``outlet_parts``, ``http_service``. Kernels,
+search and statistics are tested where they are.
+"""
 
 import pytest
 from hypothesis import settings
@@ -13,6 +19,5 @@ QUICK = {"test_episodes.py", "test_method.py", "test_naming.py"}
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        simulates = item.path.parent.name == "drift" and item.path.name not in QUICK
-        if simulates or item.path.name == "test_scanner_fuzz.py":
+        if item.path.parent.name == "drift" and item.path.name not in QUICK:
             item.add_marker(pytest.mark.slow)

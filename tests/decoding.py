@@ -1,4 +1,4 @@
-"""What the tests of decoding share: chunks, whole streams through a decoder, and a slow twin."""
+"""What tests use of records: chunks, whole streams through a decoder, and a slow twin."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from driftbn_service.records import Decoded, Decoder, Rejected
+from driftbn_service.records.decoder import part_by_key  # noqa: F401
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import Undecoded, unmixed
+from driftbn_service.records.rows import (  # noqa: F401
+    Undecoded,
+    n_rows_of,
+    one_table,
+    tables_of,
+    unmixed,
+)
+from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError  # noqa: F401
 
 from driftbn.config import MonitorConfig
 from driftbn.tables.encode import SchemaEvent, merged_events

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 import networkx as nx
 import numpy as np
 
+from driftbn import Dag
+from driftbn.datasets import EdgeStrength, edge_strength
 from driftbn.datasets.changes import (
-    EdgeStrength,
     by_child,
-    edge_strength,
     family_to_be,
     greedy_coupling,
     information,
     normalised,
 )
 from driftbn.errors import ConfigError
-from driftbn.graphs.graph import Dag
 from driftbn.graphs.network import BayesianNetwork, ancestors
 
 _STRONGEST_ADDED = 0.1  # where a strength class has no upper end, added edges stay below this

@@ -1,4 +1,4 @@
-"""Tables to encode and what to ask of the result."""
+"""What tests use of the tables: how to encode them, tables to encode, what to ask of the result."""
 
 from __future__ import annotations
 
@@ -6,9 +6,29 @@ import numpy as np
 from hypothesis import strategies as st
 
 from driftbn.config import SchemaConfig
-from driftbn.tables.encode import EncodedTable
-from driftbn.tables.infer import infer_and_encode
-from driftbn.tables.schema import MISSING, OTHER
+from driftbn.tables.cells import canonical_text  # noqa: F401
+from driftbn.tables.encode import (  # noqa: F401
+    MAX_NAMED_LEVELS,
+    EncodedTable,
+    SchemaEvent,
+    SchemaEventKind,
+    encode,
+    merged_events,
+)
+from driftbn.tables.infer import infer_and_encode, infer_schema  # noqa: F401
+from driftbn.tables.read import as_records, read_table, read_times  # noqa: F401
+from driftbn.tables.schema import (  # noqa: F401
+    MAX_LEVELS,
+    MISSING,
+    OTHER,
+    RESERVED,
+    Exclusion,
+    ExclusionReason,
+    Variable,
+    VariableKind,
+    level_key,
+    sorted_levels,
+)
 
 NAN = float("nan")
 INF = float("inf")

@@ -16,6 +16,15 @@ from driftbn_service.http import (
     StreamInfo,
     Submission,
 )
+from driftbn_service.http.app import all_operations, make_app  # noqa: F401
+from driftbn_service.http.routes import Limits  # noqa: F401
+from driftbn_service.http.server import (  # noqa: F401
+    FREE_CHUNKS,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    EndpointError,
+    EndpointServer,
+)
 from driftbn_service.state import FILE, Accepted, ActionRow, Store, Wish
 
 from driftbn import DriftMonitor, MonitorConfig

@@ -1,9 +1,8 @@
-"""Records in every form, and what to ask of an intake that is fed with them."""
+"""Records of every type, and what to ask of an intake that is fed with them."""
 
 import datetime
 
 import numpy as np
-import pandas as pd
 
 from driftbn.tables.intake import Intake
 
@@ -27,14 +26,6 @@ def records(n_rows: int = 40, seed: int = 0) -> list[dict]:
         }
         for _ in range(n_rows)
     ]
-
-
-def frame(rows: list[dict]) -> pd.DataFrame:
-    return pd.DataFrame(rows, dtype=object)
-
-
-def columns(rows: list[dict]) -> dict[str, list]:
-    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def feed(intake: Intake, batches) -> tuple[np.ndarray, np.ndarray | None]:

@@ -1,4 +1,4 @@
-"""Networks with known truth: those of the package and those in ``tests/networks``."""
+"""What tests use of networks: how they are made and written, and some with known truth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from functools import cache
 from pathlib import Path
 
 from driftbn import datasets
-from driftbn.graphs.network import BayesianNetwork
+from driftbn.graphs.files import (  # noqa: F401
+    graph_from_dict,
+    graph_to_dict,
+    read_bif,
+    write_bif,
+    write_dot,
+)
+from driftbn.graphs.network import BayesianNetwork, ancestors, fit_parameters, joint  # noqa: F401
 
 _FOLDER = Path(__file__).parent / "networks"
 _BUNDLED = ("asia", "alarm", "100_130", "200_250")

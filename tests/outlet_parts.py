@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from driftbn_service.events import Event, EventType, event_id
+from driftbn_service.outlets.base import NO_LINKS, Links, OutletError  # noqa: F401
 
 HOST = "127.0.0.1"
 

@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 from scipy.stats import chi2
 
-from driftbn.graphs.graph import Dag, Edge, Pdag
+from driftbn import Dag, Edge, Pdag
 from driftbn.graphs.network import BayesianNetwork
 
 

@@ -8,8 +8,22 @@ from typing import Any
 
 from driftbn_service.events import EventState, Publication, publication_of
 
-from driftbn.drift.outcome import Association, ChangeType, DriftDecision, DriftLevel, EdgeChange
-from driftbn.graphs.graph import Dag, compare
+from driftbn import (
+    Association,
+    ChangeType,
+    Dag,
+    DriftDecision,
+    DriftLevel,
+    EdgeChange,
+    compare,
+)
+from driftbn.drift.outcome import (  # noqa: F401
+    EpisodeEvent,
+    Family,
+    FamilyResult,
+    Travelled,
+    UndecidedPair,
+)
 from driftbn.learning import SearchCost
 from driftbn.report import WindowReport
 

@@ -1,4 +1,4 @@
-"""Settings in files, for tests of what is read from them."""
+"""What tests use of settings: how they are read and printed, and files to read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from driftbn_service.settings import StreamSettings
+from driftbn_service.settings.errors import SettingsError, settings_schema  # noqa: F401
+from driftbn_service.settings.loading import (  # noqa: F401
+    load_settings,
+    read_settings,
+    remarks,
+    settings_toml,
+    toml,
+)
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 EXAMPLES = sorted(CONFIGS.glob("*.toml"))

@@ -26,10 +26,9 @@ from tests.benchmarks.drift_peer_runs import (
     peer_result_from,
     run_peers,
 )
-from tests.benchmarks.drift_peer_table import peer_tables
 from tests.benchmarks.drift_runs import Result, ResultFile, Settings, Task, result_from, run_task
 from tests.benchmarks.drift_scenarios import BURSTS, CELLS, NETWORKS
-from tests.benchmarks.drift_table import tables
+from tests.benchmarks.drift_table import peer_tables, tables
 from tests.benchmarks.environment import DEFAULT_CACHE, THREAD_VARIABLES, pin_to_one_core
 
 _log = logging.getLogger(__name__)

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.drift_runs import Task
+from tests.benchmarks.drift_runs import N_SOON, Task
 from tests.benchmarks.drift_scenarios import N_BEFORE, Scenario, make_scenario, windows
-from tests.benchmarks.drift_scores import N_SOON
 from tests.benchmarks.environment import ALIBI_PINNED, DRIFT_PINNED, ensure_environment
 
 ENVIRONMENTS: dict[str, tuple[str, ...]] = {

@@ -7,58 +7,219 @@ after a change of the library.
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from statistics import fmean
+from typing import Any, Generic, TypeVar
 
-from driftbn.drift.outcome import DriftDecision, DriftLevel
-from tests.benchmarks.drift_scenarios import WINDOW_ROWS, Codes, columns, make_scenario, windows
-from tests.benchmarks.drift_scores import Naming, Overlap, StreamScore, score_stream
+from driftbn import DriftMonitor, LearnerConfig, MonitorConfig, WindowReport
+from driftbn.config import DriftKind
+from driftbn.datasets import Change, ChangeKind
+from driftbn.drift.outcome import ChangeType, DriftDecision, DriftLevel
+from driftbn.graphs.graph import Edge
+from tests.benchmarks.drift_scenarios import (
+    WINDOW_ROWS,
+    Scenario,
+    columns,
+    make_scenario,
+    windows,
+)
+from tests.benchmarks.drift_text import Rate
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+# How well the decisions on one stream fit its known change, and sums over many streams.
 
-R = TypeVar("R", bound="DataclassInstance")
+Decisions = Sequence[tuple[int, DriftDecision]]
+
+N_SOON = 3  # full windows after the change in which an alarm still counts as seen soon
+
+_TESTED = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE, DriftLevel.DRIFT)
+_EXPECTED_KIND = {
+    ChangeKind.ADDED: DriftKind.STRUCTURAL,
+    ChangeKind.REMOVED: DriftKind.STRUCTURAL,
+    ChangeKind.REWIRED: DriftKind.STRUCTURAL,
+    ChangeKind.REVERSED: DriftKind.STRUCTURAL,
+    ChangeKind.TABLE: DriftKind.MECHANISM,
+    ChangeKind.ROOT_MARGINAL: DriftKind.MARGINAL,
+}
 
 
-class Timings(Protocol):
+@dataclass(frozen=True)
+class Overlap:
+    """What was named against what is true, as numbers."""
+
+    hits: int
+    named: int
+    true: int
+
+    @classmethod
+    def of(cls, named: set[Edge] | set[str], true: set[Edge] | set[str]) -> Overlap:
+        return cls(len(named & true), len(named), len(true))
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What an alarm says of a change, against what it is."""
+
+    edges: Overlap
+    touching: int
+    nodes: Overlap
+    kind: str
+    expected_kind: str
+    reversal: bool | None = None
+
+
+@dataclass(frozen=True)
+class StreamScore:
+    """The decisions on one stream against its known change."""
+
+    n_quiet: int
+    n_false_alarms: int
+    seen_first: bool | None = None
+    seen_soon: bool | None = None
+    delay: int | None = None
+    n_episodes: int = 0
+    naming: Naming | None = None
+    return_seen: bool | None = None
+    return_called: bool | None = None
+    wrongly_called: bool = False
+
+
+def score_stream(
+    scenario: Scenario, decisions: Decisions, twins: Mapping[str, str] | None = None
+) -> StreamScore:
+    """Compare the decisions, with the numbers of their windows, with the known change.
+
+    Fields that say the same before and after the change cannot be told apart by any method: with
+    ``twins`` a field counts as the one that it is always equal to.
+    """
+    begin, back = scenario.change_window, scenario.return_window
+    quiet = [decision for _, decision in _between(decisions, 0, begin)]
+    n_quiet = sum(decision.level in _TESTED for decision in quiet)
+    n_false_alarms = sum(decision.drift for decision in quiet)
+    end = scenario.n_windows if back is None else back
+    if scenario.change is None:
+        return StreamScore(n_quiet, n_false_alarms)
+    alarm = _first_alarm(decisions, begin, end)
+    full = scenario.first_full_window
+    return_alarm = None if back is None else _first_alarm(decisions, back, back + N_SOON)
+    return StreamScore(
+        n_quiet=n_quiet,
+        n_false_alarms=n_false_alarms,
+        seen_first=alarm is not None and alarm <= full,
+        seen_soon=alarm is not None and alarm < full + N_SOON,
+        delay=None if alarm is None else alarm - begin,
+        n_episodes=_episodes_started(decisions, begin, end),
+        naming=None if alarm is None else _naming(scenario.change, decisions, alarm, twins or {}),
+        return_seen=None if back is None else return_alarm is not None,
+        return_called=None if back is None else _called_recurring(decisions, return_alarm),
+        wrongly_called=any(d.recurring for _, d in _between(decisions, begin, end)),
+    )
+
+
+def _between(decisions: Decisions, start: int, end: int) -> list[tuple[int, DriftDecision]]:
+    return [(index, decision) for index, decision in decisions if start <= index < end]
+
+
+def _first_alarm(decisions: Decisions, start: int, end: int) -> int | None:
+    alarms = (index for index, decision in _between(decisions, start, end) if decision.drift)
+    return min(alarms, default=None)
+
+
+def _episodes_started(decisions: Decisions, start: int, end: int) -> int:
+    before = {decision.episode for _, decision in _between(decisions, 0, start)}
+    alarms = {decision.episode for _, decision in _between(decisions, start, end) if decision.drift}
+    return len(alarms - (before - {None}))
+
+
+def _called_recurring(decisions: Decisions, alarm: int | None) -> bool:
+    if alarm is None:
+        return False
+    return any(decision.recurring for _, decision in _between(decisions, alarm, alarm + 2))
+
+
+def _naming(change: Change, decisions: Decisions, alarm: int, twins: Mapping[str, str]) -> Naming:
+    def same(edge: Edge) -> Edge:
+        return _unordered((twins.get(edge[0], edge[0]), twins.get(edge[1], edge[1])))
+
+    by_index = dict(decisions)
+    decision = _naming_decision(by_index[alarm], by_index.get(alarm + 1))
+    pairs = {same(edge) for edge in _changed_edges(change)}
+    named = {same(edge.pair) for edge in decision.edges}
+    nodes = {twins.get(name, name) for name in change.nodes}
+    concerned = nodes.union(*pairs)
+    turned = {same(edge.pair) for edge in decision.edges if edge.change is ChangeType.REVERSED}
+    reversals = {same(edge) for edge in change.edges_reversed}
+    kind = decision.kind or by_index[alarm].kind
+    return Naming(
+        edges=Overlap.of(named, pairs),
+        touching=sum(not concerned.isdisjoint(pair) for pair in named),
+        nodes=Overlap.of({twins.get(name, name) for name in decision.nodes}, nodes),
+        kind="none" if kind is None else kind.value,
+        expected_kind=_EXPECTED_KIND[change.kind].value,
+        reversal=reversals <= turned if reversals else None,
+    )
+
+
+def _naming_decision(alarm: DriftDecision, following: DriftDecision | None) -> DriftDecision:
+    """Return the decision of the settling window if it names as much, else that of the alarm."""
+    if following is None or not following.settling:
+        return alarm
+    if following.edges or (following.node_changes and not alarm.edges):
+        return following
+    return alarm
+
+
+def _changed_edges(change: Change) -> tuple[Edge, ...]:
+    return change.edges_added + change.edges_removed + change.edges_reversed
+
+
+def _unordered(edge: Edge) -> Edge:
+    return min(edge), max(edge)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The scores of many streams together; naming is over the streams with an alarm."""
+
+    scores: tuple[StreamScore, ...]
+
+    def rate(self, answer: Callable[[StreamScore], bool | None]) -> Rate:
+        """Count one answer over the streams that have it."""
+        return Rate.of(answer(score) for score in self.scores)
+
     @property
-    def learn(self) -> float:
-        """Learning the structure of the window."""
+    def namings(self) -> tuple[Naming, ...]:
+        """Those of the streams that raised an alarm after the change."""
+        return tuple(score.naming for score in self.scores if score.naming is not None)
 
     @property
-    def decide(self) -> float:
-        """All that comes after it."""
-
-
-class Report(Protocol):
-    """What the benchmark reads of a window's report."""
+    def false_alarms(self) -> Rate:
+        """Alarms among the windows tested before the change."""
+        return Rate(sum(s.n_false_alarms for s in self.scores), sum(s.n_quiet for s in self.scores))
 
     @property
-    def index(self) -> int:
-        """Number of the window, from 0."""
+    def mean_delay(self) -> float:
+        """Mean of the streams that raised an alarm after the change."""
+        delays = [score.delay for score in self.scores if score.delay is not None]
+        return fmean(delays) if delays else math.nan
 
-    @property
-    def decision(self) -> DriftDecision:
-        """What is scored."""
+    def precision(self, part: Callable[[Naming], Overlap]) -> Rate:
+        """Return the share of what was named that is true."""
+        parts = [part(naming) for naming in self.namings]
+        return Rate(sum(p.hits for p in parts), sum(p.named for p in parts))
 
-    @property
-    def twins(self) -> Sequence[tuple[str, str]]:
-        """Fields that say the same as another one, with that other one."""
-
-    @property
-    def timings(self) -> Timings:
-        """What is compared with one relearn."""
+    def recall(self, part: Callable[[Naming], Overlap]) -> Rate:
+        """Return the share of what is true that was named."""
+        parts = [part(naming) for naming in self.namings]
+        return Rate(sum(p.hits for p in parts), sum(p.true for p in parts))
 
 
-class Monitor(Protocol):
-    """What the benchmark needs of a monitor."""
+# One stream, and the file of what came out.
 
-    def update(self, batch: Mapping[str, Codes]) -> Iterable[Report]:
-        """Take rows in and report on the windows that they complete."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -91,26 +252,18 @@ class Result:
     decide_seconds: tuple[float, ...] = ()
 
 
-def make_monitor(settings: Settings) -> Monitor:
+def make_monitor(settings: Settings) -> DriftMonitor:
     """Return the monitor under test: defaults, but for what the settings say."""
-    library: Any = importlib.import_module("driftbn")
     chosen = {name: value for name, value in asdict(settings).items() if value is not None}
     warm = chosen.pop("warm", None)
     if warm is not None:
-        chosen["learner"] = library.LearnerConfig(warm=warm)
-    monitor: Monitor = library.DriftMonitor(
-        library.MonitorConfig(window=WINDOW_ROWS, **chosen),
-    )
-    return monitor
+        chosen["learner"] = LearnerConfig(warm=warm)
+    return DriftMonitor(MonitorConfig(window=WINDOW_ROWS, **chosen))
 
 
 def run_task(task: Task) -> Result:
-    """Run a monitor of its own on one stream."""
-    return run_monitor(task, make_monitor(task.settings))
-
-
-def run_monitor(task: Task, monitor: Monitor) -> Result:
-    """Run a monitor on one stream and score it."""
+    """Run a monitor of its own on one stream and score it."""
+    monitor = make_monitor(task.settings)
     scenario = make_scenario(task.network, task.cell, task.bursts, task.seed)
     if scenario is None:
         return Result(task)
@@ -128,7 +281,7 @@ def run_monitor(task: Task, monitor: Monitor) -> Result:
     )
 
 
-def _twins(reports: Sequence[Report]) -> dict[str, str]:
+def _twins(reports: Sequence[WindowReport]) -> dict[str, str]:
     """Return the fields that were equal to another one in every window."""
     found = dict(reports[0].twins)
     for report in reports:

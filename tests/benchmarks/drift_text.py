@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tests.benchmarks.drift_scores import Rate
+from driftbn.drift.trust import wilson_interval
 
 T = TypeVar("T")
 
@@ -37,6 +37,30 @@ class Table:
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         return "  ".join(cells).rstrip()
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share, with Wilson's 95 % interval."""
+
+    hits: int
+    n: int
+
+    @classmethod
+    def of(cls, answers: Iterable[bool | None]) -> Rate:
+        """Count the answers that are yes among those that are not ``None``."""
+        known = [answer for answer in answers if answer is not None]
+        return cls(sum(known), len(known))
+
+    @property
+    def share(self) -> float:
+        """Hits of all; not a number if there are none."""
+        return self.hits / self.n if self.n else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Limits of the share (Wilson 1927); 0 and 1 without any case."""
+        return wilson_interval(self.hits, self.n)
 
 
 def in_order(values: Iterable[T]) -> list[T]:

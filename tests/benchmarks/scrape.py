@@ -77,7 +77,7 @@ class MeasuredService(FakeService):
         self.take_records()
         window = self._windows[self._n_steps % len(self._windows)]
         for name in self.names:
-            self.metrics.window(dataclasses.replace(window, monitor=name))
+            self.metrics.window(dataclasses.replace(window, stream=name))
 
 
 class Happening(Enum):

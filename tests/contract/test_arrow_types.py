@@ -13,14 +13,13 @@ import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoded, Decoder
 from driftbn_service.records.columns import flat_table
-from driftbn_service.records.decoder import part_by_key
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import Undecoded, one_table
+from driftbn_service.records.rows import Undecoded
 from driftbn_service.settings import StreamSettings
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import SchemaConfig
-from driftbn.tables.infer import infer_and_encode
+from tests.decoding import TableFormat, one_table, part_by_key
+from tests.encoded import infer_and_encode
 from tests.hostile import arrow_stream, parquet
 from tests.hostile_types import N_ROWS, Column, Shape, columns
 

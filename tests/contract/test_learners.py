@@ -25,8 +25,7 @@ from driftbn import (
 )
 from driftbn.datasets import random_network
 from driftbn.learning import ChiSquareTest, IndependenceTest, StructureLearner
-from driftbn.learning.independence import Ints
-from driftbn.tables.infer import infer_and_encode
+from tests.encoded import infer_and_encode
 from tests.networks import load
 
 pytestmark = pytest.mark.slow
@@ -190,10 +189,10 @@ class Plain(IndependenceTest):
         self._p_value = test.p_value
 
     @property
-    def strength(self) -> Ints:
+    def strength(self) -> np.ndarray:
         return self._strength
 
-    def first_separator(self, x: int, y: int, sets: Ints) -> int | None:  # type: ignore[override]
+    def first_separator(self, x: int, y: int, sets: np.ndarray) -> int | None:  # type: ignore[override]
         for k in range(len(sets)):
             if self._ask(x, y, sets[k : k + 1]) == 0:
                 return k

@@ -20,10 +20,10 @@ from driftbn import DriftMonitor, LearnerConfig, MonitorConfig, WindowConfig
 from driftbn.config import Knowledge, SchemaConfig
 from driftbn.datasets import asia, random_network, remove_edge
 from driftbn.errors import DataError, FormatError
-from driftbn.graphs.network import BayesianNetwork
 from driftbn.report import WindowReport
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from tests.drift_streams import Abrupt, DriftStream, Sessions
+from tests.encoded import SchemaEvent, SchemaEventKind
+from tests.networks import BayesianNetwork
 
 SIZE = 250
 Reports = list[WindowReport]

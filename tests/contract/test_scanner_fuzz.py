@@ -11,15 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoded, Decoder, Rows, scanner
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import n_rows_of, unmixed
 from numpy.typing import NDArray
 
+from driftbn import Schema
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
-from driftbn.tables.encode import EncodedTable, encode
-from driftbn.tables.schema import Exclusion, ExclusionReason, Schema, Variable, VariableKind
-from tests.decoding import chunk
+from tests.decoding import TableFormat, chunk, n_rows_of, unmixed
+from tests.encoded import EncodedTable, Exclusion, ExclusionReason, Variable, VariableKind, encode
 
 N_LINES, N_CHUNKS = 102_000, 60
 CATEGORICAL, NUMERIC = VariableKind.CATEGORICAL, VariableKind.NUMERIC
@@ -36,20 +34,8 @@ IGNORED = [Exclusion("id", ExclusionReason.ID_LIKE, "")]
 TEXTS = ["blue", "red", "Zoë", "bern", "3", "3.0", "007", "true", "x", "", "__missing__", 'q"\\\n']
 NUMBERS = [0, -0.0, 2, -1, 2.0, 3, 3.0, 0.1, 0.3, 0.1 + 0.2, 1e20, 1e300, -1e-300, 2**53 + 1, 2**64]
 BYTES = b'{}[]",:\\0123456789.eE+-tfnu \t\r\x00\x1f\x7f\xc3\xab\xff\xef\xbb\xbf'
-WRITTEN = [
-    "01",
-    "1.",
-    "-",
-    "1e",
-    "1E+2",
-    "2.000",
-    "1e400",
-    "0e999",
-    "NaN",
-    "nul",
-    '"\\u0072ed"',
-    "[]",
-]
+WRITTEN = ["01", "1.", "-", "1e", "1E+2", "2.000", "1e400", "0e999", "NaN", "nul", "[]"]
+WRITTEN.append('"\\u0072ed"')
 
 
 def value_text(rng: random.Random) -> str:
@@ -141,7 +127,12 @@ def outcome(decoded: Decoded, schema: Schema) -> tuple[Any, list[tuple[str, str,
 
 
 @pytest.mark.parametrize(
-    ("missing", "n_lines"), [(MissingPolicy.LEVEL, N_LINES), (MissingPolicy.REJECT, N_LINES // 40)]
+    ("missing", "n_lines"),
+    [
+        pytest.param(MissingPolicy.LEVEL, N_LINES, marks=pytest.mark.slow),
+        (MissingPolicy.LEVEL, N_LINES // 40),
+        (MissingPolicy.REJECT, N_LINES // 40),
+    ],
 )
 def test_the_scanner_gives_the_codes_or_the_rejection_of_the_slow_path(
     missing: MissingPolicy, n_lines: int, monkeypatch: pytest.MonkeyPatch

@@ -24,9 +24,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.state import Store
 
+from tests.decoding import TableFormat
 from tests.hostile import (
     FIRST_TIME,
     GOOD_KEY,

@@ -18,12 +18,17 @@ import httpx
 import pytest
 import urllib3
 from driftbn_service.events import Publication
-from driftbn_service.http.app import make_app
-from driftbn_service.http.routes import Limits
-from driftbn_service.http.server import EndpointServer
 from driftbn_service.settings import EndpointSettings
 
-from tests.http_service import N_BEFORE, SLASH, FakeService, drifting_publications
+from tests.http_service import (
+    N_BEFORE,
+    SLASH,
+    EndpointServer,
+    FakeService,
+    Limits,
+    drifting_publications,
+    make_app,
+)
 
 RECORDS = "/api/v1/streams/orders/records"
 NDJSON = {"content-type": "application/x-ndjson"}

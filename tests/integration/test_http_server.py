@@ -19,13 +19,6 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import urllib3
 from driftbn_service.http import server as server_module
-from driftbn_service.http.server import (
-    FREE_CHUNKS,
-    MAX_HEAD_BYTES,
-    MAX_HEADERS,
-    EndpointError,
-    EndpointServer,
-)
 from driftbn_service.settings import EndpointSettings
 from pydantic import SecretStr
 from starlette.applications import Starlette
@@ -33,6 +26,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tests.http_service import (
+    FREE_CHUNKS,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    EndpointError,
+    EndpointServer,
+)
 
 HEAD_SECONDS = 0.5
 GATE_SECONDS = 20.0

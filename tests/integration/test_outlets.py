@@ -18,7 +18,6 @@ from driftbn_service.events import Event, EventType
 from driftbn_service.outlets import Deliverer
 from driftbn_service.outlets import kafka as kafka_module
 from driftbn_service.outlets.alertmanager import REFRESH_SECONDS, AlertmanagerOutlet
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.outlets.kafka import KafkaOutlet
 from driftbn_service.outlets.redis import RedisOutlet
 from driftbn_service.settings import (
@@ -28,8 +27,8 @@ from driftbn_service.settings import (
 )
 from driftbn_service.state import Store
 
-from driftbn.drift.outcome import EpisodeEvent
-from tests.outlet_parts import Receiver, make_event, receiver
+from tests.outlet_parts import OutletError, Receiver, make_event, receiver
+from tests.reports import EpisodeEvent
 from tests.services.alertmanager import AlertmanagerService
 from tests.services.kafka import PASSWORD, USER, KafkaService
 from tests.services.process import wait_for

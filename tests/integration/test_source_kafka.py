@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import KafkaSourceSettings
 from driftbn_service.sources import kafka
-from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.kafka import KafkaSource
 
+from tests.decoding import Chunk, Position, SourceError, TableFormat
 from tests.services.kafka import PASSWORD, USER, KafkaService
 from tests.services.keeper import Keeper, seen
 from tests.services.process import HOST, free_port, wait_for

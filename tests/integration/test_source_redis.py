@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 import redis as redis_client
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import RedisSourceSettings
 from driftbn_service.sources import redis
-from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.redis import RedisSource
 
+from tests.decoding import Chunk, Position, SourceError, TableFormat
 from tests.services.keeper import Keeper, seen
 from tests.services.process import HOST, wait_for
 from tests.services.redis import RedisService

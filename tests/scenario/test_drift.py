@@ -30,8 +30,8 @@ from driftbn.datasets import (
     reverse_edge,
     sample,
 )
-from driftbn.drift.outcome import EpisodeEvent
 from tests.drift_streams import Abrupt, DriftStream, Gradual, Recurring, Repeats, Sessions
+from tests.reports import EpisodeEvent
 
 pytestmark = pytest.mark.slow
 

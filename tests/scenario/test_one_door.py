@@ -17,16 +17,16 @@ from driftbn_service.http import StreamInfo
 from driftbn_service.http.ingest import submission_of
 from driftbn_service.records import Decoder
 from driftbn_service.records.files import Input
-from driftbn_service.records.formats import SUFFIXES, TableFormat
-from driftbn_service.records.rows import Undecoded, for_inference, one_table, unmixed
+from driftbn_service.records.formats import SUFFIXES
+from driftbn_service.records.rows import Undecoded, for_inference
 from driftbn_service.settings import FilesSourceSettings, StdinSourceSettings
 from driftbn_service.sources.files import FilesSource
 from driftbn_service.sources.stdin import StdinSource
 
-from driftbn import DriftMonitor, MonitorConfig
-from driftbn.tables.infer import infer_and_encode
-from driftbn.tables.intake import Intake
-from driftbn.tables.schema import Schema
+from driftbn import DriftMonitor, MonitorConfig, Schema
+from tests.decoding import TableFormat, one_table, unmixed
+from tests.encoded import infer_and_encode
+from tests.intake_parts import Intake
 from tests.source_files import Lane
 
 N_ROWS, WINDOW = 1000, 200

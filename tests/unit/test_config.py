@@ -10,7 +10,6 @@ import pytest
 
 from driftbn import (
     ConfigError,
-    DecisionConfig,
     DriftMonitor,
     Knowledge,
     LearnerConfig,
@@ -19,19 +18,14 @@ from driftbn import (
     WindowConfig,
 )
 from driftbn.config import (
-    Algorithm,
-    ColliderRule,
     DriftKind,
-    ErrorPolicy,
     LatePolicy,
-    MissingPolicy,
     Statistic,
-    WarmStart,
     WindowMode,
     field_texts,
 )
 from driftbn.errors import UnknownSettingError
-from driftbn.tables.infer import infer_and_encode
+from tests.encoded import infer_and_encode
 
 COUNT: list[Any] = [0, -1, 1.5, "3", True]
 LEVEL: list[Any] = [0.0, 1.0, -0.1, 1.5, math.nan, math.inf, "0.01", True]
@@ -122,15 +116,6 @@ GOOD: dict[type, dict[str, list[Any]]] = {
         "shadow_share": [0, 1],
     },
 }
-CHOICES = [
-    (WindowConfig, "late", LatePolicy),
-    (SchemaConfig, "missing", MissingPolicy),
-    (LearnerConfig, "algorithm", Algorithm),
-    (LearnerConfig, "statistic", Statistic),
-    (LearnerConfig, "collider_rule", ColliderRule),
-    (LearnerConfig, "warm", WarmStart),
-    (MonitorConfig, "on_error", ErrorPolicy),
-]
 
 
 def cases(table: dict[type, dict[str, list[Any]]]) -> list[tuple[type, str, Any]]:
@@ -165,37 +150,6 @@ def test_a_value_that_is_not_allowed_is_named_with_its_field(
 @pytest.mark.parametrize(("kind", "name", "value"), cases(GOOD))
 def test_a_value_at_the_limits_is_kept(kind: type, name: str, value: Any) -> None:
     assert getattr(kind(**around(name) | {name: value}), name) == value
-
-
-@pytest.mark.parametrize(("kind", "name", "choices"), CHOICES)
-def test_a_choice_is_accepted_as_member_and_as_text(kind: type, name: str, choices: Any) -> None:
-    for member in choices:
-        assert getattr(kind(**around(name) | {name: member.value}), name) is member
-    with pytest.raises(ConfigError) as caught:
-        kind(**around(name) | {name: "no such thing"})
-    assert all(repr(member.value) in caught.value.allowed for member in choices)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: LearnerConfig(max_conditioning=12), "an integer from 0 to 10"),
-        (lambda: LearnerConfig(max_tests=0), "an integer from 1 or None"),
-        (lambda: LearnerConfig(alpha=2.0), "a number between 0 and 1"),
-        (lambda: SchemaConfig(id_like_ratio=0.0), "above 0 and at most 1"),
-        (lambda: SchemaConfig(keep_constant=1), "True or False"),  # type: ignore[arg-type]
-        (lambda: MonitorConfig(window="5"), "a length such as '30s', '15min', '1h'"),
-        (lambda: MonitorConfig(window=5.0), "an integer, a length such as '1h', or a WindowConfig"),  # type: ignore[arg-type]
-        (lambda: MonitorConfig(window=0), "window.size = 0 is not allowed: it must be an integer"),
-        (lambda: MonitorConfig(window=WindowConfig(seconds=5)), "the field with event times"),
-        (lambda: Knowledge(required=5), "a list of pairs"),  # type: ignore[arg-type]
-        (lambda: Knowledge(tiers=["ab"]), "a list of groups of names"),
-    ],
-)
-def test_what_would_be_allowed_is_said(make: Any, words: str) -> None:
-    with pytest.raises(ValueError, match="is not allowed") as caught:
-        make()
-    assert words in str(caught.value)
 
 
 def test_all_mistakes_are_said_at_once_with_their_paths() -> None:
@@ -255,11 +209,6 @@ def test_the_level_is_given_as_a_share_or_as_a_distance() -> None:
     assert MonitorConfig(windows_between_false_alarms=500).level == 1 / 500
     with pytest.raises(ConfigError, match=r"windows_between.* None where alpha is given"):
         MonitorConfig(alpha=0.01, windows_between_false_alarms=100)
-
-
-def test_scales_do_not_exceed_the_reference() -> None:
-    assert DecisionConfig().scales == (1, 3, 6)
-    assert DecisionConfig(reference_windows=3).scales == (1, 3)
 
 
 def test_knowledge_is_sorted_and_rid_of_repetition() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 from driftbn_service.metrics import FAMILIES
-from driftbn_service.settings.loading import load_settings
 from generator.__main__ import FOLDER, built
 from generator.parts import API_TYPE, FLEET, HEALTH, STREAM
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -21,6 +20,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from tests.services.process import wait_for
+from tests.settings_files import load_settings
 
 CONFIGS = FOLDER.parents[1]
 FILES = sorted(FOLDER.glob("*.json"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import polars as pl
 import pytest
 
 from driftbn import ConfigError, DataError, DriftMonitor, compare_data, datasets
@@ -63,19 +62,6 @@ def test_the_windows_are_rows_of_a_frame() -> None:
     assert frame["level"].tolist() == ["learning", "stable", "drift"]
     assert frame.loc[2, "changed"] == "the dependency between 'bronc' and 'smoke' was removed"
     assert frame.loc[2, "confirmed"] == 1
-
-
-def test_a_dict_of_values_is_one_record() -> None:
-    one_by_one, together = DriftMonitor(50), DriftMonitor(50)
-    records = ROWS[:100].assign(nested=None).to_dict("records")
-    reports = [report for record in records for report in one_by_one.update(record)]
-    assert tuple(reports) == together.update(records)
-    assert one_by_one.update({"smoke": ["yes", "no"], "bronc": ["no", "no"]}) == ()
-    assert one_by_one.n_pending == 2
-
-
-def test_tables_of_polars_are_taken() -> None:
-    assert DriftMonitor(2000).update(pl.from_pandas(ROWS)) == DriftMonitor(2000).update(ROWS)
 
 
 def test_notebooks_show_everything_without_touching_their_style() -> None:

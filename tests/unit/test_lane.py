@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,12 +13,11 @@ import pytest
 from driftbn_service.events import Publication
 from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Committer, Lane, Taken
 from driftbn_service.metrics import Metrics
-from driftbn_service.records.rows import tables_of
 from driftbn_service.settings import CheckpointSettings, StreamSettings
-from driftbn_service.state import FILE, ActionKind, ActionRow, LaneLostError, Store, Wish
+from driftbn_service.state import FILE, ActionKind, LaneLostError, Store, Wish
 
 from driftbn import DriftMonitor, datasets
-from driftbn.tables.schema import Schema, Variable, VariableKind
+from tests.decoding import tables_of
 
 WINDOW = 200
 
@@ -132,15 +130,6 @@ def test_rows_without_a_key_or_room_are_counted(open_lane: OpenLane, tmp_path: P
     taken = take(lane, rows, {})
     assert taken.n_rows == 3
     assert refused(taken) == {"no_key": 1, "too_many_keys": 1}
-    lane.close()
-
-
-def test_rows_that_a_monitor_leaves_out_are_counted(open_lane: OpenLane, tmp_path: Path) -> None:
-    lane = open_lane(tmp_path, stream(time_column="at", window={"seconds": 60}))
-    rows = [{"at": 1e9 + n, "x": "ab"[n % 2]} for n in range(10)]
-    taken = take(lane, [*rows, {"at": "noon", "x": "a"}, {"x": "b"}], {})
-    assert taken.n_rows == 10
-    assert refused(taken) == {"unfit": 2}
     lane.close()
 
 
@@ -272,15 +261,6 @@ def test_each_changed_setting_is_told_with_its_old_and_new_value(
         open_lane(tmp_path, stream(**settings))
     assert words in str(caught.value)
     assert str(caught.value).count(" was ") == 1
-
-
-def test_another_schema_is_told_in_short(open_lane: OpenLane, tmp_path: Path) -> None:
-    keep_one_batch(open_lane, tmp_path)
-    path = tmp_path / "schema.json"
-    schema = Schema([Variable("x", VariableKind.CATEGORICAL, ("a", "b"))])
-    path.write_text(json.dumps(schema.to_dict()))
-    with pytest.raises(ChangedSettingsError, match="variables was not set and is a schema of 1 f"):
-        open_lane(tmp_path, stream(variables=str(path)))
 
 
 # When to commit
@@ -444,19 +424,3 @@ def test_an_accept_holds_with_the_commit_and_is_done_once(
         assert next_window.report["decision"]["level"] == "learning"
         assert next_window.events == ()
         lane.close()
-
-
-def test_an_accept_of_a_key_is_none_of_the_others(open_lane: OpenLane, tmp_path: Path) -> None:
-    lane = open_lane(tmp_path, stream(key="k"))
-    take(lane, keyed_rows(n_keys=2, n_rows=2 * WINDOW), {"n": 1})
-    lane.commit()
-    wanted = [
-        ActionRow(n, "accept", "orders", key, None, None, None, "", "", 0.0)
-        for n, key in enumerate(("k1", "elsewhere"))
-    ]
-    assert lane.accept(wanted)
-    lane.commit()
-    told = take(lane, keyed_rows(n_keys=2, n_rows=WINDOW, seed=2), {"n": 2}).publications
-    levels = {one.key: one.report["decision"]["level"] for one in told}
-    assert levels == {"k0": "stable", "k1": "learning"}
-    lane.close()

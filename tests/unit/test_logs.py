@@ -7,14 +7,13 @@ import logging
 import os
 import pkgutil
 import re
-import warnings
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.process import ServiceHandler, configure_logging
+from driftbn_service.process import configure_logging
 from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 
 import service
@@ -126,25 +125,6 @@ def test_a_bug_or_the_level_debug_shows_the_traceback(stream: io.StringIO) -> No
     assert "\n  OSError: disk\n" in stream.getvalue()
 
 
-def test_in_json_an_exception_is_a_field(stream: io.StringIO) -> None:
-    configure_logging(JSON, stream)
-    fail(OSError())
-    (line,) = objects(stream)
-    assert line["error"] == "OSError"
-    assert line["traceback"].startswith("Traceback (most recent call last):\n")
-    assert line["stream"] == "orders"
-
-
-def test_a_second_call_changes_level_and_format_and_keeps_the_stream(stream: io.StringIO) -> None:
-    configure_logging(LogSettings(level=LogLevel.ERROR), stream)
-    LOG.info("unseen")
-    configure_logging(JSON)
-    LOG.info("seen")
-    assert [line["message"] for line in objects(stream)] == ["seen"]
-    ours = [one for one in logging.getLogger().handlers if isinstance(one, ServiceHandler)]
-    assert len(ours) == 1
-
-
 def test_other_libraries_are_routed_from_warnings_on(stream: io.StringIO) -> None:
     other = logging.getLogger("uvicorn.error")
     before = (other.level, other.handlers[:], other.propagate)
@@ -155,17 +135,6 @@ def test_other_libraries_are_routed_from_warnings_on(stream: io.StringIO) -> Non
     assert (line["logger"], line["message"]) == ("uvicorn.error", "slow")
     assert "color_message" not in line
     assert (other.level, other.handlers, other.propagate) == before
-
-
-def test_warnings_of_python_are_logged(stream: io.StringIO) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        configure_logging(JSON, stream)
-        warnings.warn("old", DeprecationWarning, stacklevel=1)
-        logging.captureWarnings(False)
-    (line,) = objects(stream)
-    assert line["logger"] == "py.warnings"
-    assert "DeprecationWarning: old" in line["message"]
 
 
 def test_in_the_journal_lines_begin_with_their_priority_and_have_no_time(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,8 +10,7 @@ from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
 from driftbn.datasets import asia, sample
 from driftbn.errors import ConfigError, KnowledgeError
 from driftbn.report import BAND_MIN_WINDOWS, BAND_WINDOWS
-from driftbn.tables.encode import SchemaEventKind
-from driftbn.tables.infer import infer_and_encode
+from tests.encoded import SchemaEventKind, infer_and_encode
 
 NEW = SchemaEventKind.NEW_LEVEL
 ASIA = sample(asia(), 1200, 1)
@@ -89,21 +86,6 @@ def test_times_come_from_the_clock_that_is_given() -> None:
         assert "timings" not in report.to_dict()
 
 
-def test_each_window_is_compared_with_the_one_before() -> None:
-    reports = DriftMonitor(window=200).update(ASIA)
-    assert any(report.diff.hamming for report in reports)
-    for before, after in pairwise(reports):
-        changed = set(before.dag.edges) ^ set(after.dag.edges)
-        pairs = {frozenset(edge) for edge in changed}
-        assert after.diff.hamming == len(pairs)
-
-
-def test_the_dag_is_one_of_the_class() -> None:
-    for report in DriftMonitor(window=200).update(ASIA):
-        assert report.dag.to_pdag().skeleton == report.graph.skeleton
-        assert set(report.graph.directed_edges) <= set(report.dag.edges)
-
-
 def test_columns_without_part_are_named_with_the_reason() -> None:
     table = ASIA.assign(id=[f"k{i}" for i in range(len(ASIA))])
     report = DriftMonitor(window=400).update(table)[0]
@@ -145,14 +127,6 @@ def test_records_may_be_added_after_the_end() -> None:
         (1, 300, 100),
         (2, 400, 300),
     ]
-
-
-def test_a_restored_monitor_has_the_clock_that_is_given() -> None:
-    monitor = DriftMonitor(window=300)
-    monitor.update(ASIA.iloc[:300])
-    again = DriftMonitor.restore(monitor.snapshot(), clock=Clock())
-    (report,) = again.update(ASIA.iloc[300:600])
-    assert report.timings.learn >= 1.0
 
 
 def test_frames_with_an_index_of_their_own_are_read_by_position() -> None:

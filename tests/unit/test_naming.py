@@ -8,21 +8,13 @@ from typing import Any
 import pytest
 from driftbn_service.cli import main
 from driftbn_service.events import naming_window
-from driftbn_service.http.app import make_app
 from driftbn_service.settings import EndpointSettings
 
+from driftbn import Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange
 from driftbn.config import DriftKind
-from driftbn.drift.outcome import (
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
-    EpisodeEvent,
-    NodeChange,
-)
-from driftbn.graphs.graph import Dag
 from tests.http_client import Client
-from tests.http_service import FakeService
-from tests.reports import STABLE, edge_change, published, window_report
+from tests.http_service import FakeService, make_app
+from tests.reports import STABLE, EpisodeEvent, edge_change, published, window_report
 
 ALARM, SETTLING, CALM = 1, 2, 3
 EPISODE = "/api/v1/streams/orders/episodes/0"

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driftbn_service.http.app import make_app
 from driftbn_service.page import CONTENT_SECURITY_POLICY, FOLDER, page_files, page_routes
 from driftbn_service.settings import EndpointSettings
 
 from tests.http_client import Client
-from tests.http_service import FakeService
+from tests.http_service import FakeService, make_app
 
 OWN_SCRIPTS = sorted((FOLDER / "js").glob("*.js"))
 VENDORED = ("cytoscape", "dagre", "uPlot")

@@ -69,14 +69,6 @@ def test_bytes_that_are_no_text_are_kept_exactly(path):
     assert found["record_base64"] == "eyJhIjogIv/DIn0="
 
 
-def test_line_breaks_and_control_characters_stay_in_one_line(path):
-    quarantine = make(path)
-    quarantine.add(rejected(b"a\nb\r\x00\xe2\x80\xa8c"))
-    quarantine.flush()
-    assert path.read_bytes().count(b"\n") == 1
-    assert json.loads(path.read_bytes())["record"] == "a\nb\r\x00\u2028c"
-
-
 def test_the_files_never_hold_more_than_allowed_and_the_newest_records(path):
     quarantine = make(path, 4000)
     for number in range(300):
@@ -87,14 +79,6 @@ def test_the_files_never_hold_more_than_allowed_and_the_newest_records(path):
     places = [found["place"] for found in objects(older) + objects(path)]
     assert places == [f"line {number}" for number in range(300 - len(places), 300)]
     assert len(places) > 8
-
-
-def test_it_goes_on_with_the_file_that_is_there(path):
-    for number in range(2):
-        quarantine = make(path, 4000)
-        quarantine.add(rejected(place=f"line {number}"))
-        quarantine.flush()
-    assert [found["place"] for found in objects(path)] == ["line 0", "line 1"]
 
 
 def test_a_full_file_that_is_there_is_put_aside(path):
@@ -114,13 +98,6 @@ def test_a_line_that_was_cut_short_does_not_spoil_the_next(path):
     quarantine.add(rejected())
     quarantine.flush()
     assert json.loads(path.read_bytes().splitlines()[1])["place"] == "line 3"
-
-
-def test_nothing_is_kept_where_nothing_may_be(path):
-    quarantine = make(path, 0)
-    quarantine.add(rejected())
-    quarantine.flush()
-    assert not path.exists()
 
 
 def test_a_directory_in_its_place_is_logged_once(path, caplog):

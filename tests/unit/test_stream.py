@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from driftbn_service.lane import Committer
 from driftbn_service.metrics import Metrics
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import CheckpointSettings, StreamSettings
-from driftbn_service.sources.base import Chunk, LaneListener, Position
+from driftbn_service.sources.base import LaneListener
 from driftbn_service.state import FILE, Checkpoint, Store
 from driftbn_service.state.lanes import LEASE_SECONDS
 from driftbn_service.stream import Quarantine, StreamParts, StreamPipeline, StreamState, WorkQueue
 
 from driftbn import datasets
+from tests.decoding import Chunk, Position, TableFormat
 from tests.services.process import wait_for
 
 WINDOW = 200

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 from driftbn_service.errors import ExitCode
-from driftbn_service.http.app import make_app
-from driftbn_service.http.server import EndpointServer
 from driftbn_service.settings import EndpointSettings
 
 from tests.commands import Ran, Run, failed
-from tests.http_service import N_BEFORE, FakeService, drifting_publications
+from tests.http_service import (
+    N_BEFORE,
+    EndpointServer,
+    FakeService,
+    drifting_publications,
+    make_app,
+)
 
 SETTINGS = """
 [service]

@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from driftbn_service.cli import ExitCode, main
-from driftbn_service.commands import Line, Style, coloured, learn
-from driftbn_service.commands.learn import warm_up
+from driftbn_service.commands import learn
 
 import driftbn
+from driftbn import Dag, Pdag
 from driftbn.datasets import asia, sample
-from driftbn.graphs.files import graph_to_dict, read_bif, write_bif
-from driftbn.graphs.graph import Dag, Pdag
 from tests.commands import Run, failed, feed, written
+from tests.networks import graph_to_dict, read_bif, write_bif
 
 N_ROWS = 800
 ROOT = Path(__file__).parents[3]
@@ -117,19 +116,6 @@ def test_networks_have_only_states_that_occur(run: Run, table: Path, extra: list
     assert set(network.states) == {("no", "yes")}
 
 
-def test_a_missing_value_is_a_state(run: Run, frame: pd.DataFrame, tmp_path: Path) -> None:
-    frame = frame.copy()
-    frame.loc[:50, "smoke"] = None
-    network = read_bif(run("learn", written(tmp_path / "t.csv", frame), "--format", "bif").out)
-    assert network.states[network.index("smoke")] == ("no", "yes", "__missing__")
-
-
-def test_bdeu_smooths_probabilities(run: Run, table: Path) -> None:
-    sharp = read_bif(run("learn", table, "--format", "bif").out)
-    smooth = read_bif(run("learn", table, "--format", "bif", "--bdeu", "50").out)
-    assert min(cpt.min() for cpt in smooth.cpts) > min(cpt.min() for cpt in sharp.cpts)
-
-
 @pytest.mark.parametrize("form", ["dot", "bif", "png"])
 def test_files_are_written_the_same_each_time(run: Run, table: Path, form: str) -> None:
     paths = [table.with_name(f"{i}.{form}") for i in range(2)]
@@ -159,13 +145,6 @@ def test_knowledge_is_obeyed(run: Run, table: Path) -> None:
     assert "lung -> either" in ran.edges
 
 
-def test_an_edge_is_split_where_both_sides_are_columns(
-    run: Run, frame: pd.DataFrame, tmp_path: Path
-) -> None:
-    path = written(tmp_path / "t.csv", frame.rename(columns={"asia": "a:s"}))
-    assert "a:s -> xray" in run("learn", path, "--quiet", "--required", "a:s:xray").edges
-
-
 def test_an_edge_with_two_readings_is_refused(
     run: Run, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -174,12 +153,6 @@ def test_an_edge_with_two_readings_is_refused(
     ran = run("learn", path, "--required", "a:b:c")
     assert ran.code == ExitCode.CONFIG
     assert "clear" in ran.err
-
-
-def test_columns_restrict_the_table(run: Run, table: Path, frame: pd.DataFrame) -> None:
-    for path in (table, written(table.with_name("t.json"), frame)):
-        ran = run("learn", path, "--columns", "smoke,bronc", "--columns", "dysp")
-        assert "3 variables" in ran.out
 
 
 def test_the_markov_blanket_of_the_target_is_told(run: Run, table: Path) -> None:
@@ -246,18 +219,6 @@ def test_a_bad_file_is_named_in_one_line(
         failed(ran, ExitCode.FAILED, str(path), *words)
         assert ran.out == ""
         assert "Traceback" not in ran.err
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("t.csv", b"a,b\n"), ("t.ndjson", b'{"a":{}}\n{"a":[2]}\n'), ("t.json", b"[]")],
-)
-def test_nothing_is_learned_from_no_records(
-    run: Run, tmp_path: Path, name: str, content: bytes
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    failed(run("learn", path), ExitCode.FAILED, str(path), "no")
 
 
 def test_a_file_that_cannot_be_read_or_written_is_named(
@@ -395,14 +356,6 @@ def test_diff_of_graphs_names_every_change(run: Run, graphs: tuple[Path, Path]) 
     assert run("diff", *graphs, "--quiet").out.count("\n") == 6
 
 
-def test_diff_names_edges_that_gain_or_lose_direction(run: Run, tmp_path: Path) -> None:
-    first, second = tmp_path / "1.json", tmp_path / "2.json"
-    first.write_text(as_json(Pdag("abc", [], [("a", "b"), ("b", "c")])))
-    second.write_text(as_json(Pdag("abc", [("a", "b"), ("c", "b")])))
-    assert "directed c -> b" in run("diff", first, second).out
-    assert "undirected b - c" in run("diff", second, first).out
-
-
 def test_diff_as_json_has_the_same_content(run: Run, graphs: tuple[Path, Path]) -> None:
     data = json.loads(run("diff", *graphs, "--json").out)
     assert data["hamming"] == {
@@ -414,12 +367,6 @@ def test_diff_as_json_has_the_same_content(run: Run, graphs: tuple[Path, Path]) 
     }
     assert {"source": "c", "target": "d", "directed": False} in data["removed"]
     assert (data["nodes_added"], data["nodes_removed"]) == (["e"], ["c"])
-
-
-def test_exit_code_tells_a_difference_only_if_asked(run: Run, graphs: tuple[Path, Path]) -> None:
-    assert run("diff", *graphs).code == 0
-    assert run("diff", *graphs, "--exit-code").code == ExitCode.DIFFERENT
-    assert run("diff", graphs[0], graphs[0], "--exit-code").code == 0
 
 
 def test_networks_are_compared_as_dags_with_each_other_and_as_classes_with_graphs(
@@ -527,32 +474,12 @@ def test_a_bad_graph_is_named_in_one_line(
     failed(run("diff", graphs[0], path), 1, str(path), *words)
 
 
-def test_a_graph_with_a_cycle_is_an_error(run: Run, graphs: tuple[Path, Path]) -> None:
-    cycle = Pdag("abc", [("a", "b"), ("b", "c"), ("c", "a")])
-    graphs[1].write_text(as_json(cycle))
-    failed(run("diff", *graphs), 1, str(graphs[1]), "cycle")
-
-
 # The rest
 
 
 def test_version_names_driftbn_and_what_it_stands_on(run: Run) -> None:
     assert run("version").out.startswith(f"driftbn {driftbn.__version__}\npython ")
     assert json.loads(run("version", "--json").out)["driftbn"] == driftbn.__version__
-
-
-def test_a_terminal_gets_colours_and_columns() -> None:
-    lines = [
-        Line("head", Style.HEAD),
-        Line("a -> b"),
-        Line("b -> c"),
-        Line("end [bold]", Style.NOTE),
-    ]
-    text = coloured(lines)
-    assert "\x1b[1mhead" in text
-    assert any("a -> b" in line and "b -> c" in line for line in text.splitlines())
-    assert "end [bold]" in text
-    assert "a -> b" in coloured([Line("a -> b")])
 
 
 class Terminal(io.TextIOWrapper):
@@ -583,7 +510,7 @@ def test_a_picture_does_not_go_to_a_terminal(
 
 @pytest.mark.slow
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_quiet(table: Path) -> None:
-    warm_up()  # else the program says that it compiles
+    learn.warm_up()  # else the program says that it compiles
     command = [sys.executable, "-m", "driftbn_service", "learn", str(table), "--quiet"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     reader, writer = os.pipe()

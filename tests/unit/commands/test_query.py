@@ -11,8 +11,8 @@ import pytest
 
 from driftbn.datasets import alarm, asia, remove_edge, sample
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graphs.network import BayesianNetwork, joint
 from tests.commands import Run, failed
+from tests.networks import BayesianNetwork, joint
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pgmpy, when it is imported
 

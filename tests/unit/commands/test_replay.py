@@ -4,8 +4,7 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,6 @@ import pyarrow.feather
 import pytest
 from driftbn_service.cli import ExitCode
 from driftbn_service.commands import Progress, replay
-from driftbn_service.errors import InputError
-from driftbn_service.records.files import Batch, Input
-from driftbn_service.records.formats import CHUNK_BYTES, TableFormat
-from driftbn_service.records.rows import unmixed
 
 from driftbn.datasets import asia, remove_edge
 from tests.commands import Run, failed, feed, written
@@ -85,12 +80,6 @@ def test_records_of_an_unfinished_window_are_told(run: Run, table: Path) -> None
     assert told not in run("replay", table, *SIZE, "--quiet").out
 
 
-def test_a_file_without_a_whole_window_is_told(run: Run, table: Path) -> None:
-    ran = run("replay", table, "--window", 50_000)
-    assert ran.code == 0
-    assert "no window is complete; up to 50000 records make one" in ran.out
-
-
 def test_json_has_one_object_a_window(run: Run, table: Path) -> None:
     ran = run("replay", table, *SIZE, "--json")
     assert [window["index"] for window in ran.windows] == list(range(N_WINDOWS))
@@ -99,17 +88,6 @@ def test_json_has_one_object_a_window(run: Run, table: Path) -> None:
     assert [d["drift"] for d in decisions].index(True) == N_BEFORE
     edge = decisions[N_BEFORE]["edges"][0]
     assert {edge["source"], edge["target"], edge["change"]} == {"smoke", "bronc", "removed"}
-
-
-def test_html_is_written_with_the_names_of_the_edge(run: Run, table: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    assert run("replay", table, *SIZE, "--html", page).code == 0
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("<!doctype html>")
-    assert f"{N_WINDOWS} windows, 1 alarm" in text
-    assert "Drift in window 6" in text
-    assert "bronc" in text
-    assert "smoke" in text
 
 
 def test_exit_code_tells_a_drift_only_if_asked(run: Run, table: Path, calm: Path) -> None:
@@ -335,20 +313,6 @@ def test_bad_settings_exit_with_78(
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["replay", "--min-effect", "-1"], "min_effect = -1.0"),
-        (["replay", "--audit-share", "2"], "audit_share = 2.0"),
-        (["calibrate", "--wanted", "0"], "wanted = 0.0"),
-    ],
-)
-def test_bad_settings_of_one_command_exit_with_78(
-    run: Run, table: Path, words: list[str], expected: str
-) -> None:
-    failed(run(words[0], table, *words[1:]), ExitCode.CONFIG, expected, "it must be")
-
-
-@pytest.mark.parametrize(
     "words",
     [["--window", "x"], ["--html", "-"], ["--on-error", "x"], ["--nonsense"]],
 )
@@ -356,10 +320,6 @@ def test_bad_usage_exits_with_2(run: Run, table: Path, words: list[str]) -> None
     ran = run("replay", table, *words)
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert "error:" in ran.err
-
-
-def test_standard_input_cannot_be_read_twice(run: Run) -> None:
-    failed(run("replay", "-", "-"), ExitCode.USAGE, "only once")
 
 
 def test_an_unknown_or_excluded_target_is_told(
@@ -373,49 +333,6 @@ def test_an_unknown_or_excluded_target_is_told(
         "a field",
     )
     failed(run("replay", path, *SIZE, "--target", "number"), 1, "left out (id_like")
-
-
-def test_help_tells_options_and_exit_codes(run: Run) -> None:
-    for command in ("replay", "calibrate"):
-        ran = run(command, "--help")
-        assert ran.code == 0
-        assert "replay --exit-code: there was a drift" in ran.out
-
-
-# Reading in pieces
-
-
-def batches_of(path: Path | str, kind: TableFormat | None = None) -> Iterator[Batch]:
-    with Input(str(path), kind) as source:
-        yield from source.batches(n_rows=5000)
-
-
-def test_a_column_that_changes_its_type_is_read_as_it_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n_rows = 2 * CHUNK_BYTES // 60
-    rows = [f"{i % 3},{'x' * 60}{i % 2}" for i in range(n_rows)]
-    text = "\n".join(["a,b", *rows, "late,y"]).encode()
-    (tmp_path / "t.csv").write_bytes(text)
-    feed(monkeypatch, text)
-    for found in (batches_of(tmp_path / "t.csv"), batches_of("-", TableFormat.CSV)):
-        batches = list(found)
-        sizes = [len(batch.data) for batch in batches]
-        assert [batch.first_row for batch in batches] == list(np.cumsum([0, *sizes[:-1]]))
-        parts = [part for batch in batches for part in unmixed(batch.data, known=False)]
-        values = [value for part in parts for value in part.column(0).to_pylist()]
-        assert values == [*(i % 3 for i in range(n_rows)), "late"]
-
-
-def test_a_file_is_not_read_before_it_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "t.ndjson"
-    line = json.dumps({"a": 1, "b": "x" * 50}) + "\n"
-    n_lines = 4 * CHUNK_BYTES // len(line)
-    path.write_text(line * n_lines + "{not JSON\n")
-    shares = [batch.share for batch in islice(batches_of(path), 3)]
-    assert all(share is not None and share < 0.9 for share in shares)
-    with pytest.raises(InputError, match=f"line {n_lines + 1}: .* at character 1"):
-        list(batches_of(path))
 
 
 # The bar

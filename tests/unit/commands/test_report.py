@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,25 +17,17 @@ from driftbn_service.cli import ExitCode, main
 from driftbn_service.commands import MAX_PIXELS
 from driftbn_service.commands import report as report_command
 from driftbn_service.events import Publication
-from driftbn_service.state import Store, StoreError
-from driftbn_service.state.sqlite import ReadOnlyDatabase
+from driftbn_service.state import Store
 
+from driftbn import Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange
 from driftbn.config import DriftKind, MonitorConfig
 from driftbn.datasets import asia, labelled, random_dag, remove_edge
-from driftbn.drift.outcome import (
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
-    EpisodeEvent,
-    NodeChange,
-)
 from driftbn.explain.svg import LIGHT, Drawing
-from driftbn.graphs.graph import Dag
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from tests.commands import Ran, Run
 from tests.drift_streams import Abrupt, DriftStream
-from tests.reports import edge_change, published, window_report
+from tests.reports import EpisodeEvent, edge_change, published, window_report
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 ALARM = N_BEFORE
@@ -214,19 +205,6 @@ def test_key_chooses_the_monitor(run: Run, history: Path) -> None:
     assert "clicks for 'us', window 2" in run(history, "--key", "us", stream="clicks").out
 
 
-@pytest.mark.parametrize(
-    "words", [("--window", -1), ("--episode", 2**63), ("--last", 0), ("--last", 2**64)]
-)
-def test_number_out_of_range_is_refused(run: Run, history: Path, words: tuple[object, ...]) -> None:
-    ran = run(history, *words)
-    assert ran.code == ExitCode.CONFIG
-    assert str(words[1]) in ran.err
-
-
-def test_window_and_episode_do_not_go_together(run: Run, history: Path) -> None:
-    assert run(history, "--window", 1, "--episode", 0).code == ExitCode.USAGE
-
-
 def test_absent_history_is_not_made(run: Run, tmp_path: Path) -> None:
     ran = run(tmp_path / "none" / "state.sqlite")
     assert ran.code == ExitCode.FAILED
@@ -271,12 +249,6 @@ def test_history_of_a_later_driftbn_is_refused(run: Run, history: Path, tmp_path
     ran = run(path)
     assert ran.code == ExitCode.FAILED
     assert "version 99" in ran.err
-
-
-def test_history_without_windows_says_so(run: Run, tmp_path: Path) -> None:
-    ran = run(make_history(tmp_path / "state.sqlite"))
-    assert ran.code == ExitCode.FAILED
-    assert "there is none of any monitor yet" in ran.err
 
 
 def test_episode_whose_windows_are_gone_says_so(
@@ -429,13 +401,6 @@ def test_nothing_is_written_if_one_output_cannot_be(
     assert page.read_text() == "before"
 
 
-def test_two_outputs_do_not_share_a_place(run: Run, history: Path, tmp_path: Path) -> None:
-    same = tmp_path / "same"
-    assert run(history, "--html", same, "--png", same).code == ExitCode.USAGE
-    assert run(history, "--html", "-", "--json").code == ExitCode.USAGE
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_output_goes_to_standard_output_on_demand(
     history: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -454,31 +419,6 @@ def test_history_at_rest_is_left_as_it_is(run: Run, history: Path) -> None:
     before = state()
     assert run(history).code == ExitCode.OK
     assert state() == before
-
-
-def test_reader_of_a_history_at_rest_sees_that_it_changed(
-    reports: tuple[WindowReport, ...], tmp_path: Path
-) -> None:
-    path = make_history(tmp_path / "state.sqlite", published(reports[:2]))
-    with Store(path, read_only=True) as reader:
-        assert len(reader.windows("orders", "")) == 2
-        with Store(path) as writer:
-            writer.publish(published(reports[:3]))
-            assert len(reader.windows("orders", "")) == 3
-            writer.publish(published(reports[:4]))
-            assert len(reader.windows("orders", "")) == 4
-        assert len(reader.windows("orders", "")) == 4
-
-
-def test_history_that_is_taken_up_while_it_is_read_is_refused(
-    reports: tuple[WindowReport, ...], tmp_path: Path
-) -> None:
-    path = make_history(tmp_path / "state.sqlite", published(reports[:2]))
-    database = ReadOnlyDatabase(path)
-    with ExitStack() as daemon:
-        with pytest.raises(StoreError, match="try again"), database.reading():
-            daemon.enter_context(Store(path))
-        database.close()
 
 
 WRITER = """

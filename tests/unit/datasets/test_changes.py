@@ -7,7 +7,6 @@ import pytest
 
 from driftbn.datasets import (
     MEDIUM,
-    WEAK,
     Change,
     ChangeKind,
     EdgeStrength,
@@ -21,20 +20,15 @@ from driftbn.datasets import (
     remove_edges,
     reverse_edge,
     rewire,
-    table_difference,
 )
 from driftbn.errors import ConfigError, GraphError, UnknownVariableError
-from driftbn.graphs.network import BayesianNetwork, joint
-from tests import networks
 from tests.changed_networks import (
-    BENCHMARKS,
     BINARY,
     EXACT,
     SEEDS,
     assert_same_marginals,
     assert_structure_as_claimed,
     binary,
-    entropy,
     free_pairs,
     generator,
     information,
@@ -45,6 +39,7 @@ from tests.changed_networks import (
     untouched_below,
 )
 from tests.edge_picking import pick_added_edges
+from tests.networks import BayesianNetwork, joint
 
 
 class TestRemovedEdge:
@@ -75,37 +70,6 @@ class TestRemovedEdge:
             assert change.nodes == (child,)
             assert_structure_as_claimed(network, change)
 
-    def test_makes_parent_and_child_independent_given_the_others(self) -> None:
-        network = small(3)
-        for parent, child in network.dag.edges:
-            others = parents(network, child, without=parent)
-            assert information(network, child, parent, others) > 0
-            after = remove_edge(network, parent, child).network
-            assert information(after, child, parent, others) == pytest.approx(0, abs=1e-10)
-
-    def test_bears_configurations_that_never_occur(self) -> None:
-        network = BayesianNetwork(
-            "abc",
-            [BINARY] * 3,
-            [(), "a", "ab"],
-            [[[1.0, 0.0]], [[0.5, 0.5], [0.2, 0.8]], [[0.1, 0.9], [0.3, 0.7]] * 2],
-        )
-        after = remove_edge(network, "b", "c").network
-        np.testing.assert_allclose(after.cpt("c"), [[0.2, 0.8], [0.2, 0.8]])
-
-    @pytest.mark.parametrize("name", BENCHMARKS)
-    def test_keeps_the_child_marginal_in_large_networks(self, name: str) -> None:
-        network = networks.load(name)
-        edges = network.dag.edges
-        for i in generator(1).choice(len(edges), min(8, len(edges)), replace=False):
-            change = remove_edge(network, *edges[i])
-            assert_same_marginals(network, change.network, [edges[i][1]])
-            assert_structure_as_claimed(network, change)
-
-    def test_needs_the_edge(self) -> None:
-        with pytest.raises(GraphError, match="no edge"):
-            remove_edge(asia(), "asia", "smoke")
-
 
 class TestRemovedEdges:
     def test_are_all_gone_whatever_their_order(self) -> None:
@@ -124,14 +88,6 @@ class TestRemovedEdges:
         for parent, child in by_child.values():
             alone = remove_edge(network, parent, child).network
             np.testing.assert_allclose(after.cpt(child), alone.cpt(child), atol=EXACT)
-
-    def test_cannot_be_removed_twice(self) -> None:
-        with pytest.raises(GraphError, match="no edge"):
-            remove_edges(asia(), [("smoke", "bronc"), ("smoke", "bronc")])
-
-    def test_must_be_of_the_network(self) -> None:
-        with pytest.raises(UnknownVariableError):
-            remove_edges(asia(), [("smoke", "nobody")])
 
 
 class TestAddedEdge:
@@ -167,67 +123,16 @@ class TestAddedEdge:
             assert change.network.parents[network.index(child)][-1] == parent
             assert_structure_as_claimed(network, change)
 
-    def test_is_the_same_from_the_same_generator(self) -> None:
-        pair = free_pairs(small(1))[0]
-        one, two, other = (add_edge(small(1), *pair, 0.01, generator(s)) for s in (1, 1, 3))
-        assert one == two
-        assert one.network != other.network
-
-    @pytest.mark.parametrize("name", BENCHMARKS)
-    @pytest.mark.parametrize("strength", [0.003, 0.01, 0.05])
-    def test_has_the_wanted_strength_in_large_networks(self, name: str, strength: float) -> None:
-        network = networks.load(name)
-        rng = generator(2)
-        for picked in pick_added_edges(network, 2, (strength, strength * 1.001), rng):
-            after = add_edge(network, *picked.edge, strength, rng).network
-            assert edge_strength(after, *picked.edge) == pytest.approx(strength, rel=1e-6)
-            assert_same_marginals(network, after, [picked.child])
-
     def test_reaches_full_dependence(self) -> None:
         network = BayesianNetwork("ab", [BINARY] * 2, [(), ()], [[[0.5, 0.5]]] * 2)
         after = add_edge(network, "a", "b", math.log(2) - 1e-9, generator()).network
         assert sorted(after.cpt("b").round(3).ravel()) == [0, 0, 1, 1]
-
-    def test_falls_back_to_the_strongest_coupling_known(self) -> None:
-        # Only where equal masses meet is the parent a copy of the child.
-        row = [[0.4, 0.1, 0.2, 0.3]]
-        states = [[*"wxyz"]] * 2
-        network = BayesianNetwork("ab", states, [(), ()], [row, [row[0][::-1]]])
-        full = entropy(network, "a")
-        after = add_edge(network, "a", "b", full * 0.999999, generator()).network
-        assert edge_strength(after, "a", "b") == pytest.approx(full, rel=1e-5)
 
     def test_cannot_be_stronger_than_the_entropies(self) -> None:
         network = BayesianNetwork("ab", [BINARY] * 2, [(), ()], [[[0.99, 0.01]], [[0.5, 0.5]]])
         with pytest.raises(ConfigError, match=r"strength = 0\.1 .* at most 0\.00.* nats") as caught:
             add_edge(network, "a", "b", 0.1, generator())
         assert caught.value.field == "strength"
-
-    def test_cannot_go_into_a_child_that_its_parents_decide(self) -> None:
-        with pytest.raises(ConfigError, match="at most 0 nats"):
-            add_edge(asia(), "smoke", "either", 0.001, generator())
-
-    @pytest.mark.parametrize("strength", [0, -1, math.nan, math.inf])
-    def test_needs_a_positive_strength(self, strength: float) -> None:
-        with pytest.raises(ConfigError, match="positive number of nats"):
-            add_edge(asia(), "smoke", "xray", strength, generator())
-
-    @pytest.mark.parametrize(
-        ("parent", "child", "problem"),
-        [
-            ("smoke", "bronc", "already joined"),
-            ("bronc", "smoke", "already joined"),
-            ("dysp", "smoke", "close a cycle"),
-            ("smoke", "smoke", "loop"),
-        ],
-    )
-    def test_needs_a_place(self, parent: str, child: str, problem: str) -> None:
-        with pytest.raises(GraphError, match=problem):
-            add_edge(asia(), parent, child, 0.01, generator())
-
-    def test_needs_known_nodes(self) -> None:
-        with pytest.raises(UnknownVariableError):
-            add_edge(asia(), "nobody", "smoke", 0.01, generator())
 
     def test_makes_no_table_of_millions(self) -> None:
         many = [str(i) for i in range(250)]
@@ -249,11 +154,6 @@ class TestAddedEdges:
             assert found == pytest.approx(edge.strength, rel=1e-6)
         assert change.edges_added == tuple(edge.edge for edge in picked)
         assert_structure_as_claimed(network, change)
-
-    def test_need_different_children(self) -> None:
-        edges = [EdgeStrength("asia", "xray", 0.001), EdgeStrength("smoke", "xray", 0.001)]
-        with pytest.raises(ConfigError, match="different children"):
-            add_edges(asia(), edges, generator())
 
     def test_must_not_close_a_cycle_together(self) -> None:
         network = BayesianNetwork("abc", [BINARY] * 3, [()] * 3, [[[0.5, 0.5]]] * 3)
@@ -284,10 +184,6 @@ class TestRewiring:
         change = rewire(chain, ("a", "b"), EdgeStrength("c", "a", 0.01), generator())
         assert change.network.dag.edges == (("b", "c"), ("c", "a"))
 
-    def test_is_no_reversal(self) -> None:
-        with pytest.raises(ConfigError, match="other nodes"):
-            rewire(asia(), ("smoke", "lung"), EdgeStrength("lung", "smoke", 0.01), generator())
-
 
 class TestReversedEdge:
     @pytest.mark.parametrize("seed", SEEDS)
@@ -301,17 +197,6 @@ class TestReversedEdge:
             assert change.edges_reversed == ((parent, child),)
             assert change.network.cpdag() != network.cpdag()
             assert_structure_as_claimed(network, change)
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_keeps_its_strength(self, seed: int) -> None:
-        network = binary(seed)
-        for parent, child in reversible(network):
-            change = reversed_or_none(network, parent, child)
-            if change is None:
-                continue
-            old = information(network, child, parent, parents(network, child, without=parent))
-            new = information(change.network, parent, child, parents(network, parent))
-            assert new == pytest.approx(old, rel=1e-6)
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_keeps_both_ends_given_their_other_parents(self, seed: int) -> None:
@@ -334,31 +219,6 @@ class TestReversedEdge:
             found = information(after, parent, child, parents(network, parent))
             assert found == pytest.approx(0.002, rel=1e-6)
 
-    def test_cannot_be_stronger_than_the_parents_of_the_parent_allow(self) -> None:
-        network = BayesianNetwork(
-            "abcd",
-            [BINARY] * 4,
-            ["", "a", "bd", ""],
-            [
-                [[0.5, 0.5]],
-                [[0.99, 0.01], [0.01, 0.99]],
-                [[0.9, 0.1], [0.8, 0.2], [0.2, 0.8], [0.1, 0.9]],
-                [[0.5, 0.5]],
-            ],
-        )
-        with pytest.raises(ConfigError, match="nats here") as caught:
-            reverse_edge(network, "b", "c")
-        assert caught.value.value == edge_strength(network, "b", "c")
-
-    @pytest.mark.parametrize("strength", [0, -1, math.nan])
-    def test_needs_a_positive_strength(self, strength: float) -> None:
-        with pytest.raises(ConfigError, match="positive"):
-            reverse_edge(asia(), "bronc", "dysp", strength)
-
-    def test_is_refused_where_no_data_could_tell(self) -> None:
-        with pytest.raises(GraphError, match="covered"):
-            reverse_edge(asia(), "smoke", "lung")
-
     def test_is_refused_where_it_closes_a_cycle(self) -> None:
         network = BayesianNetwork(
             "abc",
@@ -369,37 +229,12 @@ class TestReversedEdge:
         with pytest.raises(GraphError, match="cycle"):
             reverse_edge(network, "a", "c")
 
-    def test_needs_the_edge(self) -> None:
-        with pytest.raises(GraphError, match="no edge"):
-            reverse_edge(asia(), "bronc", "smoke")
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("name", BENCHMARKS)
-    def test_can_be_found_in_large_networks(self, name: str) -> None:
-        network = networks.load(name)
-        edges = reversible(network, 16)
-        done = [reversed_or_none(network, *edge) for edge in edges]
-        for (parent, child), change in zip(edges, done, strict=True):
-            if change is not None:
-                old = edge_strength(network, parent, child)
-                assert edge_strength(change.network, child, parent) == pytest.approx(old, rel=1e-6)
-                assert_same_marginals(network, change.network, [child])
-        assert any(done)
-
 
 def reversed_or_none(network: BayesianNetwork, parent: str, child: str) -> Change | None:
     try:
         return reverse_edge(network, parent, child)
     except ConfigError:
         return None
-
-
-def test_the_given_network_stays_as_it_is() -> None:
-    network = binary(1)
-    copy = binary(1)
-    pick_added_edges(network, 1, WEAK, generator())
-    remove_edge(network, *network.dag.edges[0])
-    assert network == copy
 
 
 class TestEdgeStrength:
@@ -410,24 +245,6 @@ class TestEdgeStrength:
             others = parents(network, child, without=parent)
             expected = information(network, child, parent, others)
             assert edge_strength(network, parent, child) == pytest.approx(expected, abs=1e-10)
-
-    def test_of_a_copy_is_the_entropy(self) -> None:
-        copied = BayesianNetwork(
-            "ab", [BINARY] * 2, [(), "a"], [[[0.3, 0.7]], [[1.0, 0.0], [0.0, 1.0]]]
-        )
-        entropy_of_a = -0.3 * math.log(0.3) - 0.7 * math.log(0.7)
-        assert edge_strength(copied, "a", "b") == pytest.approx(entropy_of_a)
-
-    @pytest.mark.parametrize("name", BENCHMARKS)
-    def test_is_found_for_all_edges_of_large_networks(self, name: str) -> None:
-        network = networks.load(name)
-        for parent, child in network.dag.edges:
-            card = network.cards[network.index(child)]
-            assert 0 <= edge_strength(network, parent, child) <= math.log(card)
-
-    def test_needs_the_edge(self) -> None:
-        with pytest.raises(GraphError, match="no edge 'bronc' -> 'smoke'"):
-            edge_strength(asia(), "bronc", "smoke")
 
 
 class TestChangedTable:
@@ -457,41 +274,6 @@ class TestChangedTable:
                 assert_same_marginals(network, kept.network, untouched_below(network, node))
                 moved = change_table(network, node, 0.02, generator(seed)).network
                 assert abs(joint(moved, [node]) - joint(network, [node])).max() > 1e-4
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("name", BENCHMARKS)
-    def test_can_keep_the_marginal_in_large_networks(self, name: str) -> None:
-        network = networks.load(name)
-        inner = [node for node in network.nodes if parents(network, node)]
-        for node in inner[:: max(1, len(inner) // 8)]:
-            amount = 0.0002
-            change = change_table(network, node, amount, generator(1), keep_marginal=True)
-            assert table_difference(network, change.network, node) == pytest.approx(amount)
-            assert_same_marginals(network, change.network, [node])
-
-    def test_is_the_same_from_the_same_generator(self) -> None:
-        one, two, other = (change_table(asia(), "dysp", 0.05, generator(s)) for s in (1, 1, 2))
-        assert one == two
-        assert one.network != other.network
-
-    def test_cannot_differ_by_more_than_log_two(self) -> None:
-        with pytest.raises(ConfigError, match=r"amount = 0\.7 .* at most 0\.\d+ nats"):
-            change_table(asia(), "dysp", 0.7, generator())
-
-    def test_is_not_for_roots(self) -> None:
-        with pytest.raises(GraphError, match="no parents"):
-            change_table(asia(), "smoke", 0.1, generator())
-
-    @pytest.mark.parametrize("amount", [0, -0.1, math.nan])
-    def test_needs_a_positive_amount(self, amount: float) -> None:
-        with pytest.raises(ConfigError, match="amount"):
-            change_table(asia(), "dysp", amount, generator())
-
-    def test_difference_needs_the_same_parents(self) -> None:
-        after = remove_edge(asia(), "smoke", "bronc").network
-        with pytest.raises(GraphError, match="same parents"):
-            table_difference(asia(), after, "bronc")
-        assert table_difference(asia(), after, "dysp") == 0
 
 
 def regime_information(before: BayesianNetwork, after: BayesianNetwork, node: str) -> float:
@@ -529,10 +311,32 @@ class TestChangedRootMarginal:
             )
         assert_same_marginals(asia(), after, ["asia", "tub"])
 
-    def test_is_only_for_roots(self) -> None:
-        with pytest.raises(GraphError, match="no root"):
-            change_root_marginal(asia(), "dysp", 0.1, generator())
 
-    def test_cannot_differ_by_more_than_log_two(self) -> None:
-        with pytest.raises(ConfigError, match="nats here"):
-            change_root_marginal(asia(), "smoke", 0.7, generator())
+EDGES = [EdgeStrength(node, "xray", 0.001) for node in ("asia", "smoke")]
+REFUSED = [
+    (GraphError, "no edge", lambda: remove_edge(asia(), "asia", "smoke")),
+    (GraphError, "no edge", lambda: remove_edges(asia(), [("smoke", "bronc")] * 2)),
+    (GraphError, "no edge", lambda: reverse_edge(asia(), "bronc", "smoke")),
+    (GraphError, "no edge", lambda: edge_strength(asia(), "bronc", "smoke")),
+    (GraphError, "already joined", lambda: add_edge(asia(), "bronc", "smoke", 0.01, generator())),
+    (GraphError, "close a cycle", lambda: add_edge(asia(), "dysp", "smoke", 0.01, generator())),
+    (GraphError, "loop", lambda: add_edge(asia(), "smoke", "smoke", 0.01, generator())),
+    (GraphError, "covered", lambda: reverse_edge(asia(), "smoke", "lung")),
+    (GraphError, "no parents", lambda: change_table(asia(), "smoke", 0.1, generator())),
+    (GraphError, "no root", lambda: change_root_marginal(asia(), "dysp", 0.1, generator())),
+    (UnknownVariableError, "nobody", lambda: add_edge(asia(), "nobody", "lung", 1, generator())),
+    (UnknownVariableError, "nobody", lambda: remove_edges(asia(), [("smoke", "nobody")])),
+    (ConfigError, "most 0 nats", lambda: add_edge(asia(), "smoke", "either", 0.1, generator())),
+    (ConfigError, "positive", lambda: add_edge(asia(), "smoke", "xray", math.nan, generator())),
+    (ConfigError, "positive", lambda: reverse_edge(asia(), "bronc", "dysp", 0)),
+    (ConfigError, "different children", lambda: add_edges(asia(), EDGES, generator())),
+    (ConfigError, r"most 0\.\d+ nats", lambda: change_table(asia(), "dysp", 0.7, generator())),
+    (ConfigError, "amount", lambda: change_table(asia(), "dysp", 0, generator())),
+    (ConfigError, "nats here", lambda: change_root_marginal(asia(), "smoke", 0.7, generator())),
+]
+
+
+@pytest.mark.parametrize(("error", "problem", "change"), REFUSED)
+def test_a_change_that_cannot_be_is_refused(error, problem, change) -> None:
+    with pytest.raises(error, match=problem):
+        change()

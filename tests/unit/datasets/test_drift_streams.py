@@ -11,18 +11,12 @@ from driftbn.datasets import (
     STRONG,
     WEAK,
     EdgeStrength,
-    add_edges,
     alarm,
     asia,
-    edge_strength,
     remove_edge,
 )
-from driftbn.graphs.network import BayesianNetwork, ancestors, joint
 from tests import networks
 from tests.changed_networks import (
-    BENCHMARKS,
-    SEEDS,
-    assert_same_marginals,
     generator,
 )
 from tests.drift_streams import (
@@ -35,6 +29,7 @@ from tests.drift_streams import (
     Sessions,
 )
 from tests.edge_picking import pick_added_edges, pick_removed_edges
+from tests.networks import BayesianNetwork, ancestors, joint
 
 BINARY = ("no", "yes")
 BURSTS = [None, Sessions(2), Sessions(5), Sessions(20), Repeats(5)]
@@ -57,25 +52,8 @@ def regimes(schedule: Schedule, n_rows: int, bursts: Sessions | Repeats | None) 
     return rows(DriftStream(constant(0), constant(1), schedule, bursts, seed=1), n_rows)[0]
 
 
-def fingerprints(n_states: int = 250) -> BayesianNetwork:
-    """Return a network of independent variables whose states hardly ever meet by chance."""
-    states = [[str(i) for i in range(n_states)]] * 6
-    row = np.full((1, n_states), 1 / n_states)
-    return BayesianNetwork("abcdef", states, [()] * 6, [row] * 6)
-
-
 def changed_asia() -> BayesianNetwork:
     return remove_edge(asia(), "smoke", "bronc").network
-
-
-def run_lengths(codes: np.ndarray) -> np.ndarray:
-    """Return the lengths of runs of equal columns."""
-    new = (codes[:, 1:] != codes[:, :-1]).any(axis=0)
-    return np.diff(np.flatnonzero(np.concatenate(([True], new, [True]))))
-
-
-def held_rows(stream: DriftStream, codes: np.ndarray) -> np.ndarray:
-    return codes[[stream.before.index(node) for node in stream.held]]
 
 
 class TestRegimes:
@@ -124,15 +102,6 @@ class TestSessions:
         assert_follows(asia(), codes[:, ~changed], tolerance=0.02)
 
 
-class TestRepeats:
-    def test_repeat_whole_rows(self) -> None:
-        stream = DriftStream(fingerprints(), bursts=Repeats(5), seed=10)
-        lengths = run_lengths(rows(stream, 100_000))
-        assert lengths.mean() == pytest.approx(5, rel=0.04)
-        assert lengths.std() == pytest.approx(20**0.5, rel=0.06)
-        assert stream.held == stream.before.nodes
-
-
 class TestStream:
     @pytest.mark.slow
     @pytest.mark.parametrize("bursts", BURSTS)
@@ -156,23 +125,3 @@ class TestPickers:
         picked = pick(network, 2, strength, generator(1))
         assert len(picked) == len({edge.child for edge in picked}) == 2
         assert all(strength[0] <= edge.strength <= strength[1] for edge in picked)
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_added_edges_can_be_added_together(self, seed: int) -> None:
-        network = alarm()
-        picked = pick_added_edges(network, 6, STRONG, generator(seed))
-        change = add_edges(network, picked, generator(seed))
-        assert len(change.network.dag.edges) == 46 + 6
-        for edge in picked:
-            found = edge_strength(change.network, *edge.edge)
-            assert found == pytest.approx(edge.strength, rel=0.05)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("name", BENCHMARKS[1:])
-    def test_find_edges_that_keep_marginals_in_large_networks(self, name: str) -> None:
-        network = networks.load(name)
-        removed = pick_removed_edges(network, 1, STRONG, generator(1), keep_marginals=True)[0]
-        after = remove_edge(network, *removed.edge).network
-        assert_same_marginals(network, after)
-        added = pick_added_edges(network, 1, MEDIUM, generator(1), keep_marginals=True)
-        assert_same_marginals(network, add_edges(network, added, generator(1)).network)

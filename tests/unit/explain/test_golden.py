@@ -15,7 +15,7 @@ import pytest
 from driftbn import DriftMonitor, WindowReport
 from driftbn.drift.shares import MAX_MOVED
 from driftbn.explain import Explanation
-from driftbn.tables.encode import SchemaEventKind
+from tests.encoded import SchemaEventKind
 
 ROWS, CALM = 2000, 10
 START = pd.Timestamp("2026-03-02 08:00")

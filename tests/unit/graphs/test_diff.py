@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftbn.graphs.graph import Dag, Pdag, StructureDiff, compare, shd
+from driftbn import Dag, Pdag, StructureDiff, compare, shd
 from tests import reference
 
 

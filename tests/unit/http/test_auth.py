@@ -64,11 +64,6 @@ def test_public_paths_need_no_token() -> None:
     assert client_with(TOKEN).get("/open/").status_code == 401
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:9464", "localhost", "[::1]:80", "[::1]"])
-def test_without_a_token_loopback_hosts_are_let_in(host: str) -> None:
-    assert client_with(None).get("/data", headers={"host": host}).status_code == 200
-
-
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9464", "127.0.0.1.evil.example"])
 def test_without_a_token_a_foreign_name_is_refused(host: str) -> None:
     answer = client_with(None).get("/data", headers={"host": host})
@@ -77,23 +72,12 @@ def test_without_a_token_a_foreign_name_is_refused(host: str) -> None:
     assert host in answer.json()["detail"]
 
 
-def test_with_a_token_any_host_will_do() -> None:
-    headers = {**bearer(TOKEN), "host": b"drift.example"}
-
-    assert client_with(TOKEN).get("/data", headers=headers).status_code == 200
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "drift.example"])
 def test_an_open_address_needs_a_token(host: str) -> None:
     with pytest.raises(ValidationError, match="token_file: set one"):
         EndpointSettings(host=host)
     assert EndpointSettings(host=host, enabled=False).token is None
     assert EndpointSettings(host=host, token=SecretStr(TOKEN)).host == host
-
-
-def test_an_empty_token_is_no_token() -> None:
-    with pytest.raises(ValidationError, match="a text that is not empty"):
-        EndpointSettings(token=SecretStr(" "))
 
 
 def test_all_of_127_is_loopback() -> None:

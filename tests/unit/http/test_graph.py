@@ -16,17 +16,9 @@ from driftbn_service.http.graph import (
     node_row,
 )
 
+from driftbn import Association, ChangeType, Dag, DriftDecision, DriftLevel, EdgeChange, NodeChange
 from driftbn.config import DriftKind
-from driftbn.drift.outcome import (
-    Association,
-    ChangeType,
-    DriftDecision,
-    DriftLevel,
-    EdgeChange,
-    NodeChange,
-)
 from driftbn.explain.svg import LIGHT
-from driftbn.graphs.graph import Dag
 from driftbn.report import WindowReport
 from tests.reports import STABLE, window_report
 

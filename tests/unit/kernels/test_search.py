@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, WarmStart
 from driftbn.datasets import random_dag, random_network, sample_codes
-from driftbn.graphs.network import BayesianNetwork
 from driftbn.kernels.orientation import _n_subsets
 from driftbn.learning import (
     TALLY_DECAY,
@@ -32,7 +31,7 @@ from driftbn.learning import (
 from driftbn.learning.search import UNITS
 from driftbn.testing import DSeparationOracle
 from tests import reference
-from tests.networks import load
+from tests.networks import BayesianNetwork, load
 
 ALGORITHMS = list(Algorithm)
 

@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from driftbn import ConfigError, DataError, LearnerConfig, learn_structure
-from driftbn.tables.schema import ExclusionReason
+from driftbn import ConfigError, LearnerConfig, learn_structure
+from tests.encoded import ExclusionReason
 
 RNG = np.random.default_rng(11)
 COIN = RNG.integers(0, 2, 400)
@@ -24,41 +23,6 @@ def with_one_edge(**columns: Any) -> dict[str, Any]:
 
 def excluded(learned: Any) -> dict[str, ExclusionReason]:
     return {column.name: column.reason for column in learned.schema.excluded}
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        {},
-        [],
-        {"a": []},
-        {"a": [], "b": []},
-        pd.DataFrame(),
-        pd.DataFrame({"a": [], "b": []}),
-        None,
-        5,
-        "text",
-        {"a": [1, 2], "b": [1]},
-        pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]),
-        {"a": [1, 2], "b": [[1], [2]]},
-        {"a": [1, 2], "b": [{}, {}]},
-        {"a": [1, 2], "b": [{1}, {2}]},
-        {"a": [1, 2], "b": [object(), object()]},
-        [1, 2, 3],
-        [{"a": 1}, 2],
-        np.zeros((2, 2, 2)),
-        np.array([[1, 2], [3, 4]]) * 1j,
-    ],
-)
-def test_table_that_cannot_be_read_is_a_data_error(table: Any) -> None:
-    with pytest.raises(DataError):
-        learn_structure(table)
-
-
-def test_unhashable_value_is_named_by_column_and_row() -> None:
-    with pytest.raises(DataError) as caught:
-        learn_structure({"a": [1, 2, 3], "b": ["x", [1], "y"]})
-    assert (caught.value.column, caught.value.row) == ("b", 1)
 
 
 @pytest.mark.parametrize(
@@ -80,49 +44,6 @@ def test_table_that_tells_nothing_gives_an_empty_graph(
     assert learned.dag.edges == ()
     assert learned.cost.n_tests == 0
     assert set(excluded(learned).values()) == {reason}
-
-
-def test_mixed_types_are_categories() -> None:
-    cells = np.array([1, "x", 2.5, None, True, "1"], dtype=object)
-    follows = RNG.random(400) < 0.6
-    mixed = cells[np.where(follows, OTHER, RNG.integers(0, 6, 400))]
-    learned = learn_structure(with_one_edge(mixed=mixed))
-    assert learned.graph.skeleton == {("coin", "copy"), ("mixed", "other")}
-    assert learned.schema is not None
-    assert learned.schema["mixed"].levels == ("1", "2.5", "true", "x")
-
-
-@pytest.mark.parametrize("infinity", [math.inf, -math.inf])
-def test_infinities_fall_into_the_outer_bins(infinity: float) -> None:
-    numbers = RNG.normal(size=400) + 3 * COIN
-    numbers[::50] = infinity
-    learned = learn_structure(with_one_edge(numbers=numbers))
-    assert {"coin", "numbers"} <= set(learned.graph.nodes)
-    assert learned.graph.neighbours("numbers") & {"coin", "copy"}
-
-
-@pytest.mark.parametrize("n_rows", [20_000])
-def test_as_many_values_as_rows_are_left_out_or_binned(n_rows: int) -> None:
-    coin = RNG.integers(0, 2, n_rows)
-    table = {
-        "text": [f"id-{i}" for i in range(n_rows)],
-        "whole": np.arange(n_rows),
-        "real": RNG.normal(size=n_rows) + coin,
-        "coin": coin,
-    }
-    learned = learn_structure(table)
-    assert excluded(learned) == {
-        "text": ExclusionReason.ID_LIKE,
-        "whole": ExclusionReason.ID_LIKE,
-    }
-    assert learned.graph.skeleton == {("coin", "real")}
-
-
-def test_many_values_that_repeat_are_capped() -> None:
-    text = [f"value {i}" for i in RNG.integers(0, 3000, 6000)]
-    coin = RNG.integers(0, 2, 6000)
-    learned = learn_structure({"text": text, "coin": coin, "copy": coin ^ (np.arange(6000) < 99)})
-    assert learned.graph.skeleton == {("coin", "copy")}
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from driftbn import Dag, Edge
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig
 from driftbn.datasets import random_dag, sample
 from driftbn.errors import ConfigError, KnowledgeError
-from driftbn.graphs.graph import Dag, Edge
 from driftbn.learning import IndependenceTest, LearnedStructure, StructureLearner, learn_structure
 from driftbn.testing import DSeparationOracle
 from tests.networks import load

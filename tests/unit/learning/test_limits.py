@@ -13,9 +13,8 @@ from driftbn.learning import (
     StructureLearner,
 )
 from driftbn.learning.search import TESTS_PER_LOOK
-from driftbn.tables.encode import EncodedTable
-from driftbn.tables.infer import infer_and_encode
 from driftbn.testing import DSeparationOracle
+from tests.encoded import EncodedTable, infer_and_encode
 from tests.networks import load
 
 ALGORITHMS = list(Algorithm)
@@ -79,13 +78,6 @@ def test_spent_budget_leaves_the_skeleton_so_far_without_directions(
     assert dict(stopped.separators).items() <= dict(free.separators).items()
     assert len(stopped.separators) + len(stopped.graph.skeleton) == n_pairs
     stopped.dag  # noqa: B018 - still has an extension
-
-
-def test_budget_of_one_test_still_makes_the_first_round(alarm: EncodedTable) -> None:
-    stopped = StructureLearner(LearnerConfig(max_tests=1)).learn(alarm)
-    assert stopped.overrun is Overrun.TESTS
-    assert stopped.cost.tests[0] == 37 * 36 // 2
-    assert 1 <= sum(stopped.cost.tests[1:]) < SETS_PER_QUESTION
 
 
 @pytest.mark.parametrize("rule", list(ColliderRule), ids=lambda rule: rule.value)

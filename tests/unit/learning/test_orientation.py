@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from driftbn import Dag, Edge, Pdag
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig
 from driftbn.datasets import random_dag, sample
 from driftbn.errors import GraphError, VariableMismatchError
-from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.kernels.orientation import close_directions
 from driftbn.learning import (
     IndependenceTest,
@@ -259,13 +259,6 @@ def test_extension_of_a_class_belongs_to_it(seed: int) -> None:
     assert reference.v_structures(extended) == reference.v_structures(dag)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_member_of_the_class_is_its_own_extension_as_an_anchor(seed: int) -> None:
-    dag = random_dag(5 + seed, 5 + 2 * seed, seed=seed)
-    assert extend_to_dag(dag.cpdag(), dag) == dag
-    assert extend_to_dag(dag.cpdag(), dag.to_pdag()) == dag
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_anchor_is_kept_wherever_no_other_kept_direction_forbids_it(seed: int) -> None:
@@ -278,22 +271,6 @@ def test_anchor_is_kept_wherever_no_other_kept_direction_forbids_it(seed: int) -
     for u, v in anchor.edges:
         if (v, u) in extended.edges:
             assert not any({*kept, (u, v)} <= edges for edges in members)
-
-
-def test_anchor_against_the_class_is_ignored() -> None:
-    collider = Pdag("abc", [("a", "b"), ("c", "b")])
-    assert extend_to_dag(collider, Dag("abc", [("b", "a"), ("b", "c")])).edges == (
-        ("a", "b"),
-        ("c", "b"),
-    )
-
-
-def test_anchor_may_know_other_variables() -> None:
-    chain = Pdag("abc", [], [("a", "b"), ("b", "c")])
-    assert extend_to_dag(chain, Dag("bcx", [("c", "b"), ("x", "c")])).edges == (
-        ("b", "a"),
-        ("c", "b"),
-    )
 
 
 def test_anchor_without_a_common_variable_is_an_error() -> None:

@@ -20,35 +20,6 @@ from driftbn.learning.search import UNITS, recall
 from driftbn.testing import DSeparationOracle
 from tests.networks import load
 
-NAMES = ("a", "b", "c", "d")
-FOUND = {("a", "c"): ("b",), ("d", "a"): (), ("b", "d"): ("c", "a")}
-
-
-def test_map_gives_what_was_put_in_whatever_the_order_of_a_pair() -> None:
-    separators = SeparatorMap(NAMES, FOUND)
-    assert separators["c", "a"] == separators["a", "c"] == ("b",)
-    assert separators["a", "d"] == ()
-    assert separators["d", "b"] == ("a", "c")
-    assert len(separators) == 3
-    assert list(separators) == [("a", "c"), ("a", "d"), ("b", "d")]
-    assert dict(separators) == {("a", "c"): ("b",), ("a", "d"): (), ("b", "d"): ("a", "c")}
-
-
-@pytest.mark.parametrize("pair", [("a", "b"), ("a", "a"), ("a", "x"), ("x", "y")])
-def test_pair_without_separator_is_not_in_the_map(pair: tuple[str, str]) -> None:
-    separators = SeparatorMap(NAMES, FOUND)
-    assert pair not in separators
-    with pytest.raises(KeyError):
-        separators[pair]
-
-
-def test_membership_and_sizes_follow_the_pairs() -> None:
-    separators = SeparatorMap(NAMES, FOUND)
-    low, high = np.array([0, 0, 1, 0]), np.array([2, 3, 3, 1])
-    assert separators.sizes(low, high).tolist() == [1, 0, 2, -1]
-    holds = separators.membership(low, high)
-    assert [np.flatnonzero(row).tolist() for row in holds] == [[1], [], [0, 2], []]
-
 
 @given(
     names=st.sets(st.sampled_from("abcdefgh"), min_size=2),
@@ -83,20 +54,6 @@ def test_tallies_decay_and_round_down() -> None:
     assert tally.started_from(("a", "b"), 1.0).tolist() == tally.units.tolist()
 
 
-def test_tallies_move_with_their_names() -> None:
-    tally = RdsaTally(("a", "b", "c"), np.arange(9).reshape(3, 3))
-    started = tally.started_from(("b", "c", "x"), 1.0)
-    assert started.tolist() == [[4, 5, 0], [7, 8, 0], [0, 0, 0]]
-
-
-def test_tallies_of_other_variables_start_at_zero() -> None:
-    tally = RdsaTally(("a", "b"), np.array([[0, 5], [7, 0]]))
-    assert tally.started_from(("x", "y"), 1.0).tolist() == [[0, 0], [0, 0]]
-    assert tally.started_from((), 1.0).shape == (0, 0)
-    assert tally.started_from(("b", "x"), 1.0).tolist() == [[0, 0], [0, 0]]
-    assert tally.started_from(("a", "b", "x"), 1.0)[:2, :2].tolist() == [[0, 5], [7, 0]]
-
-
 @pytest.mark.parametrize(("algorithm", "share"), [(Algorithm.FSBN, 1), (Algorithm.SSBN, 2)])
 def test_member_of_a_separator_gains_by_its_size(algorithm: Algorithm, share: int) -> None:
     learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
@@ -117,24 +74,6 @@ def test_warm_start_over_changed_columns_works(warm: WarmStart) -> None:
     previous = learn_structure(table.drop(columns=["HR", "CO"]), config=config)
     learned = learn_structure(table.drop(columns=["BP", "PCWP"]), config=config, previous=previous)
     assert set(learned.graph.nodes) == set(table.columns) - {"BP", "PCWP"}
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_warm_start_with_another_largest_size_works(size: int) -> None:
-    table = datasets.sample(load("asia"), 800, 1)
-    previous = learn_structure(table, config=LearnerConfig(max_conditioning=3))
-    config = LearnerConfig(max_conditioning=size)
-    learned = learn_structure(table, config=config, previous=previous)
-    assert max(map(len, learned.separators.values())) <= size
-
-
-def test_warm_start_leaves_the_earlier_structure_as_it_was() -> None:
-    table = datasets.sample(load("alarm"), 800, 1)
-    previous = learn_structure(table)
-    units, separators = previous.tallies.units.copy(), dict(previous.separators)
-    learn_structure(datasets.sample(load("alarm"), 800, 2), previous=previous)
-    assert np.array_equal(previous.tallies.units, units)
-    assert dict(previous.separators) == separators
 
 
 @pytest.mark.parametrize("empty_first", [True, False])

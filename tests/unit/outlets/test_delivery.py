@@ -20,11 +20,10 @@ from driftbn_service.outlets import (
     Deliverer,
     Lanes,
 )
-from driftbn_service.outlets.base import OutletError
 from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError
-from tests.outlet_parts import make_event
+from tests.outlet_parts import OutletError, make_event
 
 LANES = frozenset({("orders", "")})
 PATIENCE = 10.0
@@ -167,19 +166,6 @@ def test_all_that_is_pending_is_sent_and_noted() -> None:
     assert counts(deliverer) == {"sent": 2 * BATCH_EVENTS + 5}
 
 
-def test_outlet_that_cannot_be_opened_is_tried_again() -> None:
-    store, outlet, clock = Store([make_event(1)]), Outlet(), Clock()
-    outlet.open_problems = [away()]
-    deliverer = make(outlet, store, clock)
-    wait = deliverer.step()
-    assert wait is not None
-    assert deliverer.error == "test: it is away"
-    assert deliverer.n_pending == 1
-    clock.now += wait
-    assert deliverer.step() is None
-    assert outlet.sent == [1]
-
-
 def test_failure_keeps_events_and_waits() -> None:
     store, outlet, clock = Store([make_event(1)]), Outlet(away()), Clock()
     deliverer = make(outlet, store, clock)
@@ -190,18 +176,6 @@ def test_failure_keeps_events_and_waits() -> None:
     clock.now += wait / 4
     assert deliverer.step() == pytest.approx(0.75 * wait)
     assert counts(deliverer) == {"failed": 1}
-
-
-def test_wake_does_not_cut_a_wait_short() -> None:
-    store, outlet, clock = Store([make_event(1)]), Outlet(away()), Clock()
-    deliverer = make(outlet, store, clock)
-    wait = deliverer.step()
-    assert wait is not None
-    store.add(make_event(2))
-    clock.now += wait / 2
-    assert deliverer.step() == pytest.approx(wait / 2)
-    assert outlet.sent == []
-    assert deliverer.n_pending == 2
 
 
 def test_wait_doubles_up_to_a_limit_and_starts_over() -> None:
@@ -225,11 +199,6 @@ def test_wait_doubles_up_to_a_limit_and_starts_over() -> None:
     again = deliverer.step()
     assert again is not None
     assert again <= FIRST_WAIT_SECONDS
-
-
-def test_wish_to_be_left_alone_is_honoured() -> None:
-    store, outlet, clock = Store([make_event(1)]), Outlet(away(retry_after=600.0)), Clock()
-    assert make(outlet, store, clock).step() == 600.0
 
 
 def test_part_that_was_delivered_before_a_failure_is_noted() -> None:
@@ -325,18 +294,6 @@ def test_what_holds_is_told_again_when_due() -> None:
     assert outlet.refreshed == [[event], [event]]
 
 
-def test_newest_event_of_each_matter_is_told() -> None:
-    events = [
-        make_event(1),
-        make_event(2, EventType.MONITOR_DEGRADED),
-        make_event(3, EventType.DRIFT_ENDED),
-        make_event(4, key="eu"),
-    ]
-    outlet = Refreshing()
-    make(outlet, Store(events)).step()
-    assert [event.window for event in outlet.refreshed[0]] == [3, 4, 2]
-
-
 def test_what_it_tells_alertmanager_is_known_while_it_gets_through() -> None:
     outlet, clock = Refreshing(), Clock()
     deliverer = make(outlet, Store(), clock)
@@ -346,22 +303,6 @@ def test_what_it_tells_alertmanager_is_known_while_it_gets_through() -> None:
     for matters in (set(), {"drift"}):
         clock.now += deliverer.step() or 0.0
         assert set(observer.alerting_on["test"]) == matters
-
-
-def test_refresh_that_fails_is_tried_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
-    outlet, clock = Refreshing(), Clock()
-    outlet.refresh_problems = [away(), away(), away()]
-    deliverer = make(outlet, Store(), clock)
-    for n_failures in range(3):
-        wait = deliverer.step()
-        assert wait is not None
-        assert wait >= FIRST_WAIT_SECONDS * 2**n_failures / 2
-        assert deliverer.n_failures == n_failures + 1
-        clock.now += wait
-    assert deliverer.step() == pytest.approx(60.0)
-    assert outlet.refreshed == [[]]
-    assert deliverer.error is None
-    assert len(caplog.records) == 2
 
 
 # The thread
@@ -389,15 +330,6 @@ def test_stop_tries_once_more_in_spite_of_a_wait() -> None:
     deliverer.start()
     assert deliverer.stop(PATIENCE)
     assert outlet.sent == [1]
-
-
-def test_stop_of_an_outlet_that_is_away_does_not_go_on_trying() -> None:
-    store, outlet = Store([make_event(1)]), Outlet(*[away() for _ in range(1000)])
-    deliverer = make(outlet, store)
-    deliverer.start()
-    assert deliverer.stop(PATIENCE)
-    assert len(outlet.acts) >= 998
-    assert store.noted == []
 
 
 def test_stop_does_not_wait_longer_than_told_for_an_outlet_that_hangs() -> None:
@@ -434,3 +366,15 @@ def test_mistake_in_an_outlet_does_not_end_the_thread(caplog: pytest.LogCaptureF
     assert deliverer.stop(PATIENCE)
     assert outlet.sent == [1]
     assert "delivery has failed" in caplog.text
+
+
+def test_newest_event_of_each_matter_is_told() -> None:
+    events = [
+        make_event(1),
+        make_event(2, EventType.MONITOR_DEGRADED),
+        make_event(3, EventType.DRIFT_ENDED),
+        make_event(4, key="eu"),
+    ]
+    outlet = Refreshing()
+    make(outlet, Store(events)).step()
+    assert [event.window for event in outlet.refreshed[0]] == [3, 4, 2]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from driftbn_service.outlets.base import NO_LINKS, Links
 from driftbn_service.outlets.webhook import SlackOutlet
 from driftbn_service.settings import SlackOutletSettings
 
-from tests.outlet_parts import make_event, receiver
+from tests.outlet_parts import NO_LINKS, Links, make_event, receiver
 
 EVENT = make_event(1)
 WORDS = {"headline": "'a < b' broke", "sentences": ["Since 12:00."], "advice": ["Ask <!here>."]}

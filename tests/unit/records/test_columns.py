@@ -6,9 +6,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoded, Decoder, RejectReason, columns
-from driftbn_service.records.formats import TableFormat
 
-from tests.decoding import chunk, decode
+from tests.decoding import TableFormat, chunk, decode
 
 TABLE = pa.table(
     {
@@ -90,13 +89,6 @@ def test_bytes_that_are_damaged_never_do_harm(write):
             table.to_pylist()
 
 
-def test_text_that_is_no_unicode_is_one_problem():
-    raw = pa.array([b"\xff", b"a"]).cast(pa.binary())
-    text = pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2])
-    decoded = decode(stream(pa.table({"x": text})), TableFormat.ARROW)
-    assert [found.reason for found in decoded.rejected] == [RejectReason.BAD_TABLE]
-
-
 def test_two_columns_of_one_name_are_one_problem():
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
     decoded = decode(stream(table), TableFormat.ARROW)
@@ -118,11 +110,6 @@ def test_a_small_file_that_stands_for_a_huge_table_is_not_unfolded(monkeypatch):
 def test_text_of_parquet_comes_as_codes():
     (table,) = decode(parquet(pa.table({"x": ["a", "b", "a"]})), TableFormat.PARQUET).batches
     assert pa.types.is_dictionary(table.schema.field("x").type)
-
-
-def test_a_table_without_rows_gives_nothing():
-    decoded = decode(parquet(TABLE.slice(0, 0)), TableFormat.PARQUET)
-    assert (decoded.batches, decoded.rejected) == ((), ())
 
 
 ODD = [

@@ -10,7 +10,6 @@ from driftbn_service.records.formats import (
     CsvRecords,
     JsonItems,
     Lines,
-    Mark,
     Piece,
     RecordCutter,
 )
@@ -170,43 +169,11 @@ def test_a_long_line_does_not_fill_memory() -> None:
     assert peak < 8 << 20
 
 
-def test_a_long_item_of_an_array_is_passed_over() -> None:
-    text = b'[{"a": "' + b'\\"],{' * 100 + b'"}, {"a": 1}]'
-    for size in (1, 7, 1000):
-        first, second = pieces(JsonItems(LIMIT), text, [size])
-        assert first.body == text[1 : LIMIT + 2]
-        assert second.body == b' {"a": 1}\n'
-        assert second.where(1) == f"byte {text.rindex(b'{')}"
-
-
-def test_an_array_may_have_white_space_and_a_byte_order_mark_before_it() -> None:
-    (piece,) = pieces(JsonItems(LIMIT), b'\xef\xbb\xbf\n [{"a": 1},\n{"a": 2}] \n', [3])[:1]
-    assert piece.body.split() == b'{"a": 1}'.split()
-
-
-def test_a_bad_item_does_not_touch_its_neighbours() -> None:
-    found = bodies(pieces(JsonItems(LIMIT), b'[{"a": 1}, {bad}, 7, {"a": 2}] tail', [100]))
-    assert [line.strip() for line in found.splitlines()] == [
-        b'{"a": 1}',
-        b"{bad}",
-        b"7",
-        b'{"a": 2}',
-        b"tail",
-    ]
-
-
 @pytest.mark.parametrize("stray", [b"}", b"}}]", b"]}", b"},{", b"]]}"])
 def test_a_bracket_that_nothing_opened_ends_no_reading(stray):
     text = b'[{"a": 1}' + stray + b', {"a": 2}]'
     for size in (1, 100):
         assert b'{"a": 1}' in bodies(pieces(JsonItems(LIMIT), text, [size]))
-
-
-def test_a_byte_order_mark_is_no_part_of_a_record() -> None:
-    assert bodies(pieces(Lines(), b"\xef\xbb\xbf{}\n", [1])) == b"{}\n"
-    (piece,) = pieces(CsvRecords(LIMIT), b"\xef\xbb\xbfx,y\n1,2\n", [1])[:1]
-    assert piece.data == b"x,y\n1,2\n"
-    assert piece.start == Mark(7, 1)
 
 
 def test_a_quote_that_never_closes_costs_one_row() -> None:
@@ -215,21 +182,6 @@ def test_a_quote_that_never_closes_costs_one_row() -> None:
         found = pieces(CsvRecords(LIMIT), b'x,y\n5,"6\n' + tail, [9])
         assert bodies(found[1:]) == tail
         assert found[0].end.n_bytes == len(b'x,y\n5,"6\n')
-
-
-def test_a_stray_quote_does_no_harm() -> None:
-    found = pieces(CsvRecords(LIMIT), b'x,y\n5" pipe,1\n2,"a ""b"" \n c"\n3,4\n', [5])
-    assert bodies(found) == b'5" pipe,1\n2,"a ""b"" \n c"\n3,4\n'
-
-
-def test_a_header_may_have_quotes_windows_line_ends_and_blank_lines_before_it() -> None:
-    (piece,) = pieces(CsvRecords(LIMIT), b'\r\n\n"x\n1",y\r\n1,2\r\n', [100])
-    assert piece.data == b'"x\n1",y\n1,2\r\n'
-
-
-def test_csv_with_only_a_header_has_no_rows() -> None:
-    for text in (b"", b"x,y", b"x,y\n"):
-        assert pieces(CsvRecords(LIMIT), text, [2]) == []
 
 
 def test_a_header_that_is_too_long_is_an_error() -> None:

@@ -1,19 +1,9 @@
 import json
 
-import pyarrow as pa
 import pytest
-from driftbn_service.records import Decoder, RejectReason, decoder, warm_up
-from driftbn_service.records.formats import TableFormat
-from driftbn_service.records.rows import unmixed
-from driftbn_service.records.scan_kernel import (
-    count_names,
-    cut_items,
-    find_lines,
-    scan,
-)
+from driftbn_service.records import Decoder, RejectReason, decoder
 
-from driftbn.tables.schema import Schema, Variable, VariableKind
-from tests.decoding import chunk, decode, rows_of
+from tests.decoding import TableFormat, chunk, decode, rows_of, unmixed
 
 GOOD = b'{"a":1,"b":"x"}'
 BAD = [
@@ -76,10 +66,6 @@ def test_details_do_not_tell_what_a_record_holds():
         assert "secret" not in found.detail
 
 
-def test_a_lone_good_line_needs_no_line_break():
-    assert rows_of(decode(GOOD)) == [{"a": 1, "b": "x"}]
-
-
 def test_nothing_gives_nothing():
     for data in (b"", b"\n", b" \r\n\t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"):
         decoded = decode(data)
@@ -91,19 +77,6 @@ def test_nothing_gives_nothing():
 def test_byte_order_marks_blank_lines_and_returns_are_no_matter():
     data = b"\xef\xbb\xbf" + GOOD + b"\r\n\r\n  \n\xef\xbb\xbf" + GOOD + b" \t\r\n"
     assert rows_of(decode(data)) == [{"a": 1, "b": "x"}] * 2
-
-
-def test_good_lines_come_as_columns():
-    (table,) = decode(GOOD + b"\n" + GOOD).batches
-    assert isinstance(table, pa.Table)
-    assert table.schema.names == ["a", "b"]
-
-
-def test_types_are_those_of_json():
-    record = {"a": 1, "b": 0.5, "c": "3", "d": True, "e": "x"}
-    (row,) = rows_of(decode(json.dumps(record).encode()))
-    assert row == record
-    assert [type(value) for value in row.values()] == [int, float, str, bool, str]
 
 
 @pytest.mark.parametrize("text", ["2024-01-01", "2024-01-01T10:00:00Z", "2024-01-01 10:00:00.5"])
@@ -125,19 +98,6 @@ def test_a_list_is_no_value_nor_is_a_field_without_a_name():
 def test_fields_that_differ_in_type_go_together():
     data = b'{"a":1}\n{"a":"x"}\n{"a":true}\n{"a":{"b":2}}\n{"a":0.5}\n'
     assert rows_of(decode(data)) == [{"a": 1}, {"a": "x"}, {"a": True}, {"a.b": 2}, {"a": 0.5}]
-
-
-def test_quotes_and_colons_within_texts_do_not_confuse():
-    records = [{"a": 'q": "', "b": 1}, {"a": "\\", "b": 2}, {'n"x:': '\\":'}, {"c": [":", '"']}]
-    data = "".join(json.dumps(record) + "\n" for record in records).encode()
-    expected = [*records[:3], {}]
-    assert rows_of(decode(data)) == expected
-    assert rows_of(decode(data + b"oops\n")) == expected
-
-
-def test_records_without_fields_are_rows():
-    (table,) = decode(b"{}\n{}\n").batches
-    assert (len(table), table.num_columns) == (2, 0)
 
 
 def test_large_whole_numbers_keep_their_digits_beside_fractions():
@@ -201,11 +161,6 @@ class TestArrays:
         decoded = decode(b'{\n "a": 1,\n "b": {"c": 2}\n}\n', TableFormat.JSON)
         assert rows_of(decoded) == [{"a": 1, "b.c": 2}]
 
-    def test_lines_are_read_too(self):
-        decoded = decode(b'{"a":1}\n{"a":2}\noops\n', TableFormat.JSON)
-        assert rows_of(decoded) == [{"a": 1}, {"a": 2}]
-        assert len(decoded.rejected) == 1
-
     @pytest.mark.parametrize(
         ("data", "n_rows", "problem"),
         [
@@ -237,16 +192,3 @@ def test_the_format_of_the_chunk_goes_before_that_of_the_source():
     assert source.decode(chunk(b"a\n1\n", None)).n_rows == 1
     nothing = Decoder(None, max_record_bytes=100).decode(chunk(GOOD, None))
     assert [found.reason for found in nothing.rejected] == [RejectReason.BAD_TABLE]
-
-
-def test_nothing_is_compiled_after_warming_up():
-    warm_up()
-    kernels_used = [find_lines, cut_items, count_names, scan]
-    before = [len(kernel.signatures) for kernel in kernels_used]
-    assert all(before)
-    used = Decoder(TableFormat.NDJSON, max_record_bytes=100)
-    used.use_schema(Schema([Variable("a", VariableKind.CATEGORICAL, ("x",))]))
-    used.decode(chunk(b'{"a":"x"}\n{"a":1}\noops\n'))
-    used.decode(chunk(b'[{"a":"x"}]', TableFormat.JSON))
-    used.decode(chunk(b"a\n1\n", TableFormat.CSV))
-    assert [len(kernel.signatures) for kernel in kernels_used] == before

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import MonitorConfig, SchemaConfig
-from driftbn.tables.intake import Intake
 from tests.decoding import read_one, take, take_one_by_one
+from tests.intake_parts import Intake
 
 pytestmark = pytest.mark.slow
 
@@ -83,15 +83,6 @@ def test_so_they_do_where_missing_values_are_rejected(records, where):
         assert found[:3] == expected[:3]
 
 
-@pytest.mark.parametrize("scanner", [False, True])
-@settings(max_examples=60)
-@given(values=st.lists(numbers, min_size=8, max_size=60), where=cuts)
-def test_numbers_fall_into_the_bins_of_the_library(scanner, values, where):
-    records = [json.dumps({"n": value}).encode() for value in values]
-    expected = take_one_by_one(records, config(8))
-    assert take(cut(records, where), config(8), scanner=scanner)[:3] == expected[:3]
-
-
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(first=st.lists(usual | odd, min_size=8, max_size=20), records=streams)
 def test_a_line_that_fits_has_the_codes_of_the_library(first, records):
@@ -109,13 +100,6 @@ def test_a_line_that_fits_has_the_codes_of_the_library(first, records):
             encoded = intake.take(batches[0])
             assert encoded.events == ()
             assert found.codes[:, row].tolist() == encoded.codes[:, 0].tolist()
-
-
-def test_usual_lines_fit():
-    intake = Intake(config(4))
-    intake.take([{"a": text, "n": n / 3, "id": n} for n, text in enumerate("xyxy")])
-    lines = b'{"a":"x","n":0.25,"id":3}\n{"id":4, "n":-1e-3,"a" : "y"}\n{}\n'
-    assert Scanner(intake.schema).scan(lines, True).fits.all()
 
 
 def plain(record: dict) -> dict:

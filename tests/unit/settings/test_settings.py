@@ -14,23 +14,30 @@ from typing import Any
 
 import pytest
 from driftbn_service.settings import Settings
-from driftbn_service.settings.errors import SettingsError, settings_schema
-from driftbn_service.settings.loading import (
-    load_settings,
-    read_settings,
-    remarks,
-    settings_toml,
-    toml,
-)
 from driftbn_service.state import FILE, place_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from driftbn import Schema
 from driftbn.config import ErrorPolicy, Knowledge, LearnerConfig, MonitorConfig, WindowConfig
 from driftbn.errors import ConfigError
-from driftbn.tables.schema import Schema, Variable, VariableKind
-from tests.settings_files import CONFIGS, EXAMPLES, MINIMAL, Write, stream, writer
+from tests.encoded import Variable, VariableKind
+from tests.settings_files import (
+    CONFIGS,
+    EXAMPLES,
+    MINIMAL,
+    SettingsError,
+    Write,
+    load_settings,
+    read_settings,
+    remarks,
+    settings_schema,
+    settings_toml,
+    stream,
+    toml,
+    writer,
+)
 
 
 @pytest.fixture

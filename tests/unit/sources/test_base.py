@@ -34,7 +34,3 @@ def test_records_of_one_message_stay_apart(records: list[dict[str, object]], bet
     value = between.join(json.dumps(record, indent=1) for record in records).encode()
     lines = [line for line in on_lines(value).split(b"\n") if line.strip()]
     assert [json.loads(line) for line in lines] == records
-
-
-def test_an_empty_message_is_a_blank_line() -> None:
-    assert Lines([b"", b"{}", b""]).data == b"\n{}\n\n"

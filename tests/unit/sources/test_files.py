@@ -5,17 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.sources.base import SourceError
 
+from tests.decoding import SourceError
 from tests.source_files import (
     LINES,
     TEXT,
-    WRITERS,
     N,
     Reader,
     numbers,
     read_all,
-    read_small_pieces,
 )
 
 # --- Which files ---
@@ -31,24 +29,10 @@ def test_files_of_a_directory_are_read_in_the_order_of_their_names(tmp_path: Pat
     assert numbers(read_all(tmp_path)) == [1, 0, 2]
 
 
-def test_a_glob_may_go_through_directories(tmp_path: Path) -> None:
-    for i, name in enumerate(("x/a.log", "y/z/a.log", "a.log", "b.txt")):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b'{"n": %d}\n' % i)
-    assert numbers(read_all(f"{tmp_path}/**/*.log", format="ndjson")) == [2, 0, 1]
-
-
 def test_a_file_whose_name_looks_like_a_pattern_is_meant_itself(tmp_path: Path) -> None:
     (tmp_path / "a[1].ndjson").write_bytes(LINES[1])
     (tmp_path / "a1.ndjson").write_bytes(LINES[2])
     assert numbers(read_all(tmp_path / "a[1].ndjson")) == [1]
-
-
-def test_a_file_with_two_names_is_read_once(tmp_path: Path) -> None:
-    (tmp_path / "a.ndjson").write_bytes(LINES[1])
-    (tmp_path / "b.ndjson").symlink_to(tmp_path / "a.ndjson")
-    os.link(tmp_path / "a.ndjson", tmp_path / "c.ndjson")
-    assert numbers(read_all(tmp_path)) == [1]
 
 
 def test_a_file_that_was_read_is_not_read_again_under_another_name(tmp_path: Path) -> None:
@@ -67,14 +51,6 @@ def test_what_was_appended_to_a_file_is_read_by_the_next_run(tmp_path: Path) -> 
     with path.open("ab") as file:
         file.write(LINES[2])
     assert numbers(read_all(tmp_path, position)) == [2]
-
-
-def test_a_device_with_another_number_is_still_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a.ndjson").write_bytes(TEXT)
-    position = read_all(tmp_path)[-1].position
-    for stored in position["files"]:
-        stored["device"] += 1
-    assert numbers(read_all(tmp_path, position)) == []
 
 
 def test_a_file_in_the_place_of_one_that_was_read_is_read(tmp_path: Path) -> None:
@@ -152,20 +128,6 @@ def test_a_damaged_file_does_not_stop_the_others(
     assert "a.parquet: no Parquet file" in caplog.text
     (tmp_path / "b.ndjson").unlink()
     assert "no file could be read" in str(problem_of(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["a.ndjson.gz", "a.csv.zst", "a.arrows"])
-def test_what_is_before_the_damage_counts(
-    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read_small_pieces(monkeypatch)
-    WRITERS[name](tmp_path / name)
-    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-30])
-    seen = numbers(read_all(tmp_path / name))
-    assert seen == list(range(len(seen)))
-    assert len(seen) < N
-    assert f"{name}: " in caplog.text
-    assert "it is left" in caplog.text
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

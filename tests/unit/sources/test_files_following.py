@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources import files
-from driftbn_service.sources.base import Chunk, SourceError
 from driftbn_service.sources.files import FilesSource
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.decoding import Chunk, SourceError
 from tests.source_files import (
     LINES,
     TEXT,
@@ -44,22 +44,6 @@ def test_followed_files_are_read_to_their_ends(tmp_path: Path, name: str) -> Non
     n_records = N - 1 if name == "a.jsonl" else N  # its last line has no end
     assert reader.numbers() == list(range(n_records))
     assert reader.numbers() == []
-    reader.end()
-
-
-def test_what_is_appended_is_read_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    append(path, TEXT[:100])
-    reader = Reader(path, follow=True)
-    seen = reader.numbers()
-    for start in range(100, len(TEXT), 37):
-        append(path, TEXT[start : start + 37])
-        seen += reader.numbers()
-    assert seen == list(range(N))
-    append(path, b'{"n": 100}')
-    assert reader.numbers() == []
-    append(path, b"\n")
-    assert reader.numbers() == [100]
     reader.end()
 
 
@@ -125,57 +109,6 @@ def test_a_file_that_was_rotated_is_read_to_its_end_before_the_new_one(
     reader.end()
 
 
-def test_the_old_file_is_followed_until_the_new_one_has_something(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    append(path, LINES[0])
-    reader = Reader(path, follow=True)
-    assert reader.numbers() == [0]
-    rotate(path)
-    assert reader.numbers() == []
-    assert reader.source.ready
-    path.touch()
-    append(path.with_suffix(".ndjson.1"), LINES[1] + b'{"n": 2}')
-    assert reader.numbers() == [1]
-    append(path, LINES[3])
-    assert reader.numbers() == [2, 3]  # a last line needs no line end when all is over
-    append(path, LINES[4])
-    assert reader.numbers() == [4]
-    assert [file["path"] for file in (reader.end() or {})["files"]] == [str(path)]
-
-
-def test_a_file_that_was_deleted_is_read_to_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    append(path, LINES[0])
-    reader = Reader(path, follow=True)
-    assert reader.numbers() == [0]
-    with path.open("ab") as file:
-        path.unlink()
-        file.write(LINES[1])
-        file.flush()
-        assert reader.numbers() == [1]
-        file.write(b'{"n": 2}')
-    assert reader.numbers() == []
-    reader.now += files.GRACE_SECONDS
-    assert reader.numbers() == [2]
-    reader.all()
-    assert not reader.source.ready
-    append(path, LINES[3])
-    assert reader.numbers() == [3]
-    reader.end()
-
-
-def test_a_file_that_is_replaced_at_once_is_read_to_its_end_first(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson"
-    append(path, LINES[0])
-    reader = Reader(path, follow=True)
-    assert reader.numbers() == [0]
-    append(path, LINES[1])
-    append(tmp_path / "new", LINES[2])
-    os.replace(tmp_path / "new", path)
-    assert reader.numbers() == [1, 2]
-    reader.end()
-
-
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("n_new", [1, 30])
 def test_a_file_that_was_emptied_is_read_from_its_start(
@@ -208,32 +141,6 @@ def test_an_inode_that_is_used_again_is_another_file(tmp_path: Path) -> None:
     path.rename(tmp_path / "b.csv")
     (chunk,) = reader.all()
     assert chunk.data == header + b'3,"a"\n4,"a"\n5,"a"\n'
-    reader.end()
-
-
-def test_files_that_are_gone_are_forgotten_in_time(tmp_path: Path) -> None:
-    reader = Reader(tmp_path, follow=True)
-    for n in range(50):
-        path = tmp_path / f"{n:03}.ndjson"
-        append(path, LINES[n])
-        assert reader.numbers() == [n]
-        path.unlink()
-        reader.now += files.FORGET_SECONDS
-    assert len((reader.end() or {})["files"]) < 5
-
-
-def test_a_directory_that_is_away_for_a_while_is_not_read_again(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    write_parquet(data / "a.parquet")
-    append(data / "b.ndjson", LINES[5])
-    reader = Reader(data, follow=True)
-    assert reader.numbers() == [*range(N), 5]
-    data.rename(tmp_path / "away")
-    assert reader.numbers() == []
-    (tmp_path / "away").rename(data)
-    append(data / "b.ndjson", LINES[6])
-    assert reader.numbers() == [6]
     reader.end()
 
 

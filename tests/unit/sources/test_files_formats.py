@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from driftbn_service.sources.base import Position, SourceError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.bombs import file, parquet, parquet_text, stream, zeros
+from tests.decoding import Position, SourceError
 from tests.source_files import (
     LINES,
     TEXT,
@@ -35,18 +35,6 @@ def test_every_format_is_read_by_its_extension(tmp_path: Path, name: str) -> Non
     assert numbers(read_all(tmp_path / name)) == list(range(N))
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", sorted(WRITERS))
-def test_reading_goes_on_at_every_position(tmp_path: Path, name: str) -> None:
-    WRITERS[name](tmp_path / name)
-    chunks = read_all(tmp_path / name)
-    assert len(chunks) > 3
-    for n, chunk in enumerate(chunks, start=1):
-        rest = read_all(tmp_path / name, chunk.position)
-        assert numbers(chunks[:n]) + numbers(rest) == list(range(N)), n
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", sorted(WRITERS))
 def test_a_chunk_says_how_much_waits_behind_it(tmp_path: Path, name: str) -> None:
@@ -57,11 +45,6 @@ def test_a_chunk_says_how_much_waits_behind_it(tmp_path: Path, name: str) -> Non
     assert waiting == sorted(waiting, reverse=True)
     assert size > waiting[0] >= waiting[-1] >= 0
     assert waiting[-1] < 0.2 * size
-
-
-def test_gzip_is_known_without_its_extension(tmp_path: Path) -> None:
-    (tmp_path / "a.ndjson").write_bytes(gzip.compress(TEXT))
-    assert numbers(read_all(tmp_path / "a.ndjson")) == list(range(N))
 
 
 def test_a_record_has_a_place(tmp_path: Path) -> None:

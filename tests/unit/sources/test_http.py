@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoder
 from driftbn_service.settings import HttpSourceSettings
-from driftbn_service.sources.base import Position, SourceError
 from driftbn_service.sources.http import HttpSource
 from driftbn_service.state import FILE, Checkpoint, Journal, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.decoding import Position, SourceError
 
 
 class Lane:

@@ -12,12 +12,9 @@ from driftbn_service.sources.redis import (
     Entry,
     GivenIds,
     as_block,
-    entry_id,
     ids_in,
     ids_since,
     n_together,
-    pack,
-    unpack,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,11 +43,6 @@ def test_fields_survive_as_a_table(rows: list[dict[str, str]]) -> None:
     assert block.place(len(rows) - 1, 0) == f"stream orders entry {len(rows) - 1}-0"
 
 
-def test_a_name_that_is_no_text_harms_no_other_field() -> None:
-    entries = [Entry(b"1-0", [b"a", b"1", b"\xff", b"2", b"\xfe", b"3"])]
-    assert as_block("orders", None, entries).data == b'"a","\\xff","\\xfe"\n"1","2","3"\n'
-
-
 def test_entries_with_ever_other_fields_are_not_put_into_one_table() -> None:
     alike = [Entry(b"%d-0" % number, [b"a", b"1", b"b", b"2"]) for number in range(100)]
     other = [Entry(b"%d-0" % number, [b"f%d" % number, b"1"]) for number in range(100)]
@@ -60,21 +52,12 @@ def test_entries_with_ever_other_fields_are_not_put_into_one_table() -> None:
     assert n_together(None, other[:1]) == 1
 
 
-IDS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
-
-
 def ids(numbers: range) -> list[bytes]:
     return [b"%d-%d" % (1_700_000_000_000 + number // 3, number % 3) for number in numbers]
 
 
 def listed(given_ids: GivenIds) -> list[bytes]:
     return [text for part in ids_in(given_ids.save()) for text in part]
-
-
-@given(st.lists(IDS, min_size=1))
-def test_packed_ids_come_back(pairs: list[tuple[int, int]]) -> None:
-    texts = [b"%d-%d" % pair for pair in pairs]
-    assert unpack(pack(texts)) == texts
 
 
 @pytest.mark.slow
@@ -107,27 +90,6 @@ def test_what_is_new_since_a_number_is_found(n_before: int, n_known: int) -> Non
     held.add(ids(range(n_before + 600, n_before + 650)))
     found = [text for part in ids_since(n_known, held.save()) for text in part]
     assert found == ids(range(max(n_before, n_known), n_before + 650))
-
-
-def test_only_what_was_given_out_is_found_among_others() -> None:
-    held = GivenIds()
-    held.add(ids(range(0, 1000)))
-    held.add(ids(range(2000, 2010)))
-    asked = ids(range(990, 2005, 5))
-    expected = {*ids(range(990, 1000, 5)), *ids(range(2000, 2005, 5))}
-    assert held.among(asked) == expected
-    assert held.among([]) == set()
-    assert held.newest == entry_id(ids(range(2009, 2010))[0])
-
-
-def test_ids_behind_the_end_of_the_stream_are_forgotten() -> None:
-    held = GivenIds()
-    held.add(ids(range(0, 500)))
-    held.add(ids(range(500, 510)))
-    (last,) = ids(range(299, 300))
-    held.drop_after(entry_id(last))
-    assert listed(held) == ids(range(300))
-    assert held.newest == entry_id(last)
 
 
 def test_a_position_stays_small() -> None:

@@ -9,16 +9,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import pytest
-from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import StdinSourceSettings
-from driftbn_service.sources.base import Chunk, Position, SourceError
 from driftbn_service.sources.stdin import StdinSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.decoding import Chunk, Position, SourceError, TableFormat
+
 LINES = [b'{"n": %d}\n' % n for n in range(50)]
-ROWS = [b'%d,"a\nb"\n' % n for n in range(50)]
-HEADER = b"n,t\n"
 
 
 class Lane:
@@ -139,13 +137,6 @@ def test_a_poll_ends_in_time_while_something_endless_comes(pipes: list[Pipe]) ->
         writer.join()
 
 
-def test_rows_of_csv_carry_their_header_in_every_chunk() -> None:
-    chunks = rest_of(HEADER + b"".join(ROWS) * 4000, format="csv")
-    assert len(chunks) > 1
-    assert all(chunk.kind is TableFormat.CSV for chunk in chunks)
-    assert records(chunks, HEADER) == b"".join(ROWS) * 4000
-
-
 def test_chunks_have_about_a_mebibyte() -> None:
     data = b"".join(LINES) * 8000
     chunks = rest_of(data)
@@ -161,39 +152,6 @@ def test_a_line_of_100_megabytes_is_cut_off_and_passed_over() -> None:
     assert [chunk.data for chunk in chunks] == [LINES[0], long[:1001], LINES[1]]
     assert chunks[1].position["bytes"] == len(LINES[0] + long)
     assert chunks[2].place(0, 0) == "standard input, line 3"
-
-
-def test_a_restart_goes_on_with_what_comes_next() -> None:
-    position = rest_of(b"".join(LINES[:10]))[-1].position
-    chunks = rest_of(b"".join(LINES[10:]), position)
-    assert records(chunks) == b"".join(LINES[10:])
-    assert chunks[-1].position["bytes"] == len(b"".join(LINES))
-    assert chunks[0].place(0, 0) == "standard input, line 11"
-
-
-@pytest.mark.parametrize("start", [b"", HEADER])
-def test_a_restart_knows_the_header_of_csv(start: bytes) -> None:
-    position = rest_of(HEADER + ROWS[0], format="csv")[-1].position
-    assert records(rest_of(start + ROWS[1], position, format="csv"), HEADER) == ROWS[1]
-
-
-@pytest.mark.parametrize("kind", ["ndjson", "csv"])
-def test_what_was_seen_is_passed_over_at_every_position(kind: str) -> None:
-    header, lines = (b"", LINES) if kind == "ndjson" else (HEADER, ROWS)
-    data = header + b"".join(lines)
-    pipe = Pipe(format=kind, skip_seen=True)
-    pipe.write(header)
-    positions = []
-    for line in lines:
-        pipe.write(line)
-        chunk = pipe.source.poll(5)
-        assert chunk is not None
-        positions.append(chunk.position)
-    pipe.close()
-    for n, position in enumerate(positions, start=1):
-        rest = rest_of(data, position, format=kind, skip_seen=True)
-        assert records(rest, header) == b"".join(lines[n:])
-        assert not rest or rest[-1].position == positions[-1]
 
 
 @given(

@@ -54,15 +54,6 @@ def test_an_action_is_about_the_open_episode_and_says_who_did_it(
     assert store.actions("clicks", "") == []
 
 
-def test_a_second_accept_waits_with_the_first(store: Store) -> None:
-    store.publish(WINDOWS[: N_BEFORE + 1])
-    first = store.act(Wish(ActionKind.ACCEPT, "orders"))
-    assert first.window_index is None
-    assert store.act(Wish(ActionKind.ACCEPT, "orders")) == first
-    assert store.act(Wish(ActionKind.ACCEPT, "orders", "eu")) != first
-    assert [(row.stream, row.key) for row in store.wanted()] == [("orders", ""), ("orders", "eu")]
-
-
 def test_outlets_are_not_told_of_a_drift_that_is_silenced(store: Store, clock: Clock) -> None:
     silence(store, clock, 1)
     store.publish(WINDOWS[: N_BEFORE + 2], OUTLETS)
@@ -92,14 +83,6 @@ def test_a_silence_ends_by_itself_or_by_a_newer_one(
     assert waiting(store) == [EventType.DRIFT_STARTED]
 
 
-def test_a_silence_of_one_key_is_none_of_the_others(store: Store, clock: Clock) -> None:
-    silence(store, clock, 1, "eu")
-    silences = store.silences()
-    assert silences.cover("orders", "eu")
-    assert not silences.cover("orders", "us")
-    assert not silences.cover("clicks", "eu")
-
-
 def test_an_outlet_that_tells_again_what_holds_leaves_out_what_is_silenced(
     store: Store, clock: Clock
 ) -> None:
@@ -124,11 +107,3 @@ def test_old_actions_go_but_for_those_in_force_and_those_of_episodes(
     store.prune(keep_windows=1000, keep_events_days=30.0)
     kept = {(row.kind, row.comment) for row in store.actions("orders", "")}
     assert kept == {("silence", ""), ("accept", ""), ("comment", "on it")}
-
-
-def test_a_reset_forgets_what_was_done(store: Store) -> None:
-    store.publish(WINDOWS)
-    store.act(Wish(ActionKind.ACCEPT, "orders"))
-    store.reset("orders")
-    assert store.actions("orders", "") == []
-    assert store.wanted() == []

@@ -28,11 +28,10 @@ from driftbn_service.state import (
     sqlite,
 )
 
+from driftbn import Dag, DriftDecision, DriftLevel, StructureDiff
 from driftbn.config import DriftKind
-from driftbn.drift.outcome import DriftDecision, DriftLevel, EpisodeEvent
-from driftbn.graphs.graph import Dag, StructureDiff
+from tests.reports import EpisodeEvent, window_report
 from tests.reports import published as publications_of
-from tests.reports import window_report
 from tests.small_disk import small_disk_at
 
 N_KILLS = 40

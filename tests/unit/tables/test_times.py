@@ -8,10 +8,8 @@ import pytest
 
 from driftbn.config import MonitorConfig, WindowConfig
 from driftbn.errors import DataError
-from driftbn.tables.intake import Intake
-from driftbn.tables.read import read_times
-from tests.encoded import NAN
-from tests.intake_parts import LENIENT, same_state
+from tests.encoded import NAN, read_times
+from tests.intake_parts import LENIENT, Intake, same_state
 
 UTC = datetime.UTC
 

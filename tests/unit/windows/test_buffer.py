@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from driftbn.config import LatePolicy, WindowConfig, WindowMode
-from driftbn.errors import ConfigError, DataError, FormatError
+from driftbn.config import LatePolicy, WindowConfig
+from driftbn.errors import DataError
 from driftbn.windows.buffer import Window, WindowBuffer
 
 CASES = settings(max_examples=100)
@@ -187,7 +187,6 @@ configs = row_configs() | time_configs()
 cut_lists = st.lists(st.integers(0, 70), max_size=12)
 
 
-@pytest.mark.slow
 @CASES
 @given(configs, streams(), streams(), cut_lists, st.booleans())
 def test_windows_equal_those_of_the_naive_rules_in_any_chunking_and_after_any_restore(
@@ -211,71 +210,12 @@ def test_windows_equal_those_of_the_naive_rules_in_any_chunking_and_after_any_re
 @pytest.mark.slow
 @CASES
 @given(configs, streams(), cut_lists)
-def test_no_record_is_lost_or_counted_twice(
-    config: WindowConfig, times: list[float], cuts: list[int]
-) -> None:
-    buffer, windows = feed(WindowBuffer(config, 3), times, cuts)
-    rows = set(rows_of(windows))
-    n_dropped = buffer.n_late if config.late is LatePolicy.COUNT else 0
-    assert len(rows) + buffer.n_pending + n_dropped == buffer.n_records == len(times)
-    if config.mode is not WindowMode.SLIDING:
-        assert len(rows) == len(rows_of(windows))
-        assert buffer.n_pending == buffer.n_buffered
-    rows_left = {row for window in buffer.flush() for row in seen(window).rows}
-    assert len(rows | rows_left) + n_dropped == len(times)
-
-
-@pytest.mark.slow
-@CASES
-@given(configs, streams(), cut_lists)
 def test_no_window_exceeds_its_maximum_or_falls_below_its_minimum(
     config: WindowConfig, times: list[float], cuts: list[int]
 ) -> None:
     _, windows = feed(WindowBuffer(config, 3), times, cuts)
     least = config.row_limit if config.seconds is None else config.min_rows
     assert all(least <= len(window.rows) <= config.row_limit for window in windows)
-
-
-@pytest.mark.slow
-@CASES
-@given(time_configs(), streams(), cut_lists)
-def test_rows_of_a_time_window_are_in_order_of_time_and_arrival(
-    config: WindowConfig, times: list[float], cuts: list[int]
-) -> None:
-    buffer, windows = feed(WindowBuffer(config, 3), times, cuts)
-    windows += [seen(window) for window in buffer.flush()]
-    for window in windows if config.late is LatePolicy.COUNT else []:
-        keys = [(times[row], row) for row in window.rows]
-        assert keys == sorted(keys)
-
-
-def test_batch_without_rows_changes_nothing() -> None:
-    for buffer in (WindowBuffer(WindowConfig(size=2), 3), by_time()):
-        assert buffer.append(codes_of(0, 0)) == ()
-        assert buffer.append(codes_of(0, 0), []) == ()
-        assert (buffer.n_records, buffer.n_buffered, buffer.flush()) == (0, 0, ())
-
-
-def test_batch_larger_than_ten_windows_gives_them_all() -> None:
-    buffer = WindowBuffer(WindowConfig(size=100), 3)
-    windows = [seen(window) for window in buffer.append(codes_of(0, 2050))]
-    assert [window.rows for window in windows] == [
-        list(range(start, start + 100)) for start in range(0, 2000, 100)
-    ]
-    assert buffer.n_buffered == 50
-
-
-def test_sliding_windows_share_all_but_step_rows() -> None:
-    buffer = WindowBuffer(WindowConfig(size=4, step=1), 3)
-    _, windows = feed(buffer, [0.0] * 6, [])
-    assert [window.rows for window in windows] == [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
-    assert (buffer.n_buffered, buffer.n_pending) == (3, 0)
-    assert buffer.flush() == ()
-
-
-def test_flush_of_sliding_windows_gives_the_rows_that_were_in_none() -> None:
-    buffer, _ = feed(WindowBuffer(WindowConfig(size=4, step=2), 3), [0.0] * 5, [])
-    assert [seen(window).rows for window in buffer.flush()] == [[2, 3, 4]]
 
 
 def test_row_windows_without_times_have_none() -> None:
@@ -287,75 +227,12 @@ def test_row_windows_without_times_have_none() -> None:
     assert (timed.start, timed.end) == (8.0, 9.0)
 
 
-def test_time_windows_are_aligned_to_the_origin() -> None:
-    _, windows = feed(by_time(origin=3.0), [0.0, 2.9, 3.0, 12.9, 13.0, 40.0], [])
-    assert [window.rows for window in windows] == [[0, 1], [2, 3], [4]]
-    assert [(window.start, window.end) for window in windows[:2]] == [(0.0, 2.9), (3.0, 12.9)]
-
-
-def test_time_going_back_within_an_open_window_is_not_late() -> None:
-    buffer, windows = feed(by_time(), [5.0, 1.0, 5.0, 1.0, 10.0], [])
-    assert [window.rows for window in windows] == [[1, 3, 0, 2]]
-    assert buffer.n_late == 0
-
-
-def test_time_going_back_within_the_lateness_finds_its_window() -> None:
-    buffer, windows = feed(by_time(lateness_seconds=5.0), [1.0, 12.0, 9.0, 14.9, 2.0, 15.0], [])
-    assert [window.rows for window in windows] == [[0, 4, 2]]
-    assert (buffer.n_late, buffer.n_buffered) == (0, 3)
-
-
-def test_row_of_a_closed_window_is_counted_and_in_no_window() -> None:
-    buffer, windows = feed(by_time(), [1.0, 12.0, 9.0, 20.0], [])
-    assert [window.rows for window in windows] == [[0], [1]]
-    assert (buffer.n_late, buffer.n_buffered) == (1, 1)
-
-
-def test_row_of_a_closed_window_joins_the_open_one_if_asked() -> None:
-    buffer, windows = feed(by_time(late=LatePolicy.CURRENT), [1.0, 12.0, 9.0, 20.0], [])
-    assert [window.rows for window in windows] == [[0], [2, 1]]
-    assert (buffer.n_late, buffer.n_buffered) == (1, 1)
-
-
-def test_time_window_with_few_rows_is_merged_forward() -> None:
-    times = [1.0, 11.0, 51.0, 52.0, 61.0, 62.0, 63.0, 71.0]
-    _, windows = feed(by_time(min_rows=3), times, [])
-    assert [window.rows for window in windows] == [[0, 1, 2, 3], [4, 5, 6]]
-
-
-def test_time_window_that_is_full_is_closed_early() -> None:
-    _, windows = feed(by_time(size=3), [1.0, 3.0, 2.0, 0.0, 4.0, 12.0], [])
-    assert [window.rows for window in windows] == [[0, 2, 1], [3, 4]]
-
-
-def test_window_that_fills_after_another_closed_in_the_same_batch_takes_rows_as_they_came() -> None:
-    buffer = by_time(size=3, lateness_seconds=1.0)
-    _, windows = feed(buffer, [1.0, 12.0, 15.0, 14.0, 13.0, 22.0], [])
-    assert [window.rows for window in windows] == [[0], [1, 3, 2], [4]]
-
-
-def test_full_buffer_closes_the_oldest_until_one_window_of_rows_is_left() -> None:
-    buffer = by_time(size=4, lateness_seconds=1e6)
-    _, windows = feed(buffer, [0.0, 0.0, 10.0, 10.0, 20.0, 20.0, 30.0], [])
-    assert windows == []
-    _, windows = feed(buffer, [30.0], [])
-    assert [window.rows for window in windows] == [[0, 1], [2, 3]]
-    assert buffer.n_buffered == 4
-
-
 def test_rows_within_the_lateness_do_not_outgrow_the_buffer() -> None:
     times = [float(10 * (row // 2)) for row in range(40)]
     buffer, windows = feed(by_time(size=6, lateness_seconds=1e6), times, [])
     assert buffer.n_buffered <= buffer.config.capacity == 12
     assert rows_of(windows) == list(range(len(rows_of(windows))))
     assert {len(window.rows) for window in windows} == {2}
-
-
-def test_flush_closes_the_time_windows_for_good() -> None:
-    buffer, _ = feed(by_time(lateness_seconds=100.0), [1.0, 12.0], [])
-    assert [seen(window).rows for window in buffer.flush()] == [[0], [1]]
-    assert buffer.append(codes_of(2, 2), [19.0, 20.0]) == ()
-    assert (buffer.n_late, buffer.n_buffered) == (1, 1)
 
 
 def test_reset_forgets_everything() -> None:
@@ -378,13 +255,6 @@ def test_windows_are_read_only_and_do_not_change_later(config: WindowConfig) -> 
     assert window.codes.flags.c_contiguous
     with pytest.raises(ValueError, match="read-only"):
         window.codes[0, 0] = 1
-
-
-def test_batch_is_not_changed() -> None:
-    buffer, batch, times = by_time(size=2), codes_of(0, 9), np.arange(9.0)[::-1].copy()
-    batch.setflags(write=False)
-    times.setflags(write=False)
-    assert len(buffer.append(batch, times)) == 4
 
 
 BAD_TIMES: list[tuple[Any, int | None]] = [
@@ -428,54 +298,3 @@ def test_codes_of_another_type_or_shape_are_refused(codes: Any) -> None:
     with pytest.raises(DataError, match="codes"):
         buffer.append(codes)
     assert buffer.n_records == 0
-
-
-@pytest.mark.parametrize("value", [-1, 2.0, None, True])
-def test_number_of_variables_is_checked(value: Any) -> None:
-    with pytest.raises(ConfigError, match="n_variables"):
-        WindowBuffer(WindowConfig(), value)
-
-
-def test_state_holds_copies_of_plain_values_and_arrays() -> None:
-    buffer, _ = feed(by_time(lateness_seconds=5.0), [1.0, 12.0, 3.0], [])
-    state = buffer.state()
-    assert {type(value) for value in state.values()} <= {int, float, str, type(None), np.ndarray}
-    before = {name: np.copy(value) for name, value in state.items()}
-    feed(buffer, [13.0, 99.0], [])
-    np.testing.assert_equal(state, before)
-
-
-def test_state_of_a_fresh_buffer_restores_a_fresh_buffer() -> None:
-    buffer = WindowBuffer.from_state(by_time().config, by_time().state())
-    np.testing.assert_equal(buffer.state(), by_time().state())
-    assert buffer.state()["largest_time"] is None
-
-
-BAD_STATE: list[tuple[str, Any]] = [
-    ("version", 2),
-    ("mode", "rows"),
-    ("n_variables", 2),
-    ("n_variables", None),
-    ("n_records", -1),
-    ("n_windows", 1.0),
-    ("n_late", True),
-    ("n_overlap", 4),
-    ("largest_time", math.nan),
-    ("open_slot", "0"),
-    ("open_slot", 9.0),
-    ("codes", np.zeros((3, 3), dtype=np.int8)),
-    ("codes", None),
-    ("times", np.zeros(2)),
-    ("times", np.zeros(8)),
-    ("times", None),
-    ("slots", np.zeros((1, 3))),
-    ("records", np.zeros(3)),
-]
-
-
-@pytest.mark.parametrize(("name", "value"), BAD_STATE)
-def test_state_that_does_not_fit_is_refused(name: str, value: Any) -> None:
-    config = WindowConfig(seconds=10.0, lateness_seconds=50.0, size=3)
-    buffer, _ = feed(WindowBuffer(config, 3), [1.0, 12.0, 13.0], [])
-    with pytest.raises(FormatError, match="buffer state"):
-        WindowBuffer.from_state(config, {**buffer.state(), name: value})

@@ -1,0 +1,50 @@
+"""A file that a command is given is read in pieces, as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from driftbn_service.errors import InputError
+from driftbn_service.records.files import Batch, Input
+from driftbn_service.records.formats import CHUNK_BYTES
+
+from tests.commands import feed
+from tests.decoding import TableFormat, unmixed
+
+
+def batches_of(path: Path | str, kind: TableFormat | None = None) -> Iterator[Batch]:
+    with Input(str(path), kind) as source:
+        yield from source.batches(n_rows=5000)
+
+
+def test_a_column_that_changes_its_type_is_read_as_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_rows = 2 * CHUNK_BYTES // 60
+    rows = [f"{i % 3},{'x' * 60}{i % 2}" for i in range(n_rows)]
+    text = "\n".join(["a,b", *rows, "late,y"]).encode()
+    (tmp_path / "t.csv").write_bytes(text)
+    feed(monkeypatch, text)
+    for found in (batches_of(tmp_path / "t.csv"), batches_of("-", TableFormat.CSV)):
+        batches = list(found)
+        sizes = [len(batch.data) for batch in batches]
+        assert [batch.first_row for batch in batches] == list(np.cumsum([0, *sizes[:-1]]))
+        parts = [part for batch in batches for part in unmixed(batch.data, known=False)]
+        values = [value for part in parts for value in part.column(0).to_pylist()]
+        assert values == [*(i % 3 for i in range(n_rows)), "late"]
+
+
+def test_a_file_is_not_read_before_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t.ndjson"
+    line = json.dumps({"a": 1, "b": "x" * 50}) + "\n"
+    n_lines = 4 * CHUNK_BYTES // len(line)
+    path.write_text(line * n_lines + "{not JSON\n")
+    shares = [batch.share for batch in islice(batches_of(path), 3)]
+    assert all(share is not None and share < 0.9 for share in shares)
+    with pytest.raises(InputError, match=f"line {n_lines + 1}: .* at character 1"):
+        list(batches_of(path))
