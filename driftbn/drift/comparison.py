@@ -409,12 +409,27 @@ class Comparison:
         out[0] *= 2.0
         return out
 
-    def _pair_discounts(self, pairs: Ints) -> Floats:
-        """For pair tests by how much their statistics are too large at least."""
+    def _pair_excess(self, pairs: Ints) -> Floats:
+        """For pair tests by how much dispersion makes their statistics too large, less 1."""
         tables, tests = self.plan.tables, self.plan.n_nodes + pairs
         excess = self.newer.effects - 1.0
         both: Floats = np.sqrt(excess[tables.source[tests]] * excess[tables.child[tests]])
-        return 1.0 + SCREENING_SHARE * both
+        return both
+
+    def _pair_discounts(self, pairs: Ints) -> Floats:
+        """For pair tests by how much their statistics are too large at least."""
+        return 1.0 + SCREENING_SHARE * self._pair_excess(pairs)
+
+    @property
+    def pair_factors(self) -> Floats:
+        """For each pair test how many times as far as by chance it moves without a change."""
+        pairs = np.arange(self.plan.n_pair_tests)
+        factors = np.ones(len(pairs))
+        if self._scatter is not None:
+            factors = self._scatter.factors[self.plan.n_nodes :]
+        if self._overdispersed:
+            factors = np.maximum(factors, 1.0 + self._pair_excess(pairs))
+        return factors
 
     @cached_property
     def _pair_chances(self) -> Floats:

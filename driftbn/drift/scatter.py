@@ -148,18 +148,21 @@ class Scatter:
             p = np.maximum(p, share * self._jumps.p_values(tests, value, dof, strength))
         return p
 
+    @cached_property
     def factors(self) -> Floats:
-        """Return how many times as far as by chance each node moves from window to window.
+        """How many times as far as by chance each test moves from window to window.
 
-        One that varies less than by chance, as a clock does, has 1.
+        One that does not move by clearly more than that, or by less, as a clock does, has 1.
         """
-        factors = np.ones(self._n_nodes)
-        moves = self._known & (self.spread.excess > 0.0)
-        nodes = np.flatnonzero(moves[: self._n_nodes])
-        if len(nodes):
-            spread, found = self.spread.of(nodes), np.empty(len(nodes))
-            write_mean_factors(_MIXTURE, self._node_weights, spread.densities(), spread.dof, found)
-            factors[nodes] = found
+        factors = np.ones(len(self.spread.n))
+        moves = self._known & (self.spread.excess > np.sqrt(2.0 * self.spread.n * self.spread.dof))
+        moving = np.flatnonzero(moves)
+        for tests in np.split(moving, [np.searchsorted(moving, self._n_nodes)]):
+            if len(tests):
+                spread, found = self.spread.of(tests), np.empty(len(tests))
+                weights = self._weights_of(tests)
+                write_mean_factors(_MIXTURE, weights, spread.densities(), spread.dof, found)
+                factors[tests] = found
         return factors
 
 

@@ -257,4 +257,4 @@ def test_no_reference_of_one_window_has_scatter() -> None:
 def test_what_varies_less_than_by_chance_is_no_sign_of_wandering() -> None:
     spread, _ = drawn_spread(np.random.default_rng(4), 7, 3.0, 30.0, n_wandering=40)
     spread.excess[-1] = -spread.n[-1] * spread.dof[-1]  # as of a clock
-    assert Scatter(N_TESTS, spread).factors()[-1] < 1.1
+    assert Scatter(N_TESTS, spread).factors[-1] < 1.1
