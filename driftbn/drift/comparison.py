@@ -23,7 +23,14 @@ from driftbn.drift.dispersion import (
     pair_dispersion,
 )
 from driftbn.drift.plan import TestPlan, n_configurations, node_conditioning_set
-from driftbn.drift.scatter import LEAST_DOF, SCATTER_P, Scatter, Spread, poisson_excess
+from driftbn.drift.scatter import (
+    LEAST_DOF,
+    SCATTER_P,
+    Scatter,
+    Spread,
+    at_least_usual,
+    poisson_excess,
+)
 from driftbn.kernels.deviance import (
     DEVIANCE,
     MEAN,
@@ -171,7 +178,8 @@ class PooledWindows:
         excess[:n_nodes], dof[:n_nodes] = self._node_spread()
         excess[n_nodes:], dof[n_nodes:] = self._pair_spread()
         n = np.where(dof > 0.0, n_windows - 1.0, 0.0)
-        return Spread(np.where(dof > 0.0, excess, 0.0), n, dof)
+        excess = np.where(dof > 0.0, excess, 0.0)
+        return Spread(at_least_usual(excess, n * dof), n, dof)
 
     def _node_spread(self) -> tuple[Floats, Floats]:
         """Compare each window with the others, by nodes."""
@@ -182,8 +190,8 @@ class PooledWindows:
             rest = whole - part.node_counts
             compare_nodes(self.plan.tables, chosen, rest, part.node_counts, logs, statistics)
         value, mean = (of.reshape(n_windows, -1) for of in standardized(out.reshape(-1, 4)))
-        total, dof = value.sum(axis=0), mean.mean(axis=0)
-        excess = (n_windows - 1.0) * (total / n_windows - dof)
+        excess = (1.0 - 1.0 / n_windows) * at_least_usual(value - mean, mean).sum(axis=0)
+        dof = mean.mean(axis=0)
         return excess, np.where(dof < LEAST_DOF, 0.0, dof)
 
     def _pair_spread(self) -> tuple[Floats, Floats]:
@@ -288,8 +296,9 @@ class Comparison:
     def excess(self) -> Floats:
         """By how much each test, nodes first, is above its mean for independent rows."""
         value, mean = standardized(self.node_statistics)
-        pairs = self.pair_statistics[0] - np.maximum(self._pair_means, 1.0)
-        return np.concatenate([value - mean, pairs])
+        value = np.concatenate([value, self.pair_statistics[0]])
+        mean = np.concatenate([mean, np.maximum(self._pair_means, 1.0)])
+        return at_least_usual(value - mean, mean)
 
     def _scattered_nodes(self, nodes: Ints) -> Floats:
         if self._scatter is None or not len(nodes):
@@ -400,12 +409,27 @@ class Comparison:
         out[0] *= 2.0
         return out
 
-    def _pair_discounts(self, pairs: Ints) -> Floats:
-        """For pair tests by how much their statistics are too large at least."""
+    def _pair_excess(self, pairs: Ints) -> Floats:
+        """For pair tests by how much dispersion makes their statistics too large, less 1."""
         tables, tests = self.plan.tables, self.plan.n_nodes + pairs
         excess = self.newer.effects - 1.0
         both: Floats = np.sqrt(excess[tables.source[tests]] * excess[tables.child[tests]])
-        return 1.0 + SCREENING_SHARE * both
+        return both
+
+    def _pair_discounts(self, pairs: Ints) -> Floats:
+        """For pair tests by how much their statistics are too large at least."""
+        return 1.0 + SCREENING_SHARE * self._pair_excess(pairs)
+
+    @property
+    def pair_factors(self) -> Floats:
+        """For each pair test how many times as far as by chance it moves without a change."""
+        pairs = np.arange(self.plan.n_pair_tests)
+        factors = np.ones(len(pairs))
+        if self._scatter is not None:
+            factors = self._scatter.factors[self.plan.n_nodes :]
+        if self._overdispersed:
+            factors = np.maximum(factors, 1.0 + self._pair_excess(pairs))
+        return factors
 
     @cached_property
     def _pair_chances(self) -> Floats:

@@ -508,7 +508,7 @@ class CountDecider:
         )
 
     def _wander(self, regime: Regime) -> tuple[Wander, ...]:
-        factors = regime.scatter(regime.pool).factors()
+        factors = regime.scatter(regime.pool).factors[: regime.plan.n_nodes]
         found = np.flatnonzero(factors >= WANDERS)
         order = found[np.lexsort((found, -factors[found]))].tolist()
         return tuple(Wander(regime.plan.names[v], round(float(factors[v]), 2)) for v in order)

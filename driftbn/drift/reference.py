@@ -93,7 +93,8 @@ class Regime:
         sums = BlockSums(rows, self.plan.tables.cards, earlier)
         self.pool = PooledWindows(self.plan, counts, rows, sums=sums, parts=parts)
         self._scatter: dict[int, Scatter] = {}
-        self._spread_before: Spread | None = None  # of earlier regimes, for these tests
+        # Of earlier regimes, for these tests: how far windows lay apart, and regimes.
+        self._before: tuple[Spread, Scatter | None] | None = None
         self._compared: Comparison | None = None
 
     def branch(self) -> Regime:
@@ -178,17 +179,22 @@ class Regime:
         """Return how far tests against some windows of the reference are off without a change."""
         n_windows = len(older.windows)
         if n_windows not in self._scatter:
-            spread = self._spread(older)
+            spread, jumps = self._spread(older), None
             if self.carried is not None:
-                spread = spread.plus(self._carried_spread(self.carried))
+                before, jumps = self._known_before(self.carried)
+                spread = spread.plus(before)
             weights = None if self.later is None else self.later.weights
-            self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, weights)
+            self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, jumps, weights)
         return self._scatter[n_windows]
 
-    def _carried_spread(self, carried: Carried) -> Spread:
-        if self._spread_before is None:
-            self._spread_before = carried.onto(self.plan).total
-        return self._spread_before
+    def _known_before(self, carried: Carried) -> tuple[Spread, Scatter | None]:
+        if self._before is None:
+            carried, jumps = carried.onto(self.plan), None
+            if len(carried.jumps) > 1:
+                dof = self._spread(self.pool).plus(carried.spread).dof
+                jumps = Scatter(self.plan.n_nodes, carried.jumped._replace(dof=dof))
+            self._before = carried.spread, jumps
+        return self._before
 
     def _spread(self, older: PooledWindows) -> Spread:
         return older.spread if self.later is None else older.spread.plus(self.later.spread)
@@ -208,7 +214,7 @@ class Regime:
         own = Carried.of(self.plan, Spread(*np.zeros((3, len(self.plan.tables.child)))))
         own = own if self.carried is None else self.carried.onto(self.plan)
         self.carried = replace(own, jumps=carried.onto(self.plan).jumps)
-        self._scatter, self._spread_before, self._compared = {}, None, None
+        self._scatter, self._before, self._compared = {}, None, None
 
     def absorb(self, window: PooledWindows, *, suspicious: bool = False) -> None:
         """Take in a window in which nothing has changed: into the reference while it grows.

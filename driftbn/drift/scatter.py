@@ -64,7 +64,8 @@ class Spread(NamedTuple):
     def plus(self, other: Spread) -> Spread:
         """Add what else is known; degrees of freedom are these, or else the other's."""
         dof = np.where((self.n > 0.0) | (self.dof > 0.0), self.dof, other.dof)
-        return Spread(self.excess + other.excess, self.n + other.n, dof)
+        excess = [at_least_usual(one.excess, one.n * dof) for one in (self, other)]
+        return Spread(excess[0] + excess[1], self.n + other.n, dof)
 
     def of(self, tests: Ints) -> Spread:
         return Spread(self.excess[tests], self.n[tests], self.dof[tests])
@@ -76,17 +77,30 @@ class Spread(NamedTuple):
         return out
 
 
+def at_least_usual(excess: Floats, mean: Floats) -> Floats:
+    """Return sums of squares above their mean, those far below as if a standard deviation below.
+
+    Rows that come by a timetable vary less than by chance, which is no credit for when they change.
+    """
+    return np.maximum(excess, -np.sqrt(2.0 * mean))
+
+
 class Scatter:
     """How far tests of a reference may be off without a change, given the spread that is known.
 
-    ``weights``: how common each component is among nodes and among pairs, if that was fitted
-    before.
+    ``jumps``: the same of the jumps from one regime to the next. ``weights``: how common each
+    component is among nodes and among pairs, if that was fitted before.
     """
 
     def __init__(
-        self, n_nodes: int, spread: Spread, weights: tuple[Floats, Floats] | None = None
+        self,
+        n_nodes: int,
+        spread: Spread,
+        jumps: Scatter | None = None,
+        weights: tuple[Floats, Floats] | None = None,
     ) -> None:
         self.spread = spread
+        self._jumps = jumps
         self._n_nodes = n_nodes
         self._known = (spread.n > 0.0) & (spread.dof > 0.0)
         if weights is not None:
@@ -128,20 +142,27 @@ class Scatter:
                 _MIXTURE, weights, densities, value[tested], dof[tested], strength, found
             )
             p[tested] = found
+        if self._jumps is not None:
+            n_jumps, n = self._jumps.spread.n[tests], self.spread.n[tests]
+            share = n_jumps / np.maximum(n_jumps + n, 1.0)
+            p = np.maximum(p, share * self._jumps.p_values(tests, value, dof, strength))
         return p
 
+    @cached_property
     def factors(self) -> Floats:
-        """Return how many times as far as by chance each node moves from window to window.
+        """How many times as far as by chance each test moves from window to window.
 
-        One that varies less than by chance, as a clock does, has 1.
+        One that does not move by clearly more than that, or by less, as a clock does, has 1.
         """
-        factors = np.ones(self._n_nodes)
-        moves = self._known & (self.spread.excess > 0.0)
-        nodes = np.flatnonzero(moves[: self._n_nodes])
-        if len(nodes):
-            spread, found = self.spread.of(nodes), np.empty(len(nodes))
-            write_mean_factors(_MIXTURE, self._node_weights, spread.densities(), spread.dof, found)
-            factors[nodes] = found
+        factors = np.ones(len(self.spread.n))
+        moves = self._known & (self.spread.excess > np.sqrt(2.0 * self.spread.n * self.spread.dof))
+        moving = np.flatnonzero(moves)
+        for tests in np.split(moving, [np.searchsorted(moving, self._n_nodes)]):
+            if len(tests):
+                spread, found = self.spread.of(tests), np.empty(len(tests))
+                weights = self._weights_of(tests)
+                write_mean_factors(_MIXTURE, weights, spread.densities(), spread.dof, found)
+                factors[tests] = found
         return factors
 
 
@@ -295,10 +316,8 @@ class Carried:
         return cls(tuple(values["names"]), values["source"], values["child"], spread, jumps)
 
     @property
-    def total(self) -> Spread:
-        """The spread with the jumps, except for the largest of each test."""
-        if not self.jumps:
-            return self.spread
+    def jumped(self) -> Spread:
+        """How far each test jumped, except for its largest jump."""
         jumps = np.array(self.jumps)
-        excess = self.spread.excess + jumps.sum(axis=0) - jumps.max(axis=0)
-        return self.spread._replace(excess=excess, n=self.spread.n + (len(jumps) - 1.0))
+        excess = jumps.sum(axis=0) - jumps.max(axis=0)
+        return Spread(excess, np.full(len(excess), len(jumps) - 1.0), self.spread.dof)

@@ -49,9 +49,12 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
 
 
 def visible_changes(comparison: Comparison, level: float) -> Floats:
-    """Return the smallest change, in nats, that each pair test shows in nine of ten cases."""
+    """Return the smallest change, in nats, that each pair test shows in nine of ten cases.
+
+    Where windows or neighbouring rows differ by more than chance, it is as many times larger.
+    """
     n_a, n_b = comparison.older.n_rows, comparison.newer.n_rows
-    shift = visible_statistic(comparison.pair_statistics[1], level)
+    shift = visible_statistic(comparison.pair_statistics[1], level) * comparison.pair_factors
     return shift * (n_a + n_b) / (2.0 * n_a * n_b)
 
 
@@ -139,14 +142,24 @@ class Shadow:
             counts = counts + regime.plan.count_rows(rows[:, n_counted:n_taken])
             n_counted = n_taken
             taken, left = (
-                np.ascontiguousarray(part) for part in (rows[:, :n_taken], rows[:, n_taken:])
+                [np.ascontiguousarray(part) for part in _windows(rows_of, n_rows)]
+                for rows_of in (rows[:, :n_taken], rows[:, n_taken:])
             )
-            newer = PooledWindows(regime.plan, counts, [taken], window.effects)
-            older = PooledWindows(regime.plan, pool - counts, [left])
-            dependent_rows = regime.config.dependent_rows
-            if is_drift(Comparison(older, newer, dependent_rows=dependent_rows), scale):
+            newer = PooledWindows(regime.plan, counts, taken, window.effects)
+            older = PooledWindows(regime.plan, pool - counts, left)
+            compared = Comparison(
+                older,
+                newer,
+                dependent_rows=regime.config.dependent_rows,
+                scatter=regime.scatter(regime.pool),
+            )
+            if is_drift(compared, scale):
                 self.n_alarms += 1
                 break
+
+
+def _windows(rows: Codes, n_rows: int) -> list[Codes]:
+    return [rows[:, begin : begin + n_rows] for begin in range(0, rows.shape[1], n_rows)]
 
 
 def _permuted(windows: list[Codes], rng: np.random.Generator) -> Codes:

@@ -141,13 +141,35 @@ def test_the_largest_jump_of_a_test_says_nothing() -> None:
     zero = np.zeros(len(plan.tables.child))
     spread = Spread(zero, zero, zero + 1.0)
     once, twice = (
-        Carried.of(plan, spread, tuple(zero + jump for jump in jumps)).total
+        Carried.of(plan, spread, tuple(zero + jump for jump in jumps)).jumped
         for jumps in ((50.0,), (50.0, 20.0))
     )
     assert (once.excess[0], once.n[0]) == (0.0, 0.0)
     assert (twice.excess[0], twice.n[0]) == (20.0, 1.0)
     many = Carried.of(plan, spread, tuple(zero + jump for jump in range(20)))
     assert len(many.jumps) == CARRIED_JUMPS
+
+
+def test_a_test_that_has_jumped_may_jump_again_as_often_and_as_far() -> None:
+    tests, dof = np.arange(2), np.full(2, 3.0)
+    calm = Spread(np.zeros(2), np.full(2, 16.0), dof)
+    jumps = Scatter(2, Spread(np.array([90.0, 0.0]), np.full(2, 2.0), dof))
+    for value, least in ((40.0, 0.02), (3000.0, 0.0)):
+        before = Scatter(2, calm).p_values(tests, dof + value, dof, 1.0)
+        jumping, still = Scatter(2, calm, jumps).p_values(tests, dof + value, dof, 1.0)
+        assert before.max() < 0.002
+        assert least <= jumping <= 2.0 / 18.0
+        assert still < 0.002
+
+
+def test_regular_windows_are_no_credit_for_one_that_moves() -> None:
+    dof = np.full(N_TESTS, 20.0)
+    regular = Spread(np.full(N_TESTS, -130.0), np.full(N_TESTS, 7.0), dof)
+    moved = Spread(np.full(N_TESTS, 160.0), np.full(N_TESTS, 2.0), dof)
+    assert np.all(regular.plus(moved).excess > 100.0)
+    unknown = Spread(*np.zeros((3, N_TESTS)))
+    ordinary = Spread(np.full(N_TESTS, -10.0), np.full(N_TESTS, 7.0), dof)
+    np.testing.assert_array_equal(ordinary.plus(unknown).excess, ordinary.excess)
 
 
 def test_later_windows_are_held_back_and_fade() -> None:
@@ -235,4 +257,4 @@ def test_no_reference_of_one_window_has_scatter() -> None:
 def test_what_varies_less_than_by_chance_is_no_sign_of_wandering() -> None:
     spread, _ = drawn_spread(np.random.default_rng(4), 7, 3.0, 30.0, n_wandering=40)
     spread.excess[-1] = -spread.n[-1] * spread.dof[-1]  # as of a clock
-    assert Scatter(N_TESTS, spread).factors()[-1] < 1.1
+    assert Scatter(N_TESTS, spread).factors[-1] < 1.1

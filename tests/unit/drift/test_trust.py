@@ -18,6 +18,7 @@ from driftbn.drift.decider import CountDecider
 from driftbn.drift.plan import LevelMap, make_plan
 from driftbn.drift.plan import TestPlan as Plan
 from driftbn.drift.reference import LearnedWindow, Regime
+from driftbn.drift.scatter import Scatter, Spread
 from driftbn.drift.trust import (
     MAX_UNDECIDED,
     MIN_SHADOW_REFERENCE,
@@ -74,6 +75,17 @@ def test_a_change_is_a_share_of_the_rows_of_both_groups() -> None:
     compared = asia_comparison(8000, 2000)
     expected = visible_statistic(compared.pair_statistics[1], 1e-4) * 10_000 / (2 * 8000 * 2000)
     np.testing.assert_allclose(visible_changes(compared, 1e-4), expected)
+
+
+def test_where_windows_lie_apart_more_must_change() -> None:
+    still = asia_comparison(8000, 2000)
+    n_tests = len(still.plan.tables.child)
+    spread = Spread(*(np.full(n_tests, value) for value in (700.0, 7.0, 1.0)))
+    moving = Scatter(still.plan.n_nodes, spread)
+    compared = Comparison(still.older, still.newer, scatter=moving)
+    tested = still.pair_statistics[1] >= 1.0
+    least = 50.0 * visible_changes(still, 1e-4)[tested]
+    assert np.all(visible_changes(compared, 1e-4)[tested] > least)
 
 
 def test_every_pair_is_there_once_with_its_best_test() -> None:
