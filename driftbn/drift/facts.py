@@ -38,6 +38,7 @@ MOSTLY_MISSING = 0.5  # nothing else is said of a field that is
 NEW_SHARE, NEW_ROWS = 0.002, 3
 NEW_SHARE_OF_CONSTANT = 0.1  # where the field had one value nearly always
 NEARLY_CONSTANT = 0.98
+OTHERS_RISE = 0.05  # of the share of values that were too rare to be levels
 BETWEEN_SHARE = 0.15  # of numbers that are no multiples, where all were at first
 BETWEEN_RISE = 4.0  # times the most ever
 LOST_SHARE = 0.1
@@ -115,6 +116,7 @@ class FieldKinds:
     names: tuple[str, ...]
     n_codes: int
     missing: Ints
+    pooled: npt.NDArray[np.bool_]
     scales: Ints
     whole: npt.NDArray[np.bool_]  # [scales]
     low: Floats  # [scales, cells]
@@ -133,6 +135,7 @@ class FieldKinds:
             names=schema.names,
             n_codes=max((one.cardinality for one in variables), default=0),
             missing=np.array([one.missing_code for one in variables], np.int64),
+            pooled=np.array([one.pooled for one in variables], np.bool_),
             scales=np.flatnonzero([one.scale > 0 for one in variables]),
             whole=np.array([one.whole for one in scales], np.bool_),
             low=ends[0] / _SAFELY,
@@ -360,7 +363,8 @@ class _Window:
 
     def measures(self, n_new: Mapping[str, int], ends: Ints, hours: Ints) -> Measures:
         kinds, shares, (low, high) = self.kinds, self.shares, ends
-        new = [n_new.get(name, 0) / self.n_rows for name in kinds.names]
+        new = np.array([n_new.get(name, 0) / self.n_rows for name in kinds.names])
+        others = shares[np.arange(len(shares)), kinds.missing - 1]
         moved = self.codes[:, 1:] != self.codes[:, :-1]
         unlike = _mean(moved)
         cells = np.arange(self.by_cell.shape[1])
@@ -372,7 +376,7 @@ class _Window:
         return Measures(
             rest=1.0 - shares.max(axis=1),
             missing=shares[np.arange(len(shares)), kinds.missing],
-            new=np.array(new),
+            new=np.where(kinds.pooled, others, new),
             unlike=unlike,
             rough=rough,
             varied=varied,
@@ -442,9 +446,12 @@ class _Compared:
         return self.now.missing - most >= rise, self.now.missing, most
 
     def constant(self) -> Told:
-        least = self.past.rest[-RECENT:].min(axis=0)
-        stood = self.past.rest < NEVER_CONSTANT
+        rest = self.past.rest
+        stood = rest < NEVER_CONSTANT
         stopped = (stood[1:] & ~stood[:-1]).any(axis=0)  # before, so that it is nothing new
+        # A field that came alive is compared with the windows since.
+        alive = ~stood[-FIRST_TOLD:].any(axis=0)
+        least = np.where(stood & alive, 1.0, rest)[-RECENT:].min(axis=0)
         told = (self.now.rest <= CONSTANT_SHARE * least) & (least >= NEVER_CONSTANT) & ~stopped
         return told & self.moving, 1.0 - self.now.rest, 1.0 - least
 
@@ -462,6 +469,10 @@ class _Compared:
         constant = self.past.rest.max(axis=0) < 1.0 - NEARLY_CONSTANT
         least = np.where(constant, NEW_SHARE_OF_CONSTANT, NEW_SHARE)
         told = now >= self.short * np.maximum(least, 2.0 * most)
+        # Where rare values were one from the start, there are some in every window.
+        range_so_far = most - self.past.new.min(axis=0)
+        risen = now - most >= self.short * np.maximum(OTHERS_RISE, range_so_far)
+        told = np.where(self.window.kinds.pooled, risen, told)
         return told & (now * self.window.n_rows >= NEW_ROWS) & ~self.dated, now, most
 
     def between(self) -> Told:
@@ -469,10 +480,10 @@ class _Compared:
         return now >= self.short * np.maximum(BETWEEN_SHARE, BETWEEN_RISE * most), now, most
 
     def alive(self) -> Told:
-        """Whether numbers that were always the same vary."""
+        """Whether numbers that were the same in nearly all rows vary more than ever."""
         scales = self.window.kinds.scales
         now, most = self.now.rest[scales], self.past.rest.max(axis=0)[scales]
-        told = (most < 1.0 - NEARLY_CONSTANT) & (now >= self.short * NEW_SHARE_OF_CONSTANT)
+        told = now >= self.short * np.maximum(NEW_SHARE_OF_CONSTANT, 2.0 * most)
         return told & ~self.dated[scales], now, most
 
     def outside(self) -> Told:

@@ -432,7 +432,8 @@ def place_among(edges: Floats, first: int, end: int, value: float) -> int:
 
 NEAR_WHOLE = 0.05  # by rounding; of values that are no multiples a tenth are so near to one
 MOST_SCALED = 2.0**52
-N_PARTS = 4  # levels of a bin: even and odd ones, and both again for what is no multiple
+N_PARTS = 4  # levels of a bin: two by a hash of the number, and both again for what is no multiple
+_HASH_FACTOR, _HASH_BITS, _HASHED = 2_995_931, 22, 2**40 - 1  # far from all usual steps' multiples
 
 
 @open_kernel
@@ -443,7 +444,8 @@ def level_in(place: int, value: float, scale: float, whole: bool) -> int:
     scaled = value * scale
     rounded = np.floor(scaled + 0.5) if abs(scaled) < MOST_SCALED else 0.0
     between = 2 if whole and abs(scaled - rounded) > NEAR_WHOLE else 0
-    return N_PARTS * place + between + (int(rounded) & 1)
+    hashed = (int(rounded) & _HASHED) * _HASH_FACTOR >> (_HASH_BITS - 1)
+    return N_PARTS * place + between + (hashed & 1)
 
 
 @kernel

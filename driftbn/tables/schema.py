@@ -21,7 +21,7 @@ RESERVED: Final = frozenset((OTHER, MISSING))
 """Levels that every variable has beside its own."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_PARTS: Final = ("even", "odd", "between even", "between odd")
+_PARTS: Final = ("one", "other", "between one", "between other")
 _NUMBER_START: Final = frozenset("+-.0123456789")
 
 
@@ -48,8 +48,8 @@ class Variable:
     edges of a numeric variable, finite and rising; a value belongs to the first bin whose edge is
     not below it. Infinity belongs to the first or the last bin. ``pooled``: whether rare levels
     were dropped into ``__other__`` when the variable was inferred. An unknown level is then nothing
-    new. ``scale``: if not 0, each bin is four levels, by the value times this number, rounded: that
-    is even or odd and, where values were ``whole`` multiples, near to it or not. So it is seen of
+    new. ``scale``: if not 0, each bin is four levels, by the value times this number, rounded: one
+    bit of its hash and, where values were ``whole`` multiples, near to it or not. So it is seen of
     values in a single bin whether they stand still, and whether they have more digits than before.
 
     Raises DataError if the name is empty, or levels or edges break a rule above.

@@ -176,6 +176,42 @@ def test_numbers_that_come_alive_are_told() -> None:
     assert (fact.field, fact.kind) == ("price", FactKind.NEW_LEVEL)
 
 
+def test_a_rare_value_that_is_no_level_is_told_when_it_is_frequent() -> None:
+    monitor, rng = DriftMonitor(window=2000), np.random.default_rng(6)
+    towns = [f"town {i:02}" for i in range(60)]
+
+    def window(share: float) -> dict[str, np.ndarray]:
+        place = rng.choice(towns, 2000).astype(object)
+        place[rng.random(2000) < share] = "elsewhere"
+        return {"place": place, "load": rng.normal(size=2000)}
+
+    for _ in range(10):
+        (report,) = monitor.update(window(0.0))
+        assert not report.decision.facts
+    (report,) = monitor.update(window(0.5))
+    assert [(f.field, f.kind) for f in report.decision.facts] == [("place", FactKind.NEW_LEVEL)]
+
+
+def test_a_field_that_came_alive_and_stands_still_again_is_told() -> None:
+    monitor, rng = DriftMonitor(window=400), np.random.default_rng(7)
+    for window in range(17):
+        price = np.full(400, 0.5) if window < 10 else rng.normal(size=400)
+        monitor.update({"price": price, "load": rng.normal(size=400)})
+    (report,) = monitor.update({"price": np.full(400, 1.5), "load": rng.normal(size=400)})
+    assert [(f.field, f.kind) for f in report.decision.facts] == [("price", FactKind.CONSTANT)]
+
+
+def test_numbers_in_one_cell_that_all_are_even_stand_still_only_if_they_do() -> None:
+    monitor, rng = DriftMonitor(window=500), np.random.default_rng(8)
+    for window in range(15):
+        degrees = rng.integers(0, 100, 500) if window < 5 else rng.integers(300, 310, 500)
+        table = {"degrees": np.round(0.18 * degrees + 32.0, 2), "load": rng.normal(size=500)}
+        monitor.update(table)
+    (report,) = monitor.update({**table, "degrees": np.full(500, 87.08)})
+    kinds = [fact.kind for fact in report.decision.facts if fact.field == "degrees"]
+    assert kinds == [FactKind.CONSTANT]
+
+
 def test_a_calendar_stands_still_for_weeks() -> None:
     monitor, days = DriftMonitor(window=400), np.repeat(np.arange(40), 250)
     rng = np.random.default_rng(3)
