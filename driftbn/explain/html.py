@@ -10,7 +10,15 @@ from driftbn.drift.outcome import Association
 from driftbn.explain import Explanation, explain, state_of
 from driftbn.explain.changes import told_decision
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of, scene_of_graph
-from driftbn.explain.sentences import counted, decimal, event_sentence, moment, printable, strength
+from driftbn.explain.sentences import (
+    counted,
+    decimal,
+    event_sentence,
+    moment,
+    printable,
+    strength,
+    windows_between,
+)
 from driftbn.explain.svg import (
     DARK,
     LIGHT,
@@ -97,38 +105,43 @@ def report_to_html(report: WindowReport) -> str:
     >>> report_to_html(report).startswith("<!doctype html>")
     True
     """
-    explanation = explain(report)
-    body = [
-        _badge(report),
+    body = [*_told(report, explain(report)), *tables_of(report, numbers(report))]
+    return page(f"driftbn: window {report.index}", body)
+
+
+def comparison_to_html(explanation: Explanation, report: WindowReport) -> str:
+    """Return a page on two tables: words, picture and tables."""
+    return page("driftbn: two tables", [*_told(report, explanation), *tables_of(report)])
+
+
+def _told(report: WindowReport, explanation: Explanation) -> list[str]:
+    state = state_of(report.decision)
+    return [*told(explanation, state), section("Picture", [figure_of(report)])]
+
+
+def told(explanation: Explanation, state: str, about: str = "") -> list[str]:
+    """Return the beginning of a page: a badge with the state and whose it is, and the words."""
+    about = about and f' <span class="soft">{shown(about)}</span>'
+    kind = state.replace(" ", "_")
+    return [
+        f'<p><span class="level {kind}">{state}</span>{about}</p>',
         f"<h1>{shown(explanation.headline)}</h1>",
         _words(explanation),
-        section("Picture", [figure_of(report)]),
+    ]
+
+
+def tables_of(report: WindowReport, facts: str = "") -> list[str]:
+    """Return the tables on a window, ``facts`` above those of the tests."""
+    return [
         section("Changed dependencies", [edge_table(report)]),
         section("Changed fields", [node_table(report)]),
-        section("Numbers", [numbers(report), family_table(report)]),
+        section("Numbers" if facts else "Tests", [facts, family_table(report)]),
         section(
             "Columns and values", [bullets([event_sentence(event) for event in report.events])]
         ),
         section("Too small to tell", [undecided_table(report)]),
         section("Left out", [excluded_table(report)]),
     ]
-    return page(f"driftbn: window {report.index}", body)
-
-
-def comparison_to_html(explanation: Explanation, report: WindowReport) -> str:
-    """Return a page on two tables: words, picture and tables."""
-    body = [
-        _badge(report),
-        f"<h1>{shown(explanation.headline)}</h1>",
-        _words(explanation),
-        section("Picture", [figure_of(report)]),
-        section("Changed dependencies", [edge_table(report)]),
-        section("Changed fields", [node_table(report)]),
-        section("Tests", [family_table(report)]),
-        section("Too small to tell", [undecided_table(report)]),
-        section("Left out", [excluded_table(report)]),
-    ]
-    return page("driftbn: two tables", body)
 
 
 def monitor_to_html(title: str, moments: Sequence[Moment], last: WindowReport | None) -> str:
@@ -174,7 +187,7 @@ def html_of(reports: Sequence[WindowReport]) -> str:
     if not reports:
         return page("driftbn: replay", [f"<h1>{heading}</h1><p>There is no window yet.</p>"])
     body = [f"<h1>{heading}</h1>", timeline_panel(moments_of(reports))]
-    groups = _episodes(reports)
+    groups = episodes_of(reports)
     if not groups:
         body.append(f"<p>{shown('No window raised an alarm.')}</p>")
     n_drawn = 0
@@ -182,11 +195,6 @@ def html_of(reports: Sequence[WindowReport]) -> str:
         body.append(_episode(group, MAX_PICTURES - n_drawn))
         n_drawn += sum(report.decision.drift for report in group)
     return page("driftbn: replay", body)
-
-
-def _badge(report: WindowReport) -> str:
-    state = state_of(report.decision)
-    return f'<p><span class="level {state.name.lower()}">{state}</span></p>'
 
 
 def _words(explanation: Explanation) -> str:
@@ -207,7 +215,7 @@ def timeline_panel(moments: Sequence[Moment], chosen: range = range(0)) -> str:
     )
 
 
-def _episodes(reports: Sequence[WindowReport]) -> list[list[WindowReport]]:
+def episodes_of(reports: Iterable[WindowReport]) -> list[list[WindowReport]]:
     """Return the windows of each episode; an alarm outside of any is one of its own."""
     found: dict[tuple[int, int], list[WindowReport]] = {}
     for report in reports:
@@ -223,9 +231,7 @@ def _episode(group: Sequence[WindowReport], n_pictures: int) -> str:
     first, last = group[0], group[-1]
     number = first.decision.episode
     name = "Alarm outside of any episode" if number is None else f"Episode {number}"
-    where = f"windows {first.index:,} to {last.index:,}"
-    if first is last:
-        where = f"window {first.index:,}"
+    where = windows_between(first.index, last.index)
     parts = []
     for report in group:
         if report.decision.drift or report.decision.edges:

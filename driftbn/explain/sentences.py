@@ -79,6 +79,15 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def windows_between(first: int, last: int) -> str:
+    """Return which windows are meant.
+
+    >>> windows_between(3, 3), windows_between(3, 1000)
+    ('window 3', 'windows 3 to 1,000')
+    """
+    return f"window {first:,}" if first == last else f"windows {first:,} to {last:,}"
+
+
 def strength(nats: float) -> str:
     """Return how strong an association or a change of so many nats is, in a word.
 

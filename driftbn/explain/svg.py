@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from driftbn.explain.sentences import counted, printable
+from driftbn.explain.sentences import counted, printable, windows_between
 
 if TYPE_CHECKING:
     from driftbn.report import WindowReport
@@ -325,8 +325,7 @@ class _Bar:
 
     @property
     def label(self) -> str:
-        first, last = self.first.index, self.moments[-1].index
-        return f"window {first:,}" if first == last else f"windows {first:,} to {last:,}"
+        return windows_between(self.first.index, self.moments[-1].index)
 
 
 def moments_of(reports: Iterable[WindowReport]) -> list[Moment]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from driftbn.config import Knowledge, LearnerConfig, field_texts, field_types
 from driftbn.errors import ConfigError, KnowledgeError
+from driftbn.explain import Explanation
 from driftbn.explain.sentences import printable
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.graph import Edge
@@ -220,6 +221,13 @@ def edge_text(edge: Edge, directed: bool) -> str:
     return f"{shown(edge[0])} {'->' if directed else '-'} {shown(edge[1])}"
 
 
+def word_lines(words: Explanation, *, in_full: bool = False) -> list[Line]:
+    """Return words as lines: the headline, and the rest below it."""
+    head, *rest = (words.in_full() if in_full else str(words)).split("\n\n")
+    lines = [Line(text, Style.HEAD) for text in head.splitlines()]
+    return lines + [Line(text, Style.NOTE) for part in rest for text in ("", *part.splitlines())]
+
+
 def plain(lines: Iterable[Line]) -> str:
     return "".join(f"{line.text}\n" for line in lines)
 
@@ -252,20 +260,13 @@ def coloured(lines: Sequence[Line]) -> str:
 
 
 def write_lines(lines: Sequence[Line], path: str | None) -> None:
-    at_terminal = _to_stdout(path) and sys.stdout.isatty()
+    at_terminal = path in (None, STDIN) and sys.stdout.isatty()
     write_text(coloured(lines) if at_terminal else plain(lines), path)
 
 
 def write_text(text: str, path: str | None) -> None:
     """Write text; a lone surrogate, which UTF-8 cannot carry, is written as an escape."""
-    _write(text.encode("utf-8", "backslashreplace"), path)
-
-
-def write_picture(data: bytes, path: str | None) -> None:
-    """Write bytes that are not text; ``UsageError`` if they would go to a terminal."""
-    if _to_stdout(path) and sys.stdout.isatty():
-        raise UsageError("a picture cannot go to a terminal; give --output FILE")
-    _write(data, path)
+    save([(path or STDIN, text.encode("utf-8", "backslashreplace"))])
 
 
 def save(outputs: Sequence[tuple[str, bytes]]) -> None:
@@ -287,7 +288,9 @@ def save(outputs: Sequence[tuple[str, bytes]]) -> None:
             part.unlink(missing_ok=True)
     for name, data in outputs:
         if name == STDIN:
-            _write(data, name)
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -331,20 +334,6 @@ def moving_note(words: str) -> None:
 
 def note(message: str) -> None:
     sys.stderr.write(f"driftbn: {one_line(message)}\n")
-
-
-def _to_stdout(path: str | None) -> bool:
-    return path is None or path == STDIN
-
-
-def _write(data: bytes, path: str | None) -> None:
-    if path is not None and not _to_stdout(path):
-        with blamed_on(path):
-            Path(path).write_bytes(data)
-        return
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
 
 
 # A bar on standard error that tells how far long work is; only a terminal sees it.
@@ -405,8 +394,13 @@ MAX_PIXELS: Final = 6000
 _ZOOM: Final = 1.5  # pixels of a unit: sharp on dense screens too
 
 
-def png_renderer() -> Callable[[Drawing], bytes]:
-    """Return what makes a PNG of a drawing; asked for first, before any other work is done."""
+def png_renderer(path: str | None) -> Callable[[Drawing], bytes]:
+    """Return what makes a PNG of a drawing; asked for first, before any other work is done.
+
+    Raises ``UsageError`` if the picture would go to a terminal.
+    """
+    if path in (None, STDIN) and sys.stdout.isatty():
+        raise UsageError("a picture cannot go to a terminal; give a file")
     with naming_the_extra("a picture"):
         resvg = importlib.import_module("resvg_py")
         fonts = importlib.import_module("ziafont.fonts")  # scripts it lacks come from the system

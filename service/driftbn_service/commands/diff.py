@@ -30,7 +30,6 @@ from driftbn_service.commands import (
     save,
     shown,
     write_lines,
-    write_picture,
     write_text,
 )
 from driftbn_service.commands.learn import (
@@ -233,7 +232,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("only one of the two can come from standard input")
     if arguments.png == STDIN:
         raise UsageError("--png needs a file; standard output carries the changes")
-    render = None if arguments.png is None else png_renderer()
+    render = None if arguments.png is None else png_renderer(arguments.png)
     options = LearnOptions.from_arguments(arguments)
     kind = options.input_format
     with Input(arguments.previous, kind) as first, Input(arguments.current, kind) as second:
@@ -244,10 +243,9 @@ def run(arguments: argparse.Namespace) -> int:
             found = _compared(arguments, options, first, second)
         else:
             found = _compared_tables(arguments, options, first, second)
-    if arguments.html is not None:
-        save([(arguments.html, found.html().encode())])
-    if render is not None:
-        write_picture(render(found.picture()), arguments.png)
+    outputs = [(arguments.html, found.html().encode())] if arguments.html is not None else []
+    outputs += [(arguments.png, render(found.picture()))] if render is not None else []
+    save(outputs)
     if arguments.json:
         write_text(json.dumps(found.document(), indent=1) + "\n", arguments.output)
     else:

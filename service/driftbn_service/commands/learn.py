@@ -37,14 +37,14 @@ from driftbn_service.commands import (
     listed_names,
     note,
     png_renderer,
+    save,
     shown,
     write_lines,
-    write_picture,
     write_text,
 )
 from driftbn_service.commands.replay import check_target
 from driftbn_service.errors import InputError, UsageError, blamed_on
-from driftbn_service.records.files import Input
+from driftbn_service.records.files import STDIN, Input
 from driftbn_service.records.formats import suffix_and_codec
 from driftbn_service.records.rows import for_inference, one_table, unmixed
 
@@ -271,7 +271,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    render = png_renderer() if arguments.format == "png" else None
+    render = png_renderer(arguments.output) if arguments.format == "png" else None
     options = LearnOptions.from_arguments(arguments)
     with Input(arguments.file, options.input_format) as source:
         learned = learn_input(source, options)
@@ -293,7 +293,7 @@ def run(arguments: argparse.Namespace) -> int:
             write_text(_bif(learned, arguments.bdeu), arguments.output)
     if render is not None:
         drawing = picture_of(_headline(learned).text, (), scene_of_graph(learned.structure.graph))
-        write_picture(render(drawing), arguments.output)
+        save([(arguments.output or STDIN, render(drawing))])
     if arguments.format != "text":
         for line in _warnings(learned):
             note(line.text)

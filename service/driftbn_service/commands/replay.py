@@ -17,8 +17,8 @@ from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MonitorConfig, WindowConfi
 from driftbn.drift.outcome import DriftLevel
 from driftbn.drift.trust import CalibrationReport
 from driftbn.errors import DataError, UnknownVariableError
-from driftbn.explain.html import html_of
-from driftbn.explain.sentences import printable
+from driftbn.explain.html import episodes_of, html_of
+from driftbn.explain.sentences import counted, printable, windows_between
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
 from driftbn.tables.schema import Schema
@@ -33,6 +33,7 @@ from driftbn_service.commands import (
     given_settings,
     note,
     shown,
+    word_lines,
     write_lines,
     write_text,
 )
@@ -263,10 +264,6 @@ class _Told:
         return found
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def _window_line(report: WindowReport) -> Line:
     decision = report.decision
     text = (
@@ -278,35 +275,17 @@ def _window_line(report: WindowReport) -> Line:
 
 def _episode_lines(reports: Sequence[WindowReport]) -> list[Line]:
     lines = []
-    for group in _episodes(reports):
-        first, last = group[0].index, group[-1].index
+    for group in episodes_of(reports):
+        if not any(report.decision.drift for report in group):
+            continue
         number = group[0].decision.episode
         name = "Alarm" if number is None else f"Episode {number}"
-        where = f"window {first}" if first == last else f"windows {first} to {last}"
+        where = windows_between(group[0].index, group[-1].index)
         lines += [Line("", Style.NOTE), Line(f"{name}, {where}", Style.HEAD)]
-        for report in group:
-            lines += _words(report)
+        for report in group:  # the window after an alarm names the change better
+            if report.decision.drift or report.decision.settling:
+                lines += [*word_lines(report.explain()), Line("", Style.NOTE)]
     return lines
-
-
-def _episodes(reports: Sequence[WindowReport]) -> list[list[WindowReport]]:
-    """Return the windows of each episode with an alarm; an alarm outside of any is its own."""
-    found: dict[tuple[bool, int], list[WindowReport]] = {}
-    for report in reports:
-        episode = report.decision.episode
-        if episode is not None:
-            found.setdefault((True, episode), []).append(report)
-        elif report.decision.drift:
-            found[False, report.index] = [report]
-    groups = [group for group in found.values() if any(report.decision.drift for report in group)]
-    return sorted(groups, key=lambda group: group[0].index)
-
-
-def _words(report: WindowReport) -> list[Line]:
-    """Return an alarm, and the window after it that names the change better, in words."""
-    if not (report.decision.drift or report.decision.settling):
-        return []
-    return [Line(text, Style.NOTE) for text in (*str(report.explain()).splitlines(), "")]
 
 
 # ``driftbn calibrate``: how far a monitor can be trusted on a stream like this one.

@@ -13,36 +13,30 @@ from typing import Any, Final
 
 from driftbn.codec import Codec
 from driftbn.config import check_integer
-from driftbn.errors import DriftbnError
 from driftbn.explain import (
+    Explanation,
     State,
     begun,
     completed,
     episode_headline,
-    filled,
     lasted,
     monitor_name,
     state_of,
 )
 from driftbn.explain.changes import main_sentences, target_sentences
 from driftbn.explain.html import (
-    bullets,
-    edge_table,
-    excluded_table,
-    family_table,
     figure_of,
-    folded,
-    node_table,
     numbers,
     page,
     section,
     shown,
     table,
+    tables_of,
     timeline_panel,
-    undecided_table,
+    told,
 )
 from driftbn.explain.picture import picture_of, scene_of
-from driftbn.explain.sentences import counted, moment, printable
+from driftbn.explain.sentences import counted, moment, printable, windows_between
 from driftbn.explain.svg import Drawing, Moment, timeline_of
 from driftbn.report import REPORTS, WindowReport
 from driftbn_service.commands import (
@@ -51,10 +45,11 @@ from driftbn_service.commands import (
     check_names,
     png_renderer,
     save,
+    word_lines,
     write_lines,
     write_text,
 )
-from driftbn_service.errors import UsageError
+from driftbn_service.errors import InputError
 from driftbn_service.events import naming_window
 from driftbn_service.records.files import STDIN
 from driftbn_service.settings.loading import load_settings, settings_path
@@ -70,12 +65,10 @@ MAX_EPISODES: Final = 10
 _MAX_NAMED: Final = 10  # names that an error lists
 _MAX_NAMING: Final = 4  # windows of one episode whose words are told
 _MAX_ADVICE: Final = 2
-_MAX_SENTENCES: Final = 3  # of those on changes that a picture has room for
 _LARGEST: Final = 2**63 - 1  # what SQLite can count to
 _DRAWN: Final = (
     "The dependencies in window {}, with the changes of the episode that a test confirms."
 )
-_NUMBERED: Final = "Of window {}, which names the change."
 _HEAD: Final = Line("episode  windows        state  what", Style.HEAD)
 _ROWS: Final = Codec(
     base=REPORTS,
@@ -135,7 +128,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
-    render = None if arguments.png is None else png_renderer()
+    render = None if arguments.png is None else png_renderer(arguments.png)
     with Store(_history(arguments), read_only=True) as store:
         key = _find_key(store, arguments.stream, arguments.key)
         source = _Source(store, arguments.stream, key)
@@ -149,7 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_text(json.dumps(_document(story)) + "\n", None)
     elif not outputs:
-        write_lines(_lines(story, arguments.details), None)
+        write_lines(_lines(story, in_full=arguments.details), None)
     return 0
 
 
@@ -160,8 +153,6 @@ def _check(arguments: argparse.Namespace) -> None:
             check_integer(name, getattr(arguments, name), 0, _LARGEST)
     names = [name for name in (arguments.html, arguments.png) if name is not None]
     check_names([*names, *([STDIN] if arguments.json else [])])
-    if arguments.png == STDIN and sys.stdout.isatty():
-        raise UsageError("a picture cannot go to a terminal; give a file")
 
 
 def _history(arguments: argparse.Namespace) -> Path | str:
@@ -174,26 +165,13 @@ def _history(arguments: argparse.Namespace) -> Path | str:
 # --- What is told ---
 
 
-class NotInHistoryError(DriftbnError):
-    """The history does not hold what a report is asked of."""
-
-    def __init__(self, path: Path | str, problem: str) -> None:
-        self.path = path
-        self.problem = problem
-        super().__init__(f"{path}: {problem}")
-
-
 @dataclass(frozen=True)
 class Story:
     """What a report on a monitor tells."""
 
     stream: str
     key: str
-    headline: str
-    context: tuple[str, ...]  # from when to when
-    changes: tuple[str, ...]
-    found: tuple[str, ...]  # how strong and how sure it is, and what could not be told
-    advice: tuple[str, ...]
+    words: Explanation
     report: WindowReport = field(repr=False)
     episode: EpisodeRow | None = None  # None if it is about a window
     windows: tuple[WindowRow, ...] = field(default=(), repr=False)  # the oldest first
@@ -242,7 +220,7 @@ def _find_key(store: Store, monitor: str, key: str | None) -> str:
     found = [row.key for row in store.monitors(monitor, limit=_MAX_NAMED + 1)]
     if not found:
         problem = f"there is no window of a monitor {monitor!r}; {_known(store)}"
-        raise NotInHistoryError(store.path, problem)
+        raise InputError(str(store.path), problem)
     if key is None and ("" in found or len(found) == 1):
         return found[0]
     more = " and more" if len(found) > _MAX_NAMED else ""
@@ -251,7 +229,7 @@ def _find_key(store: Store, monitor: str, key: str | None) -> str:
         problem = f"monitor {monitor!r} has several keys, give one with --key: {keys}"
     else:
         problem = f"monitor {monitor!r} has no key {key!r}; there are: {keys}"
-    raise NotInHistoryError(store.path, problem)
+    raise InputError(str(store.path), problem)
 
 
 def _known(store: Store) -> str:
@@ -308,16 +286,10 @@ class _Source:
             raise self._absent(f"there is no window {index} of {self._name}; {which}")
         report = WindowReport.from_dict(found.report)
         words = report.explain()
-        context = () if report.end is not None else (completed(index, found.row.stored),)
-        return Story(
-            *self._whose,
-            words.headline,
-            context,
-            words.sentences,
-            words.details,
-            words.advice,
-            report,
-        )
+        if report.end is None:
+            stored = completed(index, found.row.stored)
+            words = replace(words, sentences=(stored, *words.sentences))
+        return Story(*self._whose, words, report)
 
     def _of_episode(self, episode: EpisodeRow) -> Story:
         naming = self._naming(episode)
@@ -325,16 +297,13 @@ class _Source:
         alarm = self._report(episode.started_window)
         every = naming if alarm is None else [alarm, *naming]
         what, how = main_sentences(report)
-        return Story(
-            *self._whose,
+        words = Explanation(
             episode_headline(self._name, report, episode.recurring),
-            (self._context(episode),),
-            (*what, *how, *target_sentences(report)),
-            _once(text for one in every for text in one.explain().details),
+            (self._context(episode), *what, *how, *target_sentences(report)),
             _once(text for one in every for text in one.explain().advice)[:_MAX_ADVICE],
-            report,
-            episode,
+            _once(text for one in every for text in one.explain().details),
         )
+        return Story(*self._whose, words, report, episode)
 
     def _context(self, row: EpisodeRow) -> str:
         """Say from when to when an episode is: by event time, or when its first window was full."""
@@ -368,8 +337,8 @@ class _Source:
             rows = self._store.windows(*self._whose, before=before, limit=last)
         return tuple(reversed(rows))
 
-    def _absent(self, problem: str) -> NotInHistoryError:
-        return NotInHistoryError(self._store.path, problem)
+    def _absent(self, problem: str) -> InputError:
+        return InputError(str(self._store.path), problem)
 
 
 def _once(texts: Iterable[str]) -> tuple[str, ...]:
@@ -396,17 +365,10 @@ def _with_all_changes(episode: EpisodeRow, reports: Sequence[WindowReport]) -> W
 # --- Words and data ---
 
 
-def _lines(story: Story, in_full: bool) -> list[Line]:
-    blank = Line("", Style.NOTE)
-    lines = [Line(printable(story.title), Style.NOTE)]
-    lines += [Line(text, Style.HEAD) for text in _wrapped(story.headline)]
-    lines += [blank, *_bullets((*story.context, *story.changes))]
-    if story.advice:
-        lines += [blank, Line("What to do:", Style.HEAD), *_bullets(story.advice)]
-    if story.found and in_full:
-        lines += [blank, Line("In detail:", Style.HEAD), *_bullets(story.found)]
+def _lines(story: Story, *, in_full: bool) -> list[Line]:
+    lines = [Line(printable(story.title), Style.NOTE), *word_lines(story.words, in_full=in_full)]
     if story.episodes:
-        lines += [blank, _HEAD, *(_episode_line(row) for row in story.episodes)]
+        lines += [Line("", Style.NOTE), _HEAD, *(_episode_line(row) for row in story.episodes)]
     return lines + [Line(text, Style.NOTE) for text in _more_episodes(story)]
 
 
@@ -422,10 +384,9 @@ def _episode_windows(row: EpisodeRow) -> str:
     >>> _episode_windows(row)
     '8 to 13'
     """
-    first, last = f"{row.started_window:,}", f"{row.last_window:,}"
     if row.is_open:
-        return f"{first} to now"
-    return first if first == last else f"{first} to {last}"
+        return f"{row.started_window:,} to now"
+    return windows_between(row.started_window, row.last_window).partition(" ")[2]
 
 
 def _document(story: Story) -> dict[str, Any]:
@@ -438,24 +399,16 @@ def _document(story: Story) -> dict[str, Any]:
         "key": story.key,
         "subject": "window" if story.episode is None else "episode",
         "state": story.state,
-        "headline": story.headline,
-        "sentences": [*story.context, *story.changes],
-        "advice": list(story.advice),
-        "details": list(story.found),
+        "headline": story.words.headline,
+        "sentences": list(story.words.sentences),
+        "advice": list(story.words.advice),
+        "details": list(story.words.details),
         "episode": None if story.episode is None else _ROWS.encode(story.episode),
         "window": story.report.to_dict(),
         "timeline": {"window": series.pop("window_index"), **series},
         "episodes": [_ROWS.encode(row) for row in story.episodes],
         "n_episodes": story.n_episodes,
     }
-
-
-def _bullets(texts: Iterable[str]) -> list[Line]:
-    return [Line(line, Style.NOTE) for text in texts for line in _wrapped(text, "- ")]
-
-
-def _wrapped(text: str, first: str = "") -> list[str]:
-    return filled(printable(text), first).splitlines()
 
 
 def _episode_line(row: EpisodeRow) -> Line:
@@ -472,22 +425,12 @@ def _html(story: Story) -> str:
     The page is one file without scripts and without references to anything outside. Everything
     that comes from data is escaped, and equal stories give equal pages.
     """
-    report = story.report
     body = [
-        _badge(story),
-        f"<h1>{shown(story.headline)}</h1>",
-        "".join(f"<p>{shown(text)}</p>" for text in story.context),
-        section("What changed" if story.episode else "What is known", [bullets(story.changes)]),
-        section("What to do", [bullets(story.advice)]),
-        section("Picture", [_note(story, _DRAWN), figure_of(report)]),
+        *told(story.words, story.state, f"{story.name}, {story.subject}"),
+        section("Picture", [_drawn(story), figure_of(story.report)]),
         section("Time line", [timeline_panel(story.moments, story.chosen)]),
-        section("Changed dependencies", [edge_table(report)]),
-        section("Changed fields", [node_table(report)]),
-        folded("How strong, how sure, and what the words mean", bullets(story.found)),
         section("Episodes", [_episode_table(story)]),
-        section("Numbers", [_note(story, _NUMBERED), numbers(report), family_table(report)]),
-        section("Too small to tell", [undecided_table(report)]),
-        section("Left out", [excluded_table(report)]),
+        *tables_of(story.report, numbers(story.report)),
     ]
     return page(f"driftbn: {story.name}, {story.subject}", body)
 
@@ -495,23 +438,16 @@ def _html(story: Story) -> str:
 def _chat_picture(story: Story) -> Drawing:
     """Return the picture for a chat message: words in short, graph, legend and time line."""
     return picture_of(
-        story.headline,
-        (story.title, *story.context, *story.changes[:_MAX_SENTENCES]),
+        story.words.headline,
+        (story.title, *story.words.sentences),
         scene_of(story.report),
         timeline_of(story.moments, story.chosen),
     )
 
 
-def _badge(story: Story) -> str:
-    name = f"{story.name}, {story.subject}"
-    kind = story.state.replace(" ", "_")
-    state = f'<span class="level {kind}">{story.state}</span>'
-    return f'<p>{state} <span class="soft">{shown(name)}</span></p>'
-
-
-def _note(story: Story, text: str) -> str:
-    """Return which window an episode is shown by."""
-    note = text.format(f"{story.report.index:,}")
+def _drawn(story: Story) -> str:
+    """Say which window an episode is shown by."""
+    note = _DRAWN.format(f"{story.report.index:,}")
     return "" if story.episode is None else f'<p class="soft">{note}</p>'
 
 

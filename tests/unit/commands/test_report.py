@@ -331,7 +331,9 @@ def test_picture_shows_the_words_and_colours_of_what_changed(
     run: Run, history: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     drawn: list[Drawing] = []
-    monkeypatch.setattr(report_command, "png_renderer", lambda: lambda it: drawn.append(it) or b"")
+    monkeypatch.setattr(
+        report_command, "png_renderer", lambda _: lambda it: drawn.append(it) or b""
+    )
     for window in (2, ALARM):
         run(history, "--window", window, "--png", tmp_path / "r.png")
     calm, drift = (drawing.body for drawing in drawn)

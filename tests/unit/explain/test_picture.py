@@ -100,7 +100,9 @@ def difference(previous: Dag | Pdag, current: Dag | Pdag) -> Drawing:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_nodes", [2, 30, 200])
 def test_pictures_grow_with_the_graph(n_nodes: int) -> None:
-    width, height = size_of(png_renderer()(picture(random_dag(n_nodes, n_nodes // 2, seed=1))))
+    width, height = size_of(
+        png_renderer("x.png")(picture(random_dag(n_nodes, n_nodes // 2, seed=1)))
+    )
     assert width * height > 900 * n_nodes
     assert max(width, height) <= MAX_PIXELS
 
@@ -140,7 +142,7 @@ def test_arrows_in_a_cycle_are_drawn() -> None:
 def test_any_name_can_be_drawn(name: str) -> None:
     drawing = picture(Dag([name, "b"], [(name, "b")]), name[:20])
     ElementTree.fromstring(drawing.document())
-    assert size_of(png_renderer()(drawing))
+    assert size_of(png_renderer("x.png")(drawing))
 
 
 @pytest.mark.parametrize("kind", ["added", "removed", "reversed", "changed"])
