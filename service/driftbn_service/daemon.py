@@ -29,7 +29,7 @@ from driftbn_service.http import (
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.lane import Committer
-from driftbn_service.metrics import Metrics, Shown, shown_of
+from driftbn_service.metrics import Metrics, Shown, StreamMetrics
 from driftbn_service.outlets import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals, configure_logging
@@ -197,7 +197,11 @@ class Assembly:
             time,
         )
         wanted = tuple((outlet.name, outlet.types) for outlet in self.settings.outlets)
-        committer = Committer(self.settings.checkpoint, wanted, self.metrics, self._wake)
+        keyed = settings.key is not None
+        metrics = self.metrics.add_stream(settings.name, settings.source.kind, keyed=keyed)
+        metrics.restored(self.store.restored_from or 0.0)
+        self._recall(settings.name, metrics)
+        committer = Committer(self.settings.checkpoint, wanted, metrics, self._wake)
         parts = StreamParts(
             settings=settings,
             source=make_source(settings, journal, self.store.identity),
@@ -205,13 +209,10 @@ class Assembly:
             journal=journal,
             committer=committer,
             quarantine=quarantine,
-            observer=self.metrics,
+            metrics=metrics,
             queue_bytes=QUEUE_BYTES,
         )
         pipeline = StreamPipeline(parts)
-        self.metrics.add_stream(settings.name, settings.source.kind, keyed=settings.key is not None)
-        self.metrics.restored(settings.name, self.store.restored_from or 0.0)
-        self._recall(settings.name)
         pipeline.start()
         return pipeline
 
@@ -221,7 +222,7 @@ class Assembly:
             return None
         return self.store.journal(stream.name, max_pending_bytes=source.max_pending_bytes)
 
-    def _recall(self, name: str) -> None:
+    def _recall(self, name: str, metrics: StreamMetrics) -> None:
         """Let metrics show what was known before the restart."""
         try:
             rows = self.store.monitors(name, limit=_RECALLED)
@@ -233,7 +234,7 @@ class Assembly:
             logger.error("metrics begin without the last window: %s", error)
             return
         levels = {row.key: row.last.level for row in rows}
-        self.metrics.recall(name, None if last is None else last.report, levels, open_)
+        metrics.recall(None if last is None else last.report, levels, open_)
 
     def _shown(self, episode: EpisodeRow) -> Shown:
         began, stored = episode.started_window, time()
@@ -241,7 +242,7 @@ class Assembly:
             place = (episode.stream, episode.key)
             rows = self.store.windows(*place, after=began - 1, before=began + 1, limit=1)
             stored = rows[0].stored if rows else stored
-        return shown_of(episode, stored)
+        return Shown.stored(episode, stored)
 
     def _wake(self) -> None:
         self.live.wake()

@@ -30,7 +30,7 @@ from driftbn_service.events import (
     failure_of,
     publication_of,
 )
-from driftbn_service.metrics import Metrics
+from driftbn_service.metrics import StreamMetrics
 from driftbn_service.records import Rejected, RejectReason, Rows
 from driftbn_service.records.decoder import part_by_key, set_aside
 from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, unmixed
@@ -524,7 +524,7 @@ class Committer:
         self,
         settings: CheckpointSettings,
         outlets: Wanted,
-        observer: Metrics,
+        metrics: StreamMetrics,
         wake: Callable[[], None],
         *,
         clock: Callable[[], float] = monotonic,
@@ -533,7 +533,7 @@ class Committer:
         self.trouble: str | None = None
         self.abandoned = threading.Event()
         self._outlets = outlets
-        self._observer = observer
+        self._metrics = metrics
         self._wake = wake
         self._clock = clock
         self._committed_at: dict[str, float] = {}
@@ -581,7 +581,7 @@ class Committer:
             raise
         except (OSError, StoreError) as error:
             self.trouble = str(error)
-            self._observer.commit_failed(lane.stream.name)
+            self._metrics.commit_failed()
             logger.error(
                 "%s; reading stops until it can, nothing is lost; next try in %.1f s",
                 error, wait,
@@ -596,8 +596,8 @@ class Committer:
     def _commit(self, lane: Lane) -> None:
         started = self._clock()
         published = lane.commit(self._outlets)
-        self._observer.committed(lane.stream.name, self._clock() - started)
+        self._metrics.committed(self._clock() - started)
         for publication in published:
-            self._observer.window(publication)
+            self._metrics.window(publication)
         if published:
             self._wake()

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from driftbn.errors import DriftbnError
 from driftbn_service.lane import Committer, Lane, Taken
-from driftbn_service.metrics import Metrics
+from driftbn_service.metrics import StreamMetrics
 from driftbn_service.records import Decoded, Decoder, Rejected, RejectReason, Rows
 from driftbn_service.records.rows import cut, n_rows_of
 from driftbn_service.settings import StreamSettings
@@ -198,7 +198,7 @@ class StreamParts:
     journal: Journal | None  # if it is fed over HTTP
     committer: Committer
     quarantine: Quarantine
-    observer: Metrics
+    metrics: StreamMetrics
     queue_bytes: int  # that may wait between the two threads
 
 
@@ -490,26 +490,26 @@ class StreamPipeline:
             self._busy_since = self._clock()
         lane.advance(work.position)
         if work.n_behind is not None:
-            self.parts.observer.behind(self.name, work.lane, work.n_behind)
+            self.parts.metrics.behind(work.lane, work.n_behind)
         schema = lane.schema()
         if schema is not None and work.lane in self._decoders:
             self._decoders[work.lane].use_schema(schema)
 
     def _note(self, taken: Taken) -> None:
         if taken.n_rows:
-            self.parts.observer.records(self.name, "taken", taken.n_rows)
+            self.parts.metrics.records("taken", taken.n_rows)
         if taken.rejected:
             self._reject(taken.rejected)
             self._become(self._state)  # which may be shown as failed now
 
     def _reject(self, rejected: Iterable[Rejected]) -> None:
         """Keep records that are not taken for people to look at, and count them."""
-        observer = self.parts.observer
+        metrics = self.parts.metrics
         for item in rejected:
             failed = item.reason is RejectReason.MONITOR_FAILED
             self.parts.quarantine.add(item)
-            observer.rejected(self.name, item.reason.value, item.n_records)
-            observer.records(self.name, "failed" if failed else "rejected", item.n_records)
+            metrics.rejected(item.reason.value, item.n_records)
+            metrics.records("failed" if failed else "rejected", item.n_records)
 
     def _patience(self) -> float | None:
         """Return how long to wait for work before a commit is due."""
@@ -536,9 +536,9 @@ class StreamPipeline:
             return
         if lane.position is not None:
             self._releases[lane.name] = lane.position
-        observer, monitors = self.parts.observer, lane.monitors
-        observer.buffered(self.name, monitors.n_pending)
-        observer.monitors(self.name, len(monitors), monitors.n_resident, len(self.failed_keys))
+        metrics, monitors = self.parts.metrics, lane.monitors
+        metrics.buffered(monitors.n_pending)
+        metrics.monitors(len(monitors), monitors.n_resident, len(self.failed_keys))
 
     def _close(self, item: CloseLane) -> None:
         lane = self._lanes[item.lane]
@@ -546,7 +546,7 @@ class StreamPipeline:
             self._commit(lane)
         lane.close()
         self._lanes = {name: other for name, other in self._lanes.items() if name != item.lane}
-        self.parts.observer.behind(self.name, item.lane, 0)
+        self.parts.metrics.behind(item.lane, 0)
         item.done.set()
         logger.info("lane is let go", extra={"stream": self.name, "lane": item.lane or "main"})
 
@@ -561,7 +561,7 @@ class StreamPipeline:
 
     def _become(self, state: StreamState) -> None:
         self._state = state
-        self.parts.observer.state(self.name, self.state.value)
+        self.parts.metrics.state(self.state.value)
 
     def _failures(self) -> str | None:
         failed = self.failed_keys

@@ -17,7 +17,6 @@ Between scrapes the streams do their part, which is not timed: it is the work of
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import http.client
 import multiprocessing
 import statistics
@@ -51,13 +50,12 @@ class MeasuredService(FakeService):
     def __init__(self, directory: Path, n_streams: int) -> None:
         super().__init__(directory)
         self.metrics = Metrics()
-        self.names = [f"stream-{number:03}" for number in range(n_streams)]
         self._windows = drifting_publications()
         self._n_steps = 0
         for outlet in ("log", "alerts"):
             self.metrics.add_outlet(outlet)
-        for name in self.names:
-            self.metrics.add_stream(name, "files")
+        names = (f"stream-{number:03}" for number in range(n_streams))
+        self.told = [self.metrics.add_stream(name, "files") for name in names]
 
     def metrics_text(self, accept: str) -> tuple[bytes, str]:
         return self.metrics.text(accept)
@@ -65,19 +63,19 @@ class MeasuredService(FakeService):
     def take_records(self) -> None:
         """Have every stream do what it does between windows."""
         self._n_steps += 1
-        for name in self.names:
-            self.metrics.records(name, "taken", 100)
-            self.metrics.buffered(name, self._n_steps)
-            self.metrics.behind(name, "", self._n_steps)
-            self.metrics.state(name, "running")
-            self.metrics.committed(name, 0.001 * self._n_steps)
+        for stream in self.told:
+            stream.records("taken", 100)
+            stream.buffered(self._n_steps)
+            stream.behind("", self._n_steps)
+            stream.state("running")
+            stream.committed(0.001 * self._n_steps)
 
     def publish_windows(self) -> None:
         """Have every stream publish a window as well."""
         self.take_records()
         window = self._windows[self._n_steps % len(self._windows)]
-        for name in self.names:
-            self.metrics.window(dataclasses.replace(window, stream=name))
+        for stream in self.told:
+            stream.window(window)
 
 
 class Happening(Enum):

@@ -288,8 +288,7 @@ def lane(store: Store) -> Iterator[Lane]:
 
 
 def make_committer(clock: Clock, wake: Callable[[], None] = lambda: None) -> Committer:
-    metrics = Metrics()
-    metrics.add_stream("orders", "stdin")
+    metrics = Metrics().add_stream("orders", "stdin")
     return Committer(CheckpointSettings(), [("file", None)], metrics, wake, clock=clock)
 
 

@@ -68,8 +68,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def pipeline_of(store: Store, source: Partition) -> StreamPipeline:
     kafka = {"kind": "kafka", "brokers": ["b:1"], "topic": "orders"}
     settings = {"name": "orders", "window": WINDOW, "source": kafka}
-    metrics = Metrics()
-    metrics.add_stream("orders", "kafka")
+    metrics = Metrics().add_stream("orders", "kafka")
     parts = StreamParts(
         settings=StreamSettings.model_validate(settings),
         source=source,
@@ -80,7 +79,7 @@ def pipeline_of(store: Store, source: Partition) -> StreamPipeline:
             [], metrics, lambda: None,
         ),
         quarantine=Quarantine(store.path.parent / "quarantine.ndjson", 1 << 20, time.time),
-        observer=metrics,
+        metrics=metrics,
         queue_bytes=1 << 20,
     )  # fmt: skip
     return StreamPipeline(parts)
