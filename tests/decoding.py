@@ -15,13 +15,14 @@ from driftbn_service.records.rows import (  # noqa: F401
     n_rows_of,
     one_table,
     tables_of,
-    unmixed,
 )
 from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError  # noqa: F401
 
 from driftbn.config import MonitorConfig
+from driftbn.tables.cells import cells_of, is_mixed
 from driftbn.tables.encode import SchemaEvent, merged_events
 from driftbn.tables.intake import Intake
+from driftbn.tables.read import read_column
 
 
 def place(number: int, byte: int) -> str:
@@ -40,9 +41,19 @@ def rows_of(decoded: Decoded) -> list[dict[str, Any]]:
     """Return the rows without what has no value."""
     found: list[dict[str, Any]] = []
     for batch in decoded.batches:
-        for part in unmixed(batch, known=False):
-            found += part.to_pylist()
+        found += records_of(batch)
     return [{name: v for name, v in row.items() if v is not None} for row in found]
+
+
+def records_of(table: Any) -> list[dict[str, Any]]:
+    columns = {name: column_of(table, name) for name in table.column_names}
+    return [{name: cells[row] for name, cells in columns.items()} for row in range(len(table))]
+
+
+def column_of(table: Any, name: str) -> list[Any]:
+    """Return the cells of a column, whether or not they are of one type."""
+    column = table[name]
+    return cells_of(read_column(column)[0]) if is_mixed(column) else column.to_pylist()
 
 
 class Taken(NamedTuple):
@@ -67,9 +78,7 @@ def take(
     def rows(data: bytes, intake: Intake) -> tuple[Sequence[Any], tuple[Rejected, ...]]:
         decoder.use_schema(intake.schema if scanner else None)
         decoded = decoder.decode(chunk(data, kind))
-        known = intake.schema is not None
-        parts = [part for rows in decoded.batches for part in unmixed(rows, known=known)]
-        return parts, decoded.rejected
+        return decoded.batches, decoded.rejected
 
     return _take(chunks, config, rows)
 

@@ -35,7 +35,7 @@ from driftbn_service.records import Decoder, Rows
 from driftbn_service.records.decoder import part_by_key
 from driftbn_service.records.files import open_reader
 from driftbn_service.records.formats import START, TableFormat
-from driftbn_service.records.rows import Undecoded, n_rows_of, unmixed
+from driftbn_service.records.rows import Undecoded, n_rows_of
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import WindowConfig
@@ -396,8 +396,7 @@ class Receiver:
         monitor = self._monitors.setdefault(key, DriftMonitor(self._config))
         n_left_out = monitor.n_rejected + monitor.n_late
         try:
-            parts = unmixed(rows, known=monitor.schema is not None)
-            reports = [report for part in parts for report in monitor.update(part)]
+            reports = monitor.update(rows)
         except DataError:  # the batch as a whole is no table
             reports, n_rows = [], 0
         n_taken = n_rows - (monitor.n_rejected + monitor.n_late - n_left_out)

@@ -41,7 +41,7 @@ class Kind(IntEnum):
     TIME = 4
 
 
-MIXED: Final = pa.struct([("kind", pa.uint8()), ("text", pa.large_binary())])
+MIXED: Final = pa.struct([("driftbn.kind", pa.uint8()), ("driftbn.text", pa.large_binary())])
 """The type of a column of mixed cells: their kinds, and text as it is in UTF-8, which may hold lone
 surrogates; of numbers and booleans the canonical text, and of times the seconds since the epoch."""
 
@@ -131,7 +131,7 @@ def mixed_cells(values: Iterable[Any], *, exact: bool = False) -> tuple[Any, dic
     It is of the plain type that holds all of them, if there is one, unless each must stay exact.
 
     >>> array, wrong = mixed_cells([3, True, "3", [4]])
-    >>> array.field("text").to_pylist(), wrong
+    >>> mixed_texts(array).to_pylist(), wrong
     ([b'3', b'true', b'3', None], {3: 'list is not allowed: a cell must be text, ...'})
     """
     kinds: list[int | None] = []
@@ -191,7 +191,12 @@ def as_numpy(array: Any) -> NDArray[Any]:
 
 def kinds_of(array: Any) -> NDArray[np.uint8]:
     """Return the kind of each cell of a mixed column; 255 where it is missing."""
-    return as_numpy(array.field("kind").fill_null(_NO_KIND))
+    return as_numpy(array.field(0).fill_null(_NO_KIND))
+
+
+def mixed_texts(array: Any) -> Any:
+    """Return the text of each cell of a mixed column."""
+    return array.field(1)
 
 
 def may_hold_times(column: Any) -> bool:
@@ -214,7 +219,7 @@ def without_times(array: Any) -> Any:
     if not times.any():
         return array
     kinds = pa.array(kinds_of(array), mask=times | _nulls(array))
-    return settled(_mixed(kinds, array.field("text")))
+    return settled(_mixed(kinds, mixed_texts(array)))
 
 
 def missing_cells(array: Any) -> NDArray[np.bool_]:
@@ -232,7 +237,7 @@ def cells_of(array: Any) -> list[Any]:
     """Return the cells of a column as Python values; a time is its seconds in a tuple."""
     if not is_mixed(array):
         return [None if cell != cell else cell for cell in array.to_pylist()]
-    kinds, texts = kinds_of(array).tolist(), array.field("text").to_pylist()
+    kinds, texts = kinds_of(array).tolist(), mixed_texts(array).to_pylist()
     return [
         None if text is None else _CELLS[kind](text.decode("utf-8", "surrogatepass"))
         for kind, text in zip(kinds, texts, strict=True)
@@ -262,7 +267,7 @@ def unified(arrays: Sequence[Any]) -> Any:
 
     >>> unified([pa.array([1, None]), pa.array([0.5])]).to_pylist()
     [1.0, None, 0.5]
-    >>> unified([pa.array([1]), pa.array(["a"])]).field("text").to_pylist()
+    >>> mixed_texts(unified([pa.array([1]), pa.array(["a"])])).to_pylist()
     [b'1', b'a']
     """
     first = arrays[0].type
@@ -367,7 +372,7 @@ def settled(array: Any) -> Any:
     kinds = kinds_of(array)
     if {Kind.WHOLE, Kind.FLOAT} <= set(kinds.tolist()) and not _has_wide(array, kinds):
         kinds = np.where(kinds == Kind.WHOLE, np.uint8(Kind.FLOAT), kinds)
-        array = _mixed(pa.array(kinds, mask=kinds == _NO_KIND), array.field("text"))
+        array = _mixed(pa.array(kinds, mask=kinds == _NO_KIND), mixed_texts(array))
     found = list(set(kinds.tolist()) - {_NO_KIND})
     if not found:
         return pa.nulls(len(array))
@@ -378,7 +383,7 @@ def settled(array: Any) -> Any:
 
 
 def _has_wide(array: Any, kinds: NDArray[np.uint8]) -> bool:
-    texts = array.field("text").filter(pa.array(kinds == Kind.WHOLE)).to_pylist()
+    texts = mixed_texts(array).filter(pa.array(kinds == Kind.WHOLE)).to_pylist()
     return any(len(text) > _EXACT_DIGITS and float(text) != int(text) for text in texts)
 
 

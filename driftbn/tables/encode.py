@@ -25,6 +25,7 @@ from driftbn.tables.cells import (
     kinds_of,
     may_hold_times,
     missing_cells,
+    mixed_texts,
     settled,
     time_cells,
 )
@@ -127,7 +128,7 @@ def _read_mixed(array: Any) -> Column:
     if set(kinds_of(array).tolist()) <= {Kind.FLOAT, MISSING_BYTE}:
         floats = [np.nan if cell is None else float(cell) for cell in cells_of(array)]
         return make_numbers(np.array(floats, np.float64))
-    coded = array.field("text").dictionary_encode()
+    coded = mixed_texts(array).dictionary_encode()
     texts = [text.decode("utf-8", "surrogatepass") for text in coded.dictionary.to_pylist()]
     indices = as_numpy(coded.indices.fill_null(-1))
     return make_factor(indices, np.array(texts, object), VariableKind.CATEGORICAL)

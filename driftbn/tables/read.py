@@ -24,6 +24,7 @@ from driftbn.tables.cells import (
     as_numpy,
     cells_of,
     declared_text,
+    is_mixed,
     is_text,
     mixed_cells,
     times_of,
@@ -479,6 +480,8 @@ def _is_number(kind: type) -> bool:
 
 
 def _read_arrow(raw: Any) -> _Read:
+    if is_mixed(raw):
+        return one_array(raw), {}
     try:
         return _values(one_array(plain_column(raw))), {}
     except _UNREADABLE:

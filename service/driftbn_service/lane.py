@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from itertools import chain
 from time import monotonic
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -33,7 +32,7 @@ from driftbn_service.events import (
 from driftbn_service.metrics import StreamMetrics
 from driftbn_service.records import Rejected, RejectReason, Rows
 from driftbn_service.records.decoder import part_by_key, set_aside
-from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of, unmixed
+from driftbn_service.records.rows import cut, n_bytes_of, n_rows_of
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.sources.base import Position
 from driftbn_service.state import (
@@ -455,8 +454,7 @@ class Lane:
     def _reports(self, item: KeyedMonitor, key: str, rows: Rows) -> list[Publication]:
         item.changed = True
         found = []
-        parts = unmixed(rows, known=item.monitor.schema is not None)
-        for report in chain.from_iterable(map(item.monitor.update, parts)):
+        for report in item.monitor.update(rows):
             item.events, publication = publication_of(
                 self.stream.name, key, self.name, report, item.events, origin=self.origin
             )

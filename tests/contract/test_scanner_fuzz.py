@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from driftbn import Schema
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
-from tests.decoding import TableFormat, chunk, n_rows_of, unmixed
+from tests.decoding import TableFormat, chunk, n_rows_of, records_of
 from tests.encoded import EncodedTable, Exclusion, ExclusionReason, Variable, VariableKind, encode
 
 N_LINES, N_CHUNKS = 102_000, 60
@@ -105,9 +105,8 @@ def codes_of(batches: Sequence[Rows], schema: Schema) -> NDArray[np.uint8]:
 
 
 def _records(table: pa.Table, schema: Schema) -> list[dict[str, Any]]:
-    (rows,) = unmixed(table, known=True)
-    known = [name for name in schema.names if name in rows.column_names]
-    return rows.select(known).to_pylist() if known else [{}] * len(rows)
+    known = [name for name in schema.names if name in table.column_names]
+    return records_of(table.select(known)) if known else [{}] * len(table)
 
 
 def _encoded(records: list[dict[str, Any]], schema: Schema) -> NDArray[np.uint8]:

@@ -18,13 +18,13 @@ from driftbn_service.http.ingest import submission_of
 from driftbn_service.records import Decoder
 from driftbn_service.records.files import Input
 from driftbn_service.records.formats import SUFFIXES
-from driftbn_service.records.rows import Undecoded, for_inference
+from driftbn_service.records.rows import Undecoded
 from driftbn_service.settings import FilesSourceSettings, StdinSourceSettings
 from driftbn_service.sources.files import FilesSource
 from driftbn_service.sources.stdin import StdinSource
 
 from driftbn import DriftMonitor, MonitorConfig, Schema
-from tests.decoding import TableFormat, one_table, unmixed
+from tests.decoding import TableFormat, one_table
 from tests.encoded import infer_and_encode
 from tests.intake_parts import Intake
 from tests.source_files import Lane
@@ -83,10 +83,9 @@ def outcome(parts: Iterator[Undecoded], decoder: Decoder) -> Outcome:
         decoded = decoder.decode(part)
         assert not decoded.rejected
         for batch in decoded.batches:
-            for rows in unmixed(batch, known=monitor.schema is not None):
-                reports += monitor.update(rows)
-                encoded = intake.take(rows)
-                codes += [] if encoded is None else [encoded.codes]
+            reports += monitor.update(batch)
+            encoded = intake.take(batch)
+            codes += [] if encoded is None else [encoded.codes]
         decoder.use_schema(monitor.schema)
     return Outcome(
         monitor.schema, np.hstack(codes).tolist(), [report.to_dict() for report in reports]
@@ -175,9 +174,9 @@ def test_a_file_means_the_same_through_every_door(
     with Input(str(path)) as source:
         whole = one_table([batch.data for batch in source.batches()])
     for table in (whole, body_of(path)):
-        schema = infer_and_encode(for_inference(table)).schema
+        schema = infer_and_encode(table).schema
         assert sorted(learned["graph"]["nodes"]) == sorted(schema.names)
-        assert schema == infer_and_encode(for_inference(whole)).schema
+        assert schema == infer_and_encode(whole).schema
 
 
 def test_what_a_cell_is(tmp_path: Path) -> None:

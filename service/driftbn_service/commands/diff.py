@@ -43,7 +43,7 @@ from driftbn_service.commands.learn import (
 )
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.records.files import STDIN, Input
-from driftbn_service.records.rows import for_inference, one_table, unmixed
+from driftbn_service.records.rows import one_table
 
 _KINDS = ("added", "removed", "reversed", "directed", "undirected")
 _STYLES = {"added": Style.ADDED, "removed": Style.REMOVED}
@@ -278,12 +278,12 @@ def _compared_tables(
         with blamed_on(source.name):
             tables.append(one_table([batch.data for batch in source.batches(options.columns)]))
     # Without the mark of records: a column that a whole file lacks is worth a word.
-    (rows,) = unmixed(tables[1].replace_schema_metadata(), known=True)
+    rows = tables[1].replace_schema_metadata()
     values = {"alpha": arguments.level} | {name: getattr(arguments, name) for name in _DECISION}
     learner = options.config
     with blamed_on(f"{first.name} and {second.name}"):
         found = compare_data(
-            for_inference(tables[0]),
+            tables[0],
             rows,
             names=(shown(first.name), shown(second.name)),
             learner=replace(learner, warm=WarmStart.NONE) if arguments.cold else learner,
@@ -297,7 +297,7 @@ def _compared_tables(
         note(f"{second.name}: {_event_text(event)}")
     if arguments.query is None:
         return _TwoTables(found)
-    before = infer_and_encode(for_inference(tables[0]))
+    before = infer_and_encode(tables[0])
     now = encode(rows, before.schema)
     with blamed_on(f"{first.name} and {second.name}"):
         networks = {

@@ -46,7 +46,7 @@ from driftbn_service.commands.replay import check_target
 from driftbn_service.errors import InputError, UsageError, blamed_on
 from driftbn_service.records.files import STDIN, Input
 from driftbn_service.records.formats import suffix_and_codec
-from driftbn_service.records.rows import for_inference, one_table, unmixed
+from driftbn_service.records.rows import one_table
 
 LEARNED_FORMAT = "driftbn-learned"
 """Marks the JSON that ``learn`` writes; it holds the graph and what it cost."""
@@ -136,10 +136,9 @@ def learn_input(
 
 def _encoded(data: pa.Table, previous: LearnedFile | None) -> EncodedTable:
     if previous is None:
-        return infer_and_encode(for_inference(data))
+        return infer_and_encode(data)
     # Without the mark of records: a column that a whole file lacks is worth a word.
-    (rows,) = unmixed(data.replace_schema_metadata(), known=True)
-    return encode(rows, previous.table.schema)
+    return encode(data.replace_schema_metadata(), previous.table.schema)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ from driftbn_service.commands import (
 )
 from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.records.files import DEFAULT_ROWS, STDIN, Batch, Input
-from driftbn_service.records.rows import n_rows_of, unmixed
 
 
 @dataclass
@@ -140,20 +139,16 @@ def check_target(schema: Schema | None, target: str | None) -> None:
 
 def _taken(monitor: DriftMonitor, name: str, batch: Batch) -> list[WindowReport]:
     """Update the monitor; rows in errors count from the start of the input."""
-    reports: list[WindowReport] = []
-    first_row = batch.first_row
     with blamed_on(name):
-        for rows in unmixed(batch.data, known=monitor.schema is not None):
-            try:
-                reports += monitor.update(rows)
-            except DataError as error:
-                row = None if error.row is None else first_row + error.row
-                raise DataError(
-                    error.problem, column=error.column, row=row, value=error.value
-                ) from error
-            first_row += n_rows_of(rows)
+        try:
+            reports = monitor.update(batch.data)
+        except DataError as error:
+            row = None if error.row is None else batch.first_row + error.row
+            raise DataError(
+                error.problem, column=error.column, row=row, value=error.value
+            ) from error
         check_target(monitor.schema, monitor.config.target)
-    return reports
+    return list(reports)
 
 
 # ``driftbn replay``: what a monitor would have said of files, window by window.

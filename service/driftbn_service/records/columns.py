@@ -18,7 +18,6 @@ from driftbn_service.records.rows import (
     RejectReason,
     check_cells,
     check_name,
-    without_marks,
 )
 from driftbn_service.records.sizes import (
     FILE_HEAD_BYTES,
@@ -185,24 +184,27 @@ def flat_table(table: pa.Table) -> pa.Table:
 
 
 def _plain_table(table: pa.Table) -> pa.Table:
-    changed: dict[int, pa.ChunkedArray | None] = {}
-    for i, kind in enumerate(table.schema.types):
-        if not is_plain(kind):
-            changed[i] = _plain_or_object(table.column(i))
-        elif pa.types.is_dictionary(kind) and table.column(i).num_chunks != 1:
-            changed[i] = _with_one_dictionary(table.column(i))
-    if not changed:
-        return table
-    columns = {i: changed.get(i, column) for i, column in enumerate(table.columns)}
-    kept = {i: column for i, column in columns.items() if column is not None}
-    if not kept:
-        return table.select([])  # which keeps the number of rows
-    fields = [table.field(i).with_type(column.type) for i, column in kept.items()]
-    schema = pa.schema(fields, table.schema.metadata)
-    return pa.Table.from_arrays(list(kept.values()), schema=schema)
+    if not all(map(is_plain, table.schema.types)):
+        pairs = zip(table.column_names, map(_plain_or_object, table.columns), strict=True)
+        kept = [(name, column) for name, column in pairs if column is not None]
+        if not kept:
+            return table.select([])  # which keeps the number of rows
+        names, columns = zip(*kept, strict=True)
+        table = pa.table(columns, names).replace_schema_metadata(table.schema.metadata)
+    return joined(table)
+
+
+def joined(table: pa.Table) -> pa.Table:
+    """Return a table of plain columns, or mixed ones, in which codes have one dictionary."""
+    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_dictionary(column.type) and column.num_chunks != 1:
+            table = table.set_column(i, name, _with_one_dictionary(column))
+    return table
 
 
 def _plain_or_object(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    if is_plain(column.type):
+        return column
     if _is_list(cell_type(column.type)):
         return None
     if len(column) > MAX_UNPACKED_ROWS:
@@ -262,7 +264,7 @@ def checked_table(table: pa.Table, limits: Limits) -> pa.Table:
         table.validate(full=True)
     except pa.ArrowException as error:
         raise _bad_table("Arrow", error) from error
-    return flat_table(without_marks(table))
+    return flat_table(table)
 
 
 def _n_shared(array: pa.Array) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from driftbn.tables.cells import canonical_text
+from driftbn.tables.cells import canonical_text, cells_of, is_mixed, mixed_texts
 from driftbn.tables.encode import EncodedTable
 from driftbn.tables.read import is_plain, one_array, plain_column, read_times
 from driftbn.tables.schema import MISSING, Schema, Variable, VariableKind
@@ -20,7 +20,7 @@ from driftbn_service.records import sizes
 from driftbn_service.records.columns import (
     check_schema,
     checked_table,
-    flat_table,
+    joined,
     read_arrow,
     read_parquet,
 )
@@ -38,8 +38,6 @@ from driftbn_service.records.rows import (
     RejectReason,
     Rows,
     Undecoded,
-    canonical_column,
-    cells_of,
     check_cells,
     moved,
     n_rows_of,
@@ -152,7 +150,7 @@ class Decoder:
         else:
             check_schema(chunk.data.schema, self.limits)
             checked = chunk.checked
-            table = flat_table(chunk.data) if checked else checked_table(chunk.data, self.limits)
+            table = joined(chunk.data) if checked else checked_table(chunk.data, self.limits)
             batches, rejected, place = [table], [], chunk.place
         taken, lacking = self._with_required(batches, place)
         filled = tuple(rows for rows in taken if n_rows_of(rows))
@@ -303,6 +301,7 @@ def read_keys(rows: Any, field: str) -> Keys:
     if rows.schema.get_field_index(field) < 0:
         return Keys([], np.full(len(rows), -1))
     array = one_array(plain_column(rows[field]))
+    array = mixed_texts(array).cast("string") if is_mixed(array) else array
     if pa.types.is_temporal(array.type) or pa.types.is_null(array.type) or not is_plain(array.type):
         return Keys([], np.full(len(rows), -1))
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -371,12 +370,12 @@ def _columns(rows: pa.Table | EncodedTable) -> dict[str, list[Any]]:
     if isinstance(rows, EncodedTable):
         named = ((variable, rows.column(variable.name)) for variable in rows.schema.variables)
         return {v.name: [v.labels[code] for code in codes.tolist()] for v, codes in named}
-    return {name: _shown(cells_of(rows, name)) for name in rows.column_names}
+    return {name: _shown(rows[name]) for name in rows.column_names}
 
 
 def _shown(column: Any) -> list[Any]:
-    if isinstance(column, list):
-        return column
+    if is_mixed(column):
+        return cells_of(one_array(column))
     # Arrow writes any time; Python has none after the year 9999. Of intervals it is the other way.
     temporal = pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type)
     found: list[Any] = (column.cast("string") if temporal else column).to_pylist()
@@ -398,12 +397,10 @@ class RequiredFields(NamedTuple):
     def split(self, rows: Rows, place: Place) -> tuple[Rows, list[Rejected]]:
         """Return the rows that have these fields, and the others as records set aside.
 
-        In a table event times then are seconds since the epoch, and keys are of one type.
+        In a table event times then are seconds since the epoch.
         """
         if isinstance(rows, EncodedTable):  # a stream that requires a field has none of these
             return rows, []
-        if self.key is not None and self.key in rows.column_names:
-            rows = _with_column(rows, self.key, canonical_column(rows, self.key))
         timed, lacks = self._read(rows)
         if not any(lack.rows.any() for lack in lacks):
             return timed, []
@@ -417,23 +414,15 @@ class RequiredFields(NamedTuple):
 
     def _read(self, rows: pa.Table) -> tuple[pa.Table, list[_Lack]]:
         lacks = []
-        given = rows
-        if self.time_column is not None:
-            times = read_times(_cells(rows, self.time_column))
-            detail = f"no event time in the field {self.time_column!r}"
+        given, name = rows, self.time_column
+        if name is not None:
+            is_there = name in rows.column_names
+            times = read_times(rows[name]) if is_there else np.full(len(rows), np.nan)
+            detail = f"no event time in the field {name!r}"
             lacks.append(_Lack(RejectReason.NO_TIME, detail, ~np.isfinite(times)))
-            given = _with_column(rows, self.time_column, pa.array(times))
+            if is_there:
+                given = rows.set_column(rows.column_names.index(name), name, pa.array(times))
         if self.key is not None:
             detail = f"no text or number of at most 256 characters in the key field {self.key!r}"
             lacks.append(_Lack(RejectReason.NO_KEY, detail, read_keys(rows, self.key).codes < 0))
         return given, lacks
-
-
-def _cells(rows: pa.Table, name: str) -> Any:
-    return cells_of(rows, name) if name in rows.column_names else [None] * len(rows)
-
-
-def _with_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    if name not in rows.column_names:
-        return rows
-    return rows.set_column(rows.column_names.index(name), name, column)

@@ -13,7 +13,7 @@ from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
 from driftbn.tables.encode import EncodedTable, encode
 from driftbn.tables.schema import Schema, Variable, VariableKind
-from driftbn_service.records.rows import Limits, Place, Record, Rejected, Rows, tables_of, unmixed
+from driftbn_service.records.rows import Limits, Place, Record, Rejected, Rows, tables_of
 from driftbn_service.records.scan_kernel import (
     HASH_FACTOR,
     HASH_MASK,
@@ -227,9 +227,8 @@ class Scanner:
         absent = dict.fromkeys(self.schema.names)  # what no record has is missing in all of them
         parts = [np.zeros((len(self.schema), 0), np.uint8)]
         for part in tables_of([{**absent, **record} for record in records]):
-            (rows,) = unmixed(part, known=True)
             try:
-                table = encode(rows, self.schema)
+                table = encode(part, self.schema)
             except DataError:
                 return None
             if table.events:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from driftbn.tables.cells import mixed_cells
 from driftbn.tables.read import as_records
 from driftbn_service.records.columns import check_schema, flat_table
 from driftbn_service.records.formats import BYTE_ORDER_MARK
@@ -34,7 +35,6 @@ from driftbn_service.records.rows import (
     MAX_DEPTH,
     MAX_KEPT_BYTES,
     MAX_NAME_LENGTH,
-    Column,
     Limits,
     Place,
     Problem,
@@ -333,7 +333,7 @@ def _read_table(text: Text, limits: Limits) -> Rows | None:
         return None
     if not all(map(_is_exact, flat.columns)):
         return None
-    return as_records(flat) if flat.num_columns else table_of(text.n_records, ())
+    return as_records(flat) if flat.num_columns else table_of(text.n_records, {})
 
 
 def _parse_all(data: bytes) -> pa.Table:
@@ -547,26 +547,25 @@ def _parse_csv(data: bytes, names: Sequence[str]) -> tuple[pa.Table, dict[int, P
 def _typed(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return a table of texts with the type that each cell has by itself."""
     named = zip(names, table.columns, strict=True)
-    return table_of(len(table), [_column(name, column) for name, column in named if name])
+    return table_of(len(table), {name: _column(column) for name, column in named if name})
 
 
-def _column(name: str, column: pa.ChunkedArray) -> Column:
+def _column(column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     texts, indices = array.dictionary, array.indices
     numbers = _matches(texts, _NUMBER)
     if not numbers.any():
-        return Column.plain(name, array if len(texts) else pa.nulls(len(array)))
+        return array if len(texts) else pa.nulls(len(array))
     for place in np.flatnonzero(_matches(texts, _LONG) & numbers).tolist():
         numbers[place] = math.isfinite(float(texts[place].as_py()))
     whole = _matches(texts, _WHOLE)
     if numbers.all() and not _loses_digits(texts, whole):
         kind = pa.int64() if whole.all() else pa.float64()
-        return Column.plain(name, texts.cast(kind).take(indices))
+        return texts.cast(kind).take(indices)
     values: list[Any] = texts.to_pylist()
     for place in np.flatnonzero(numbers).tolist():
         values[place] = int(values[place]) if whole[place] else float(values[place])
-    tokens = pa.array([orjson.dumps(value).decode() for value in values], pa.string())
-    return Column.mixed(name, pa.DictionaryArray.from_arrays(indices, tokens))
+    return mixed_cells(values, exact=True)[0].take(indices)
 
 
 def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:

@@ -23,7 +23,7 @@ from driftbn_service.state import JournalError
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig
-from tests.decoding import TableFormat, one_table, unmixed
+from tests.decoding import TableFormat, one_table
 from tests.http_client import Client
 from tests.http_service import FakeService, Limits, make_app
 
@@ -331,7 +331,7 @@ def test_a_monitor_sees_the_same_in_the_table_as_in_the_records() -> None:
     (table,) = decoder.decode(chunk).batches
 
     monitor = DriftMonitor(config)
-    by_table = [report for part in unmixed(table, known=False) for report in monitor.update(part)]
+    by_table = monitor.update(table)
     by_records = DriftMonitor(config).update(rows)
 
     assert [r.to_dict() for r in by_table] == [r.to_dict() for r in by_records]

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import MonitorConfig, SchemaConfig
-from tests.decoding import TableFormat, chunk, decode, rows_of, take, unmixed
+from tests.decoding import TableFormat, chunk, column_of, decode, rows_of, take
 
 
 def rows(text: str | bytes, limit: int = 1000) -> list[dict]:
@@ -54,9 +54,6 @@ def test_a_cell_may_be_missing(cell):
     assert rows(f"x,y\n{cell},1\n") == [{"y": 1}]
 
 
-MIXED = b"x\n3\n2.50\nsmall\n-0\n1e2\n"
-
-
 @pytest.mark.parametrize("n_rows", [3, 200])
 def test_few_and_many_values_are_told_apart_alike(n_rows):
     texts = [text for n in range(n_rows) for text in (str(n), f"{n}.50", f"0{n}", f"{n}e999")]
@@ -68,20 +65,10 @@ def test_few_and_many_values_are_told_apart_alike(n_rows):
     assert rows("x\n" + quoted) == [{"x": f"{n}\n"} for n in range(n_rows)]
 
 
-def test_a_number_among_texts_is_its_canonical_text_once_the_schema_is_known():
-    (table,) = decode(MIXED, TableFormat.CSV).batches
-    (known,) = unmixed(table, known=True)
-    assert known["x"].to_pylist() == ["3", "2.5", "small", "0", "100"]
-
-
 def test_large_whole_numbers_keep_their_digits_beside_fractions():
     data = b"x,y\n9007199254740993,1\n,2\n0.5,3\n9007199254740995,4\n"
     (table,) = decode(data, TableFormat.CSV).batches
-    assert [part["x"].to_pylist() for part in unmixed(table, known=False)] == [
-        [9007199254740993, None],
-        [0.5],
-        [9007199254740995],
-    ]
+    assert column_of(table, "x") == [9007199254740993, None, 0.5, 9007199254740995]
 
 
 def test_rows_that_do_not_fit_the_header_are_set_aside():
