@@ -1,17 +1,18 @@
-"""Edges picked at random by their strength, to be removed or added."""
+"""Edges of a strength, picked at random, and several of them removed or added at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 
-from driftbn import Dag
-from driftbn.datasets import EdgeStrength, edge_strength
+from driftbn import Dag, Edge
+from driftbn.datasets import Change, add_edge, remove_edge
 from driftbn.datasets.changes import (
-    by_child,
+    family,
     family_to_be,
     greedy_coupling,
     information,
@@ -20,8 +21,58 @@ from driftbn.datasets.changes import (
 from driftbn.errors import ConfigError
 from driftbn.graphs.network import BayesianNetwork, ancestors
 
+STRONG = (0.03, math.inf)
+"""Nats of edges seen in a single window of a few thousand rows; others are seen in most windows,
+or need several."""
+MEDIUM = (0.01, 0.03)
+WEAK = (0.003, 0.01)
+
 _STRONGEST_ADDED = 0.1  # where a strength class has no upper end, added edges stay below this
 _HEADROOM = 1.5  # a picked edge could be this much stronger: other picked edges may take some away
+
+
+class EdgeStrength(NamedTuple):
+    """An edge, there or to be added, and its conditional mutual information in nats."""
+
+    parent: str
+    child: str
+    strength: float
+
+    @property
+    def edge(self) -> Edge:
+        return self.parent, self.child
+
+
+def edge_strength(network: BayesianNetwork, parent: str, child: str) -> float:
+    """Return I(child; parent | other parents of the child) in nats, exactly."""
+    return information(*family(network, parent, child))
+
+
+def remove_edges(network: BayesianNetwork, edges: Iterable[Edge]) -> Change:
+    """Remove several edges, each table marginalised under the joint of the given network."""
+    wanted = tuple(sorted(edges))
+    for parent, child in reversed(_by_child(network.dag, wanted)):
+        network = remove_edge(network, parent, child).network
+    nodes = tuple(sorted({child for _, child in wanted}))
+    return Change(network, edges_removed=wanted, nodes=nodes)
+
+
+def add_edges(
+    network: BayesianNetwork, edges: Iterable[EdgeStrength], rng: np.random.Generator
+) -> Change:
+    """Add several edges to different children; all strengths hold in the network returned."""
+    strengths = {edge.edge: edge.strength for edge in edges}
+    whole = Dag(network.dag.nodes, (*network.dag.edges, *strengths))
+    for parent, child in _by_child(whole, strengths):
+        network = add_edge(network, parent, child, strengths[parent, child], rng).network
+    nodes = tuple(sorted(child for _, child in strengths))
+    return Change(network, edges_added=tuple(sorted(strengths)), nodes=nodes)
+
+
+def _by_child(dag: Dag, edges: Iterable[Edge]) -> list[Edge]:
+    """Sort edges such that no child is an ancestor of one before it."""
+    rank = {node: i for i, node in enumerate(dag.topological_order())}
+    return sorted(sorted(edges), key=lambda edge: rank[edge[1]])
 
 
 def pick_removed_edges(
@@ -104,7 +155,7 @@ def _can_be_added(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
 
 
 def _removal_keeps_marginals(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
-    for edge in reversed(by_child(dag, (edge.edge for edge in edges))):
+    for edge in reversed(_by_child(dag, (edge.edge for edge in edges))):
         if not _unheard_around(dag, *edge):
             return False
         dag = Dag(dag.nodes, (other for other in dag.edges if other != edge))
@@ -113,7 +164,7 @@ def _removal_keeps_marginals(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
 
 def _addition_keeps_marginals(dag: Dag, edges: Sequence[EdgeStrength]) -> bool:
     whole = Dag(dag.nodes, (*dag.edges, *(edge.edge for edge in edges)))
-    for edge in by_child(whole, (edge.edge for edge in edges)):
+    for edge in _by_child(whole, (edge.edge for edge in edges)):
         if not _unheard_around(dag, *edge):
             return False
         dag = Dag(dag.nodes, (*dag.edges, edge))

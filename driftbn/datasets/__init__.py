@@ -14,22 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from driftbn.datasets.changes import (
-    MEDIUM,
-    STRONG,
-    WEAK,
     Change,
-    ChangeKind,
-    EdgeStrength,
     add_edge,
-    add_edges,
     change_root_marginal,
     change_table,
-    edge_strength,
     remove_edge,
-    remove_edges,
     reverse_edge,
-    rewire,
-    table_difference,
 )
 from driftbn.errors import ConfigError, DataError
 from driftbn.graphs.files import read_bif
@@ -41,29 +31,19 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "MEDIUM",
-    "STRONG",
-    "WEAK",
     "Change",
-    "ChangeKind",
-    "EdgeStrength",
     "add_edge",
-    "add_edges",
     "alarm",
     "asia",
     "change_root_marginal",
     "change_table",
-    "edge_strength",
     "load",
     "random_dag",
     "random_network",
     "remove_edge",
-    "remove_edges",
     "reverse_edge",
-    "rewire",
     "sample",
     "sample_codes",
-    "table_difference",
 ]
 
 

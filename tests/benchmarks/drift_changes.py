@@ -7,19 +7,23 @@ from contextlib import suppress
 import numpy as np
 
 from driftbn.datasets import (
-    STRONG,
     Change,
-    add_edges,
+    add_edge,
     change_root_marginal,
     change_table,
-    edge_strength,
-    remove_edges,
+    remove_edge,
     reverse_edge,
-    rewire,
 )
 from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork
-from tests.edge_picking import pick_added_edges, pick_removed_edges
+from tests.edge_picking import (
+    STRONG,
+    add_edges,
+    edge_strength,
+    pick_added_edges,
+    pick_removed_edges,
+    remove_edges,
+)
 
 TABLE_NATS = 0.02  # of a changed table or root marginal
 
@@ -67,7 +71,9 @@ def rewired(network: BayesianNetwork, rng: np.random.Generator) -> Change:
     """Remove a strong edge and add another one."""
     (gone,) = pick_removed_edges(network, 1, STRONG, rng)
     (new,) = pick_added_edges(network, 1, STRONG, rng)
-    return rewire(network, gone.edge, new, rng)
+    changed = add_edge(remove_edge(network, *gone.edge).network, *new, rng).network
+    nodes = tuple(sorted({gone.child, new.child}))
+    return Change(changed, (new.edge,), (gone.edge,), nodes=nodes)
 
 
 def turned(network: BayesianNetwork, rng: np.random.Generator) -> Change:

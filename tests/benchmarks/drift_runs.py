@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from driftbn import DriftMonitor, LearnerConfig, MonitorConfig, WindowReport
 from driftbn.config import DriftKind
-from driftbn.datasets import Change, ChangeKind
+from driftbn.datasets import Change
 from driftbn.drift.outcome import ChangeType, DriftDecision, DriftLevel
 from driftbn.graphs.graph import Edge
 from tests.benchmarks.drift_scenarios import (
@@ -36,14 +36,6 @@ Decisions = Sequence[tuple[int, DriftDecision]]
 N_SOON = 3  # full windows after the change in which an alarm still counts as seen soon
 
 _TESTED = (DriftLevel.STABLE, DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE, DriftLevel.DRIFT)
-_EXPECTED_KIND = {
-    ChangeKind.ADDED: DriftKind.STRUCTURAL,
-    ChangeKind.REMOVED: DriftKind.STRUCTURAL,
-    ChangeKind.REWIRED: DriftKind.STRUCTURAL,
-    ChangeKind.REVERSED: DriftKind.STRUCTURAL,
-    ChangeKind.TABLE: DriftKind.MECHANISM,
-    ChangeKind.ROOT_MARGINAL: DriftKind.MARGINAL,
-}
 
 
 @dataclass(frozen=True)
@@ -158,9 +150,16 @@ def _naming(change: Change, decisions: Decisions, alarm: int, twins: Mapping[str
         touching=sum(not concerned.isdisjoint(pair) for pair in named),
         nodes=Overlap.of({twins.get(name, name) for name in decision.nodes}, nodes),
         kind="none" if kind is None else kind.value,
-        expected_kind=_EXPECTED_KIND[change.kind].value,
+        expected_kind=_expected_kind(change).value,
         reversal=reversals <= turned if reversals else None,
     )
+
+
+def _expected_kind(change: Change) -> DriftKind:
+    if change.edges_added or change.edges_removed or change.edges_reversed:
+        return DriftKind.STRUCTURAL
+    has_parents = change.network.parents[change.network.index(change.nodes[0])]
+    return DriftKind.MECHANISM if has_parents else DriftKind.MARGINAL
 
 
 def _naming_decision(alarm: DriftDecision, following: DriftDecision | None) -> DriftDecision:

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.datasets import MEDIUM, STRONG, WEAK, Change
+from driftbn.datasets import Change
 from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork
 from tests.benchmarks import drift_changes as changes
@@ -30,6 +30,7 @@ from tests.drift_streams import (
     Sessions,
     Stationary,
 )
+from tests.edge_picking import MEDIUM, STRONG, WEAK
 from tests.networks import load
 
 Codes = npt.NDArray[np.uint8]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from driftbn import DriftMonitor
-from driftbn.datasets import MEDIUM, STRONG, WEAK, Change, random_network, sample_codes
+from driftbn.datasets import Change, random_network, sample_codes
 from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork
 from tests import networks
@@ -38,6 +38,7 @@ from tests.benchmarks.real import (
     write,
 )
 from tests.drift_streams import DriftStream, Sessions
+from tests.edge_picking import MEDIUM, STRONG, WEAK
 
 Rng = np.random.Generator
 Tilts = Mapping[str, npt.NDArray[np.float64]]  # by node, log weights of its states

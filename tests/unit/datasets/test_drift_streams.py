@@ -6,19 +6,9 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from driftbn.datasets import (
-    MEDIUM,
-    STRONG,
-    WEAK,
-    EdgeStrength,
-    alarm,
-    asia,
-    remove_edge,
-)
+from driftbn.datasets import alarm, asia, remove_edge
 from tests import networks
-from tests.changed_networks import (
-    generator,
-)
+from tests.changed_networks import generator
 from tests.drift_streams import (
     Abrupt,
     DriftStream,
@@ -28,7 +18,14 @@ from tests.drift_streams import (
     Schedule,
     Sessions,
 )
-from tests.edge_picking import pick_added_edges, pick_removed_edges
+from tests.edge_picking import (
+    MEDIUM,
+    STRONG,
+    WEAK,
+    EdgeStrength,
+    pick_added_edges,
+    pick_removed_edges,
+)
 from tests.networks import BayesianNetwork, ancestors, joint
 
 BINARY = ("no", "yes")
