@@ -435,8 +435,9 @@ def test_followers_end_when_the_endpoint_stops(
 
 def test_a_follower_that_does_not_read_is_let_go(service: FakeService) -> None:
     settings = EndpointSettings(port=0)
-    limits = Limits(send_seconds=0.3, heartbeat_seconds=0.3)
-    server = EndpointServer(make_app(service, settings, limits=limits), settings)
+    limits = Limits(heartbeat_seconds=0.3)
+    app = make_app(service, settings, limits=limits)
+    server = EndpointServer(app, settings, head_seconds=0.3)
     (item,) = drifting_publications()[N_BEFORE : N_BEFORE + 1]
     # More than all buffers between the two sides hold.
     service.publish([of_window(item, number) for number in range(400)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from driftbn_service.events import Event
@@ -83,7 +82,7 @@ class Following:
             self._left()
             raise
         blocks = self._blocks(service, Interest(stream, key), start)
-        return EventStream(blocks, self._limits.send_seconds, on_end=self._left)
+        return EventStream(blocks, self._left)
 
     def _left(self) -> None:
         self._n_clients -= 1
@@ -122,19 +121,8 @@ def start_after(store: Store, known: int | None) -> int:
 
     A number that the history has never given is of another history, of which nothing is left.
     """
-    newest = newest_number(store)
+    newest = store.last_event()
     return newest if known is None else min(known, newest)
-
-
-def newest_number(store: Store) -> int:
-    found, step = 0, 1
-    while step:
-        later = store.events(found + step - 1, 1)
-        if later:
-            found, step = later[0][0], step * 2
-        else:
-            step //= 2
-    return found
 
 
 def newest_window(store: Store, interest: Interest) -> dict[str, Any] | None:
@@ -166,60 +154,23 @@ def message(data: Mapping[str, Any], *, event: str, id_: str | None = None) -> b
     return b"%sevent: %s\ndata: %s\n\n" % (head, event.encode(), orjson.dumps(data))
 
 
-class EventStream(Response):
-    """Sends blocks as they come, until they end, the client goes away or does not read.
+class EventStream(StreamingResponse):
+    """Sends blocks until one side ends it, closes them then and calls ``on_end``.
 
-    A client may take ``send_seconds`` to make room for a block. The blocks are closed at the end in
-    any case, and ``on_end`` is called.
+    A client that does not read is not waited for here: the server closes its connection.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self,
-        blocks: AsyncGenerator[bytes],
-        send_seconds: float,
-        *,
-        on_end: Callable[[], None],
-    ) -> None:
-        super().__init__(status_code=HTTPStatus.OK)
-        del self.headers["content-length"]
+    def __init__(self, blocks: AsyncGenerator[bytes], on_end: Callable[[], None]) -> None:
         # nginx would hold back what is sent.
-        self.headers["x-accel-buffering"] = "no"
+        super().__init__(blocks, headers={"x-accel-buffering": "no"})
         self._blocks = blocks
-        self._send_seconds = send_seconds
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until one side ends it."""
-        sending = asyncio.ensure_future(self._send_all(send))
-        gone = asyncio.ensure_future(_gone(receive))
         try:
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await super().__call__(scope, receive, send)
         finally:
-            for task in (sending, gone):
-                task.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
             self._on_end()
-        if not sending.cancelled():
-            sending.result()
-
-    async def _send_all(self, send: Send) -> None:
-        start = {"type": "http.response.start", "status": self.status_code}
-        more = {"type": "http.response.body"}
-        await send({**start, "headers": self.raw_headers})
-        async with aclosing(self._blocks) as blocks:
-            async for block in blocks:
-                if not block:
-                    continue
-                try:
-                    async with asyncio.timeout(self._send_seconds):
-                        await send({**more, "body": block, "more_body": True})
-                except TimeoutError:
-                    return
-        await send({**more, "body": b"", "more_body": False})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+            await self._blocks.aclose()

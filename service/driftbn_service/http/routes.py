@@ -134,7 +134,6 @@ class Limits:
     body_seconds: float = 20.0
     min_rate: int = MIN_RATE  # bytes a second
     heartbeat_seconds: float = 15.0  # silence after which a follower of events gets a sign of life
-    send_seconds: float = 30.0  # time after which a follower of events that does not read is let go
 
     @property
     def max_held_bytes(self) -> int:

@@ -317,6 +317,11 @@ class Store:
             if event.type not in history.SILENCED or not silences.cover(event.stream, event.key)
         ]
 
+    def last_event(self) -> int:
+        """Return the number of the newest event; 0 if there is none."""
+        with self._database.reading() as connection:
+            return int(connection.execute(sql.LAST_EVENT).fetchone()[0])
+
     def events(self, after_sequence: int = 0, limit: int = _PAGE) -> list[tuple[int, Event]]:
         """Return events after a number, the oldest first, with their numbers."""
         found: list[tuple[int, Event]] = []

@@ -584,6 +584,7 @@ DOCUMENT: Final = f"{DOCUMENTS.select} WHERE stream = ? AND key = ? AND window_i
 EPISODES_BEFORE: Final = (
     f"{EPISODES.select} WHERE stream = ? AND key = ? AND episode < ? ORDER BY episode DESC LIMIT ?"
 )
+LAST_EVENT: Final = "SELECT COALESCE(max(sequence), 0) FROM events"
 EVENTS_AFTER: Final = f"{EVENTS.select} WHERE sequence > ? ORDER BY sequence LIMIT ?"
 EVENTS_OF: Final = f"{EVENTS.select} WHERE stream = ? ORDER BY sequence"
 _EDGE: Final = f"{EDGES.select} WHERE stream = ? AND key = ? AND source = ? AND target = ?"
