@@ -14,7 +14,7 @@ from driftbn.errors import DriftbnError
 from driftbn.explain.sentences import counted
 from driftbn_service.errors import part_of_kind
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import NO_LINKS, Links, Outlet, OutletError, RefreshingOutlet
+from driftbn_service.outlets.base import NO_LINKS, Links, Outlet, OutletError
 from driftbn_service.settings import OutletSettings
 from driftbn_service.state import DamagedRowError, Store
 
@@ -195,13 +195,13 @@ class Deliverer:
                 extra={"outlet": self.outlet.name},
             )
         self.n_failures, self.error, self._next_try = 0, None, None
-        self._observer.alerting(self.outlet.name, self._alerts())
+        self._observer.alerting(self.outlet.name, self.outlet.alerts)
         self._count_pending()
 
     def _refresh(self) -> float | None:
         """Have the outlet tell again what holds, if that is due; return when it is due next."""
         outlet = self.outlet
-        if not isinstance(outlet, RefreshingOutlet):
+        if outlet.refresh_seconds is None:
             return None
         now = self._clock()
         if now >= self._refresh_at:
@@ -214,10 +214,6 @@ class Deliverer:
             outlet.refresh(events)
             self._refresh_at = now + outlet.refresh_seconds
         return max(0.0, self._refresh_at - now)
-
-    def _alerts(self) -> frozenset[str]:
-        outlet = self.outlet
-        return outlet.alerts if isinstance(outlet, RefreshingOutlet) else frozenset()
 
     def _failed(self, error: DriftbnError, retry_after: float | None = None) -> float:
         self._observer.alerting(self.outlet.name, ())

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from driftbn.errors import DriftbnError
@@ -36,14 +36,23 @@ class OutletError(DriftbnError):
         super().__init__(f"{outlet}: {problem}")
 
 
-class Outlet(Protocol):
+class Outlet:
     """A place that events are sent to; all methods are called by one thread."""
 
-    name: str
-    """As in the settings; the store remembers by it what was delivered."""
+    refresh_seconds: float | None = None
+    """How often to tell again what still holds, where the other side forgets; else ``None``."""
 
-    refused: tuple[Event, ...]
-    """Events of the last ``send`` that count as delivered because they are refused for good."""
+    matters: tuple[frozenset[str], ...] = ()
+    """Types of events that belong together: the newest of them says what holds."""
+
+    alerts: frozenset[str] = frozenset()
+    """Of what it tells Alertmanager, so that rules need not: ``drift``, ``schema``, ``monitor``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """As in the settings; the store remembers by it what was delivered."""
+        self.refused: tuple[Event, ...] = ()
+        """Events of the last ``send`` that count as delivered because they are refused for good."""
 
     def open(self) -> None:
         """Connect. Called until it succeeds once; later the outlet itself connects again."""
@@ -55,23 +64,7 @@ class Outlet(Protocol):
         sent once more: an outlet that can tell leaves out those that it has delivered already.
         ``OutletError`` says how many of the first were delivered.
         """
-
-    def close(self) -> None:
-        """Let go of everything; nothing is lost, as undelivered events are in the store."""
-
-
-@runtime_checkable
-class RefreshingOutlet(Outlet, Protocol):
-    """An outlet whose other side forgets, and has to be told again what still holds."""
-
-    refresh_seconds: float
-    """How often to tell it."""
-
-    matters: tuple[frozenset[str], ...]
-    """Types of events that belong together: the newest of them says what holds."""
-
-    alerts: frozenset[str]
-    """Of what it tells Alertmanager, so that rules need not: ``drift``, ``schema``, ``monitor``."""
+        raise NotImplementedError
 
     def refresh(self, events: Sequence[Event]) -> None:
         """Tell again what still holds, by the newest delivered event of each monitor and matter.
@@ -79,6 +72,9 @@ class RefreshingOutlet(Outlet, Protocol):
         Called every ``refresh_seconds``, first after a start, so the outlet need not remember;
         after an ``OutletError`` again soon.
         """
+
+    def close(self) -> None:
+        """Let go of everything; nothing is lost, as undelivered events are in the store."""
 
 
 Links: TypeAlias = Mapping[str, str]
@@ -146,7 +142,7 @@ _CALM = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
 _FIELDS = ("kind", "episode", "p_value", "first_record", "last_record")
 
 
-class LogOutlet:
+class LogOutlet(Outlet):
     """Writes a line for each event: its headline, with the numbers as fields.
 
     Values of records are in neither. A log cannot be asked what is in it, so after a crash a line
@@ -154,11 +150,7 @@ class LogOutlet:
     """
 
     def __init__(self, settings: LogOutletSettings) -> None:
-        self.name = settings.name
-        self.refused: tuple[Event, ...] = ()
-
-    def open(self) -> None:
-        """Do nothing: the log is always there."""
+        super().__init__(settings.name)
 
     def send(self, events: Sequence[Event]) -> None:
         """Write one line an event: a warning, or a note if something has ended."""
@@ -179,6 +171,3 @@ class LogOutlet:
                     **fields,
                 },
             )
-
-    def close(self) -> None:
-        """Do nothing."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import OutletError, RecentEvents, fingerprint_in
+from driftbn_service.outlets.base import Outlet, OutletError, RecentEvents, fingerprint_in
 from driftbn_service.settings import FileOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.file")
@@ -20,7 +20,7 @@ LOOK_BACK_BYTES: Final = 16 << 20
 """How much of the end of a file is searched for events that are there already."""
 
 
-class FileOutlet:
+class FileOutlet(Outlet):
     """Appends events to a file and has them on disk before they count as delivered.
 
     Before it writes it reads what was added since it last looked, by itself before a crash or by
@@ -29,8 +29,7 @@ class FileOutlet:
     """
 
     def __init__(self, settings: FileOutletSettings) -> None:
-        self.name = settings.name
-        self.refused: tuple[Event, ...] = ()
+        super().__init__(settings.name)
         self.path = Path(settings.path)
         self._file: int | None = None
         self._read_until = 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import OutletError, RecentEvents, fingerprint_in
+from driftbn_service.outlets.base import Outlet, OutletError, RecentEvents, fingerprint_in
 from driftbn_service.settings import KafkaOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.kafka")
@@ -95,7 +95,7 @@ _PRODUCER: Final[dict[str, Any]] = {
 }
 
 
-class KafkaOutlet:
+class KafkaOutlet(Outlet):
     """Produces events to a topic, as CloudEvents in structured mode.
 
     The key is the monitor, so the events of one monitor keep their order. While the process lives
@@ -107,8 +107,7 @@ class KafkaOutlet:
     def __init__(
         self, settings: KafkaOutletSettings, *, clock: Callable[[], float] = monotonic
     ) -> None:
-        self.name = settings.name
-        self.refused: tuple[Event, ...] = ()
+        super().__init__(settings.name)
         self._settings = settings
         self._clock = clock
         self._producer: Producer | None = None

@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import OutletError, RecentEvents
+from driftbn_service.outlets.base import Outlet, OutletError, RecentEvents
 from driftbn_service.settings import RedisOutletSettings
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -40,7 +40,7 @@ return number
 """
 
 
-class RedisOutlet:
+class RedisOutlet(Outlet):
     """Adds events to a stream; an entry has the fields ``id``, ``type`` and ``event``.
 
     ``event`` is the CloudEvent as JSON. What was added is noted beside the stream, in the key
@@ -49,8 +49,7 @@ class RedisOutlet:
     """
 
     def __init__(self, settings: RedisOutletSettings) -> None:
-        self.name = settings.name
-        self.refused: tuple[Event, ...] = ()
+        super().__init__(settings.name)
         self._settings = settings
         self._noted = f"{settings.stream}:driftbn:{settings.name}"
         self._client: redis.Redis | None = None

@@ -14,7 +14,7 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
 
 from driftbn_service.events import Event
-from driftbn_service.outlets.base import NO_LINKS, Links, OutletError, links_of
+from driftbn_service.outlets.base import NO_LINKS, Links, Outlet, OutletError, links_of
 from driftbn_service.settings import PostOutletSettings, SlackOutletSettings
 
 logger = logging.getLogger("driftbn.service.outlets.webhook")
@@ -149,16 +149,12 @@ def _meaning(status: int) -> str:
     return f"answered {status}" + (f": {meaning}" if meaning else "")
 
 
-class PostingOutlet:
+class PostingOutlet(Outlet):
     """Posts what each event comes to, until one has to wait."""
 
     def __init__(self, name: str, poster: Poster) -> None:
-        self.name = name
-        self.refused: tuple[Event, ...] = ()
+        super().__init__(name)
         self._poster = poster
-
-    def open(self) -> None:
-        """Do nothing: a connection is made for the first event."""
 
     def send(self, events: Sequence[Event]) -> None:
         """Post events; one that is refused for what it is (400, 413, 422 and the like) is done too.

@@ -20,6 +20,7 @@ from driftbn_service.outlets import (
     Deliverer,
     Lanes,
 )
+from driftbn_service.outlets.base import Outlet as Base
 from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError
@@ -71,16 +72,14 @@ class Store:
         return list(newest.values())
 
 
-class Outlet:
+class Outlet(Base):
     """Takes events, unless it is told what to do else."""
 
-    name = "test"
-
     def __init__(self, *acts: Exception) -> None:
+        super().__init__("test")
         self.acts: list[Exception] = list(acts)
         self.open_problems: list[Exception] = []
         self.batches: list[list[Event]] = []
-        self.refused: tuple[Event, ...] = ()
         self.refuses: Collection[Event] = ()
         self.n_opened = 0
         self.closed = threading.Event()
