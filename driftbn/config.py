@@ -526,7 +526,7 @@ class DriftKind(StrEnum):
     MARGINAL = "marginal"
     """Only the distribution of fields without parents changed."""
     DATA = "data"
-    """A field is constant, missing, or has values as never before; no relation is named."""
+    """A field is constant, missing, or has values as never before, whatever else changed."""
 
 
 @dataclass(frozen=True, kw_only=True)

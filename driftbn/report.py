@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from driftbn.codec import Codec, StandIn
+from driftbn.drift.facts import Fact
 from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.shares import Moved
 from driftbn.errors import FormatError
@@ -178,6 +179,11 @@ class WindowReport:
     def drift(self) -> bool:
         """Whether this window raises an alarm."""
         return self.decision.drift
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What is plain to see of single fields and was never so before; the plainest first."""
+        return self.decision.facts
 
     @property
     def degraded(self) -> bool:

@@ -282,9 +282,8 @@ class CountDecider:
 
     def _told(self, new: _Incoming, decision: DriftDecision) -> DriftDecision:
         """Make a window an alarm by its facts alone; the regime goes on without it."""
-        kind = decision.kind or DriftKind.DATA
-        alarm = replace(decision, level=DriftLevel.DRIFT, kind=kind, scale=1, facts=new.facts)
-        return self.episodes.alarm(new.index, alarm)
+        alarm = replace(decision, level=DriftLevel.DRIFT, scale=1)
+        return self.episodes.alarm(new.index, _led_by(new.facts, alarm))
 
     def judge(self, regime: Regime, window: PooledWindows, *, fresh: bool = True) -> Judgement:
         """Compare a window, and the newest ones pooled with it if it is fresh, with the reference.
@@ -375,9 +374,11 @@ class CountDecider:
             return self._stay(new, decision, judgement)
         self.settling = True
         self._note_jump(judgement.regime.compare(judgement.window))
-        back = self.episodes.in_doubt and self._returned(new.window) is not None
-        decision = replace(decision, scale=judgement.scale, facts=new.facts)
-        return self.episodes.alarm(new.index, decision, back=back)
+        decision, back = replace(decision, scale=judgement.scale), self._returned(new)
+        if back is not None:
+            decision = replace(decision, recurring=True, regime=back.regime.number)
+        decision = _led_by(new.facts, decision)
+        return self.episodes.alarm(new.index, decision, back=back is not None)
 
     def _level_of(self, naming: Naming) -> DriftLevel:
         """Say what a change comes to: by its size, and whether its kind raises an alarm."""
@@ -394,8 +395,18 @@ class CountDecider:
         regime, window = judgement.regime, judgement.window
         alone = regime.compare(window)
         levels = (self.config.level / factor for factor in self._factors(regime, alone.plan))
-        regime.absorb(window, suspicious=alone.is_suspicious(*levels))
-        return self.episodes.quiet(decision)
+        suspicious = alone.is_suspicious(*levels)
+        # A young regime would have to wander for what an earlier one explains as it is.
+        young = suspicious and len(regime.windows) < GROWN_REFERENCE
+        back = self._returned(new) if young else None
+        if back is None:
+            regime.absorb(window, suspicious=suspicious)
+            return self.episodes.quiet(decision)
+        self.archive.remove(back.regime)
+        self._archive(regime)
+        self.regime = back.regime
+        self.regime.absorb(back.window)
+        return self.episodes.quiet(replace(decision, recurring=True, regime=back.regime.number))
 
     def _settle(self, new: _Incoming, left: Regime) -> DriftDecision:
         """Name the change again by a window that is all after it, and start anew from there.
@@ -403,22 +414,22 @@ class CountDecider:
         A window that names what the alarm before it did not is an alarm too, and not the start.
         """
         window, judgement = new.window, self._judge_alone(left, new.window)
-        decision = replace(self._decision(DriftLevel.SETTLING, judgement), facts=new.facts)
+        decision = self._decision(DriftLevel.SETTLING, judgement)
         news = not _labels(new.facts) <= self.told
         if judgement.p_value <= self.config.level:
             naming = name_changes(judgement.comparison, left, window)
             decision = _named(decision, naming)
             # One window says nothing of how far the stream wanders: what else is news?
             alarms = self._level_of(naming) is DriftLevel.DRIFT and len(left.windows) > 1
-            news |= alarms and self.episodes.has_news(decision)
+            news |= alarms and self.episodes.has_news(decision) and self._returned(new) is None
+        decision = _led_by(new.facts, decision)
         self._note_jump(judgement.comparison)
         if news:
             return self._told(new, decision)
         self.settling = False
         self.carried, self.jump = left.hand_on(self.jump), None
         self._archive(left)
-        # What was never so before is no regime that returns, whatever the tests can compare.
-        returned = None if new.facts else self._returned(window)
+        returned = self._returned(new)
         if returned is None:
             self.regime = self._new_regime(window)
         else:
@@ -469,11 +480,14 @@ class CountDecider:
             self.regime = nearest.regime
         return nearest
 
-    def _returned(self, window: LearnedWindow) -> Judgement | None:
-        """Return the archived regime that explains a window best, if one does."""
+    def _returned(self, new: _Incoming) -> Judgement | None:
+        """Return the archived regime that explains a window best, if one does.
+
+        What was never so before is no regime that returns, whatever the tests can compare.
+        """
         best: tuple[float, Judgement] | None = None
-        for regime in self.archive:
-            counted = regime.counted(window)
+        for regime in self.archive if not new.facts else ():
+            counted = regime.counted(new.window)
             comparison = regime.compare(counted)
             _, p_node, _ = strongest(comparison.node_p_values, comparison.node_p_value)
             _, p_pair, _ = strongest(comparison.pair_p_values, comparison.pair_p_value)
@@ -625,6 +639,11 @@ def _distance(comparison: Comparison, given: Sequence[str]) -> dict[str, Any]:
     far.sort(key=lambda one: (-one.nats, one.name))
     distance = sum(one.nats for one in far)
     return {"distance": distance, "travelled": tuple(far[:MAX_TRAVELLED])}
+
+
+def _led_by(facts: tuple[Fact, ...], decision: DriftDecision) -> DriftDecision:
+    """Return the decision with facts, which say more than what tests make of them."""
+    return replace(decision, kind=DriftKind.DATA, facts=facts) if facts else decision
 
 
 def _named(decision: DriftDecision, naming: Naming) -> DriftDecision:

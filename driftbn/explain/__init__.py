@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from driftbn.config import DriftKind
 from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
 from driftbn.explain.changes import (
     advice_of,
@@ -186,8 +185,7 @@ def _headline(report: WindowReport) -> str:
     decision, window = report.decision, f"Window {report.index:,}"
     match decision.level:
         case DriftLevel.DRIFT:
-            back = f"; back to regime {decision.regime}" if decision.recurring else ""
-            return f"Drift in window {report.index:,}: {summary_of(report)}{back}."
+            return f"Drift in window {report.index:,}: {summary_of(report)}."
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
             small = decision.level is DriftLevel.NEGLIGIBLE
             why = "too small for an alarm" if small else "that raises no alarm"
@@ -220,11 +218,10 @@ def _is_in_episode(decision: DriftDecision) -> bool:
 
 def _settled(report: WindowReport) -> str:
     decision = report.decision
-    back = "the relations are back to an earlier state" if decision.recurring else ""
     if decision.kind is not None:
-        return "; ".join(filter(None, (summary_of(report), back)))
-    if back:
-        return back
+        return summary_of(report)
+    if decision.recurring:
+        return "the relations are back to an earlier state"
     return "the relations are being learned anew"
 
 
@@ -285,7 +282,7 @@ def _window_sentence(report: WindowReport) -> str:
 def _level_sentences(report: WindowReport) -> list[str]:
     decision = report.decision
     match decision.level:
-        case DriftLevel.DRIFT if decision.kind is DriftKind.DATA:
+        case DriftLevel.DRIFT if decision.p_value > decision.alpha:
             return ["The tests of the relations between the fields show no change."]
         case DriftLevel.DRIFT:
             return _scale_sentences(decision) + _certainty(decision) + _regime(decision)
@@ -474,7 +471,8 @@ def monitor_name(monitor: str, key: str) -> str:
 
 def episode_headline(name: str, report: WindowReport, back: bool) -> str:
     """Return the one thing to know of an episode; ``back`` if an earlier state has come back."""
-    return f"Drift in {name}: {summary_of(report)}{f'; {_BACK_SHORT}' if back else ''}."
+    also = f"; {_BACK_SHORT}" if back and not report.decision.recurring else ""
+    return f"Drift in {name}: {summary_of(report)}{also}."
 
 
 def started(name: str, report: WindowReport, explanation: Explanation) -> Explanation:

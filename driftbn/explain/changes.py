@@ -99,6 +99,11 @@ def causes_of(report: WindowReport) -> tuple[Cause, ...]:
     return tuple(found.values())
 
 
+def _is_back(decision: DriftDecision) -> bool:
+    """Whether all is as in an earlier stretch of the stream, so that nothing is broken."""
+    return decision.recurring and not decision.facts
+
+
 def _as_fact(moved: Moved) -> Fact | None:
     """Return what shares say of a field of which the past is too short for a fact."""
     field, (before, now) = moved.value.field, moved.shares
@@ -288,6 +293,8 @@ def moved_of(report: WindowReport, fields: Sequence[str]) -> list[Moved]:
 def summary_of(report: WindowReport) -> str:
     """Return what changed as the end of a headline, without a full stop."""
     decision, causes = report.decision, causes_of(report)
+    if _is_back(decision):
+        return _back_summary(report)
     if causes:
         return _causes_summary(causes, report)
     detached = detached_field(report)
@@ -301,6 +308,13 @@ def summary_of(report: WindowReport) -> str:
     if decision.kind is DriftKind.ASSOCIATION and pair:
         return f"how {listed(pair)} depend on each other changed"
     return "the relations between the fields changed"
+
+
+def _back_summary(report: WindowReport) -> str:
+    fields = [cause.field for cause in causes_of(report)] or touched_fields(report)
+    if not fields:
+        return "the relations between the fields are back to an earlier state"
+    return f"{listed(fields, limit=3)} {_be(len(fields))} back to an earlier state"
 
 
 def _causes_summary(causes: Sequence[Cause], report: WindowReport) -> str:
@@ -349,6 +363,8 @@ def _nodes_summary(changes: Sequence[NodeChange]) -> str:
 def main_sentences(report: WindowReport) -> tuple[list[str], list[str]]:
     """Say what the change is, and how shares of values moved: at most a sentence each."""
     causes = causes_of(report)
+    if _is_back(report.decision):
+        return [_BACK_MEANING], [] if causes else _moved_sentences(report)
     if causes:
         others = _moved_sentences(report) if _other_edges(report, causes) else []
         return [causes[0].lead], _hidden_sentence(report, causes) or others
@@ -385,6 +401,10 @@ def _meaning(report: WindowReport) -> list[str]:
     return [] if meaning is None else [meaning]
 
 
+_BACK_MEANING: Final = (
+    "These records are like those of an earlier stretch of the stream, as when a fault has been"
+    " mended."
+)
 _MEANINGS: Final = {
     DriftKind.MARGINAL: "How often values come has changed, not how fields depend on each other.",
     DriftKind.MECHANISM: "Which fields depend on each other is as before, as far as records show.",
@@ -423,7 +443,7 @@ def change_details(report: WindowReport) -> list[str]:
     decision, causes = report.decision, causes_of(report)
     hidden, edges = hidden_fields(causes), _other_edges(report, causes)
     nodes = [one for one in decision.node_changes if not hidden & {one.name, *one.parents}]
-    found = _cause_sentences(causes)
+    found = [] if _is_back(decision) else _cause_sentences(causes)
     if decision.kind is not None and (edges or nodes or not causes):
         found.append(_kind_sentence(decision))
     found += [_edge_sentence(edge, decision) for edge in edges[:MAX_CHANGES]]
@@ -451,7 +471,7 @@ def _cause_sentences(causes: Sequence[Cause]) -> list[str]:
 
 
 def _kind_sentence(decision: DriftDecision) -> str:
-    if decision.kind is DriftKind.STRUCTURAL:
+    if decision.edges:
         number = len(decision.edges)
         which = counted(number, "dependency", "dependencies")
         return f"What changed is which fields depend on each other: {which} could be named."
@@ -459,7 +479,7 @@ def _kind_sentence(decision: DriftDecision) -> str:
         pair = _strongest_pair(decision)
         sign = f" The clearest sign is between {listed(pair)}." if pair else ""
         return "How fields depend on each other changed, but no dependency could be named." + sign
-    if decision.kind is DriftKind.MECHANISM:
+    if any(change.parents for change in decision.node_changes):
         return (
             "As far as these records show the dependencies are those of before, but where some"
             " fields have the same values as before, others now have other ones."
@@ -498,6 +518,8 @@ def _advice_on_change(report: WindowReport) -> list[str]:
     if decision.level is not DriftLevel.DRIFT:
         return []
     causes, detached = causes_of(report), detached_field(report)
+    if _is_back(decision):
+        return ["If you know why, nothing. If not, find out what was switched back, and by whom."]
     touched = touched_fields(report)
     where = f" {listed(touched)}" if touched else " the fields"
     end = "" if report.end is None else f" ({moment(report.end)})"

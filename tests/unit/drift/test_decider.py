@@ -364,6 +364,20 @@ def test_a_change_is_named_from_the_nearest_regime_where_returns_are_quiet() -> 
     assert {("bronc", "smoke"), ("dysp", "either")} <= named
 
 
+def test_a_young_regime_is_left_for_one_that_explains_what_it_would_have_to_wander_for() -> None:
+    decider = CountDecider(DecisionConfig(), LEARNER)
+    networks = [BEFORE] * 8 + [AFTER] * 3 + [BEFORE] * 3
+    decisions = [
+        decider.decide(index, window(network, 200 + index, 300))
+        for index, network in enumerate(networks)
+    ]
+    assert levels(decisions) == "lsssssssdsssss"
+    assert [decision.regime for decision in decisions[8:]] == [0, 1, 1, 0, 0, 0]
+    assert [decision.recurring for decision in decisions[9:]] == [False, False, True, False, False]
+    assert decider.regime is not None
+    assert len(decider.regime.windows) == 8 - 4 + 3  # what an archive keeps, and the new ones
+
+
 def test_a_false_alarm_is_taken_back_by_the_next_window() -> None:
     """The change lasts for one window only."""
     decisions = play(

@@ -274,7 +274,9 @@ CASES = {
         ("The relations are back to what they were in regime 3",),
         ("starts the new reference",),
     ),
-    "an alarm may be a return": Case(drift(recurring=True, regime=3), ("back to regime 3",)),
+    "an alarm may be a return": Case(
+        drift(recurring=True, regime=3), ("are back to an earlier state.",)
+    ),
     "no return, no regime": Case(DRIFT, (), ("regime",)),
     "a quiet return is no alarm and names the regime": Case(
         replace(STABLE, recurring=True, regime=3),

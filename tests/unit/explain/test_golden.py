@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from driftbn import DriftMonitor, WindowReport
+from driftbn.config import DriftKind
 from driftbn.drift.shares import MAX_MOVED
 from driftbn.explain import Explanation
 from tests.encoded import SchemaEventKind
@@ -267,3 +268,31 @@ def test_shares_are_those_of_the_records() -> None:
     counts = [(frame[moved.value.field] == moved.value.level).sum() for frame in held]
     assert [moved.before, moved.now] == counts
     assert len(report.moved) <= MAX_MOVED
+
+
+def reports_around(kind: str, n_broken: int, n_after: int) -> list[WindowReport]:
+    """Return the reports on some broken windows after ten calm ones, and on some mended ones."""
+    stream = orders(CALM + n_broken + n_after)
+    first, last = CALM * ROWS, (CALM + n_broken) * ROWS
+    monitor = DriftMonitor(ROWS, time="at")
+    monitor.update(stream.iloc[:first])
+    reports = monitor.update(broken(kind, stream.iloc[first:last]))
+    return [*reports, *monitor.update(stream.iloc[last:])]
+
+
+MENDED = """
+Drift in window 13: 'price' and 'segment' are back to an earlier state.
+
+- These records are like those of an earlier stretch of the stream, as when a
+  fault has been mended.
+- It began in window 10; this is window 13 (records 26,000 to 27,999, from
+  2026-03-02 15:13:20 to 15:46:39 UTC).
+"""
+
+
+def test_a_fault_that_is_mended_is_told_as_that() -> None:
+    first, *_, mended = reports_around("unit change", 3, 1)
+    assert (first.decision.kind, first.facts[0].field) == (DriftKind.DATA, "price")
+    assert str(mended.explain()).startswith(MENDED.strip())
+    assert mended.decision.recurring
+    assert not mended.facts
