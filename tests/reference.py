@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, islice, permutations, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import networkx as nx
 import numpy as np
 from scipy.stats import chi2
 
 from driftbn import Dag, Edge, Pdag
-from driftbn.graphs.network import BayesianNetwork
+
+_Node = TypeVar("_Node", int, str)
 
 
 def is_d_separated(dag: Dag, x: str, y: str, given: Iterable[str]) -> bool:
@@ -65,54 +66,11 @@ def cpdag(dag: Dag) -> Pdag:
     return Pdag(dag.nodes, shared, [edge for edge in dag.edges if edge not in shared])
 
 
-def meek_closure(
-    nodes: Sequence[str], directed: Iterable[Edge], undirected: Iterable[Edge]
-) -> Pdag:
-    """Turn lines into arrows by Meek's rules 1 to 3 until none applies (Meek 1995, figure 1)."""
-    arrows = set(directed)
-    lines = {frozenset(edge) for edge in undirected}
-    adjacent = {frozenset(edge) for edge in arrows} | lines
-
-    def into(node: str) -> set[str]:
-        return {u for u, v in arrows if v == node}
-
-    def is_compelled(a: str, b: str) -> bool:
-        chained = any(frozenset((c, b)) not in adjacent for c in into(a))
-        cyclic = any((a, c) in arrows for c in into(b))
-        sides = [c for c in into(b) if frozenset((a, c)) in lines]
-        kite = any(frozenset(pair) not in adjacent for pair in combinations(sides, 2))
-        return chained or cyclic or kite
-
-    changed = True
-    while changed:
-        changed = False
-        for line in sorted(map(sorted, lines)):
-            for a, b in (line, line[::-1]):
-                if frozenset(line) in lines and is_compelled(a, b):
-                    lines.remove(frozenset(line))
-                    arrows.add((a, b))
-                    changed = True
-    return Pdag(nodes, arrows, [(min(line), max(line)) for line in lines])
-
-
 def pattern(dag: Dag) -> Pdag:
     """Direct the v-structures, then whatever Meek's rules add; quick enough for large graphs."""
-    arrows = {(p, child) for a, child, b in v_structures(dag) for p in (a, b)}
-    return meek_closure(dag.nodes, arrows, [edge for edge in dag.edges if edge not in arrows])
-
-
-def joint_distribution(network: BayesianNetwork) -> dict[tuple[int, ...], float]:
-    """Multiply the tables out for every combination of states."""
-    joint = {}
-    for states in product(*(range(card) for card in network.cards)):
-        probability = 1.0
-        for i, parents in enumerate(network.parents):
-            row = 0
-            for parent in map(network.index, parents):
-                row = row * network.cards[parent] + states[parent]
-            probability *= float(network.cpts[i][row, states[i]])
-        joint[states] = probability
-    return joint
+    found = {(p, child) for a, child, b in v_structures(dag) for p in (a, b)}
+    arrows = close_directions({frozenset(edge) for edge in dag.edges}, found)
+    return Pdag(dag.nodes, arrows, [edge for edge in dag.edges if edge not in arrows])
 
 
 class TableTest(NamedTuple):
@@ -261,11 +219,6 @@ class SearchTwin:
         return len(self.credit) - 1
 
     @property
-    def tests(self) -> tuple[int, ...]:
-        sizes = Counter(len(members) for _, _, members in self.asked)
-        return tuple(sizes[size] for size in range(self.max_size + 1))
-
-    @property
     def edges(self) -> set[tuple[int, int]]:
         return {(x, y) for x in range(self.n_nodes) for y in self.neighbours[x] if x < y}
 
@@ -346,11 +299,6 @@ class ColliderTwin:
 
     def __post_init__(self) -> None:
         self.asked: list[Question] = []
-
-    @property
-    def tests(self) -> tuple[int, ...]:
-        sizes = Counter(len(members) for _, _, members in self.asked)
-        return tuple(sizes[size] for size in range(self.max_size + 1))
 
     def triples(self) -> Iterator[tuple[int, int, list[int]]]:
         around = self.search.neighbours
@@ -456,25 +404,24 @@ def direct(
     conflicts |= {(min(arrow), max(arrow)) for arrow in set(graph.edges) - arrows}
     adjacent = {frozenset(edge) for edge in edges}
     disputed = {frozenset(pair) for pair in conflicts}
-    return close_directions(n_nodes, adjacent, arrows, disputed), conflicts
+    return close_directions(adjacent, arrows, disputed), conflicts
 
 
 def close_directions(
-    n_nodes: int,
-    adjacent: set[frozenset[int]],
-    arrows: Iterable[tuple[int, int]],
-    disputed: set[frozenset[int]] = frozenset(),  # type: ignore[assignment]
-) -> set[tuple[int, int]]:
+    adjacent: Collection[frozenset[_Node]],
+    arrows: Iterable[tuple[_Node, _Node]],
+    disputed: Collection[frozenset[_Node]] = (),
+) -> set[tuple[_Node, _Node]]:
     """Apply Meek's four rules in the order of nodes, but for disputed edges and cycles."""
     graph = nx.DiGraph()
-    graph.add_nodes_from(range(n_nodes))
+    graph.add_nodes_from(node for pair in adjacent for node in pair)
     graph.add_edges_from(arrows)
 
-    def free(x: int, y: int) -> bool:
+    def free(x: _Node, y: _Node) -> bool:
         pair = frozenset((x, y))
         return pair in adjacent and not graph.has_edge(x, y) and not graph.has_edge(y, x)
 
-    def implied(x: int, y: int) -> bool:
+    def implied(x: _Node, y: _Node) -> bool:
         into_y = set(graph.predecessors(y))
         sides = [z for z in into_y if free(x, z)]
         return (
@@ -491,7 +438,7 @@ def close_directions(
     changed = True
     while changed:
         changed = False
-        for x, y in permutations(range(n_nodes), 2):
+        for x, y in sorted(order for pair in adjacent for order in permutations(pair)):
             if not free(x, y) or frozenset((x, y)) in disputed or not implied(x, y):
                 continue
             if not nx.has_path(graph, y, x):

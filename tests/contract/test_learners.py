@@ -86,19 +86,6 @@ def test_order_of_columns_and_rows_does_not_matter(
 
 
 @each_learner
-@given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=5)
-def test_order_of_columns_does_not_matter_on_a_large_table(
-    config: LearnerConfig, seed: int
-) -> None:
-    table = table_of("alarm")
-    rng = np.random.default_rng(seed)
-    shuffled = table.iloc[rng.permutation(len(table)), rng.permutation(table.shape[1])]
-    learned = learn_structure(shuffled, config=config)
-    assert fingerprint(learned) == fingerprint(learn_structure(table, config=config))
-
-
-@each_learner
 @given(data=st.data())
 @settings(max_examples=10)
 def test_new_labels_in_the_same_order_change_nothing(

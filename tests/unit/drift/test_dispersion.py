@@ -402,6 +402,17 @@ def test_moments_are_those_of_the_rows(
     check(BlockSums(windows, SUM_CARDS), windows, [(members, length)])
 
 
+def test_products_of_a_long_block_do_not_overflow() -> None:
+    n_rows = 100_000
+    sums = BlockSums([np.zeros((2, n_rows), np.uint8)], np.array([1, 2]))
+    assert sums.of_pair((0, 1), n_rows).tolist() == [[n_rows**2] * N_MOMENTS, [0] * N_MOMENTS]
+
+
+def test_a_field_with_all_levels_is_numbered_as_others() -> None:
+    codes = np.array([[0, 251, 251, 100], [0, 1, 1, 1], [251, 251, 0, 7]], np.uint8)
+    check(BlockSums([codes], np.array([252, 2, 252])), [codes], [((0, 1, 2), 64)])
+
+
 @given(seed=seeds, sizes=st.lists(st.integers(0, 90), max_size=4), data=st.data())
 @settings(max_examples=40)
 def test_cells_are_the_joint_codes_of_all_rows(

@@ -53,13 +53,6 @@ def test_the_way_back_is_the_same_with_parts_exchanged(a: Pdag, b: Pdag) -> None
 
 
 @pytest.mark.slow
-@given(pdags(), pdags(), pdags())
-@settings(max_examples=100)
-def test_a_detour_is_never_shorter(a: Pdag, b: Pdag, c: Pdag) -> None:
-    assert compare(a, c).hamming <= compare(a, b).hamming + compare(b, c).hamming
-
-
-@pytest.mark.slow
 @given(pdags(), pdags())
 @settings(max_examples=100)
 def test_every_change_is_told_as_the_later_graph_has_it(a: Pdag, b: Pdag) -> None:

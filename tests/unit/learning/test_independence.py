@@ -21,13 +21,6 @@ ASIA = sample_codes(load("asia"), 1500, np.random.default_rng(4))
 NAMES = load("asia").nodes
 
 
-def skeleton_at_order_zero(test: ChiSquareTest) -> set[tuple[int, int]]:
-    adjacent = ~np.eye(len(test.names), dtype=np.bool_)
-    test.begin(1)
-    test.remove_independent(adjacent)
-    return {(int(x), int(y)) for x, y in np.argwhere(np.triu(adjacent))}
-
-
 @given(
     effects=st.lists(st.floats(1.0, 30.0), min_size=8, max_size=8),
     statistic=st.sampled_from(list(Statistic)),
@@ -67,34 +60,11 @@ def test_decision_is_taken_on_the_divided_statistic() -> None:
     assert n_changed > 5
 
 
-@given(st.lists(st.floats(1.0, 40.0), min_size=8, max_size=8), st.floats(1.0, 10.0))
-@settings(max_examples=30)
-def test_larger_effects_only_remove_edges_at_order_zero(effects: list[float], by: float) -> None:
-    small = dict(zip(NAMES, effects, strict=True))
-    large = {name: 1.0 + (effect - 1.0) * by for name, effect in small.items()}
-    plain = skeleton_at_order_zero(ChiSquareTest(ASIA, NAMES))
-    some = skeleton_at_order_zero(ChiSquareTest(ASIA, NAMES, design_effects=small))
-    fewer = skeleton_at_order_zero(ChiSquareTest(ASIA, NAMES, design_effects=large))
-    assert fewer <= some <= plain
-
-
 @pytest.mark.parametrize("effect", [0.99, 0.0, -3.0, math.nan, math.inf])
 def test_effect_that_is_no_number_from_one_is_an_error(effect: float) -> None:
     with pytest.raises(ConfigError, match="design_effects") as caught:
         ChiSquareTest(ASIA, NAMES, design_effects={"smoke": 2.0, "lung": effect})
     assert "lung" in str(caught.value)
-
-
-def test_names_are_sorted_and_the_codes_follow() -> None:
-    rng = np.random.default_rng(1)
-    codes = rng.integers(0, 3, (3, 400)).astype(np.uint8)
-    codes[2] = (codes[0] + (rng.random(400) < 0.2)) % 3
-    given_order = ChiSquareTest(codes, ["c", "a", "b"])
-    sorted_order = ChiSquareTest(codes[[1, 2, 0]], ["a", "b", "c"])
-    assert given_order.names == ("a", "b", "c")
-    for x, y in combinations(range(3), 2):
-        assert given_order.statistic(x, y, ()) == sorted_order.statistic(x, y, ())
-    assert given_order.first_separator(1, 2, [()]) is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import networkx as nx
@@ -17,7 +16,6 @@ from tests.networks import load
 
 ALGORITHMS = list(Algorithm)
 TRIANGLE = Dag("abc", [("a", "b"), ("b", "c"), ("a", "c")])
-CHAIN = Dag("abcd", [("a", "b"), ("b", "c"), ("c", "d")])
 
 
 class Spy(DSeparationOracle):
@@ -114,12 +112,6 @@ def test_true_directions_as_knowledge_only_add_arrows() -> None:
         assert {*some, *dag.cpdag().directed_edges} <= arrows <= set(dag.edges)
 
 
-def test_required_direction_spreads_along_a_chain() -> None:
-    learned = learn(DSeparationOracle(CHAIN), required=[("b", "c")])
-    assert learned.graph.directed_edges == (("b", "c"), ("c", "d"))
-    assert learned.graph.undirected_edges == (("a", "b"),)
-
-
 def test_required_edge_wins_over_a_collider() -> None:
     collider = Dag("abc", [("a", "c"), ("b", "c")])
     learned = learn(DSeparationOracle(collider), required=[("c", "a")])
@@ -177,31 +169,3 @@ def test_contradiction_is_an_error_that_names_the_field(
     assert caught.value.field == field
     assert isinstance(caught.value, ConfigError)
     assert spy.pairs == set()
-
-
-def test_knowledge_of_a_column_that_was_left_out_is_ignored() -> None:
-    table = {"a": [0, 1] * 50, "b": [0, 0, 1, 1] * 25, "constant": [7] * 100}
-    knowledge = Knowledge(
-        required=[("constant", "a"), ("a", "b")],
-        forbidden=[("b", "constant")],
-        tiers=[["constant"], ["b"]],
-    )
-    learned = learn_structure(table, knowledge=knowledge)
-    assert learned.graph.directed_edges == (("a", "b"),)
-    assert learned.graph.nodes == ("a", "b")
-
-
-def test_knowledge_of_a_name_that_the_table_never_had_is_an_error() -> None:
-    table = {"a": [0, 1] * 50, "b": [0, 0, 1, 1] * 25}
-    with pytest.raises(KnowledgeError, match="nowhere"):
-        learn_structure(table, knowledge=Knowledge(required=[("a", "nowhere")]))
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
-def test_all_pairs_forbidden_leave_nothing_to_ask(algorithm: Algorithm) -> None:
-    spy = Spy(TRIANGLE)
-    both = [pair for u, v in combinations("abc", 2) for pair in ((u, v), (v, u))]
-    learned = learn(spy, algorithm, forbidden=both)
-    assert spy.pairs == set()
-    assert learned.graph.skeleton == frozenset()
-    assert learned.cost.n_tests == 0
