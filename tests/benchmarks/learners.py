@@ -14,30 +14,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from driftbn import Pdag, compare
+from driftbn.graphs.network import BayesianNetwork
 from tests.benchmarks.environment import (
     DEFAULT_CACHE,
     ensure_environment,
     ensure_jars,
     pin_to_one_core,
 )
-from tests.benchmarks.truth import (
-    NETWORKS,
-    Codes,
-    MixedGraph,
-    Network,
-    load_network,
-    sample,
-    skeleton_distance,
-    structural_distance,
-    true_cpdag,
-)
+from tests.benchmarks.truth import NETWORKS, Codes, Truth, graph_of, load_network
 
 # The table.
 
@@ -192,13 +184,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Case:
-    """One network with its true CPDAG and one sample per seed."""
+    """One network and one sample per seed."""
 
-    network: Network
-    truth: MixedGraph
+    truth: Truth
     n_rows: int
     samples: tuple[Codes, ...]
     earlier: tuple[Codes, ...]
+
+    @property
+    def network(self) -> BayesianNetwork:
+        return self.truth.network
 
 
 @dataclass
@@ -219,16 +214,16 @@ class PeerRunner:
         return Entry(peer, is_peer=True, runs=tuple(runs))
 
     def _run_one(self, peer: str, case: Case, codes: Codes) -> Run:
-        if (peer, case.network.name) in self._exceeded:
+        if (peer, case.truth.name) in self._exceeded:
             return Run(note="skipped")
         answer = self._ask(peer, case, codes)
         if answer["timed_out"]:
-            self._exceeded.add((peer, case.network.name))
+            self._exceeded.add((peer, case.truth.name))
             return Run(note=f">{self.options.limit_seconds:.0f} s")
         if answer["error"]:
-            _log.warning("%s on %s: %s", peer, case.network.name, answer["error"])
+            _log.warning("%s on %s: %s", peer, case.truth.name, answer["error"])
             return Run(note="failed")
-        graph = MixedGraph.of(answer["directed"], answer["undirected"])
+        graph = graph_of(case.network.nodes, answer["directed"], answer["undirected"])
         return scored(case, (answer["seconds"], answer["frame_seconds"]), graph)
 
     def _ask(self, peer: str, case: Case, codes: Codes) -> dict[str, Any]:
@@ -256,16 +251,12 @@ class PeerRunner:
 def scored(
     case: Case,
     seconds: tuple[float, float],
-    graph: MixedGraph,
+    graph: Pdag,
     weighted_tests: float | None = None,
 ) -> Run:
     """Compare a learned graph with the truth; the seconds are without and with reading a frame."""
-    return Run(
-        *seconds,
-        structural_distance(case.truth, graph),
-        skeleton_distance(case.truth, graph),
-        weighted_tests,
-    )
+    diff = compare(case.network.cpdag(), graph)
+    return Run(*seconds, diff.hamming, diff.skeleton, weighted_tests)
 
 
 def run_own_learners(case: Case, options: Options) -> list[Entry]:
@@ -284,12 +275,6 @@ def run_own_learners(case: Case, options: Options) -> list[Entry]:
     return entries
 
 
-def with_shuffled_names(network: Network, seed: int) -> Network:
-    """Return the network with its names dealt out anew, so that their order tells nothing."""
-    order = np.random.default_rng(seed).permutation(len(network.nodes))
-    return replace(network, nodes=tuple(f"v{place:04d}" for place in order))
-
-
 def run_chains(names: Sequence[str], n_windows: int, n_rows: int, first_seed: int) -> str:
     """Return a table of cold and warm learning of a stationary stream, window after window."""
     own = importlib.import_module("tests.benchmarks.own")
@@ -300,11 +285,9 @@ def run_chains(names: Sequence[str], n_windows: int, n_rows: int, first_seed: in
     ]
     for name in names:
         _log.info("%s, %d windows", name, n_windows)
-        network = with_shuffled_names(load_network(name), first_seed)
-        windows = [sample(network, n_rows, first_seed + i) for i in range(n_windows)]
-        cold, warm = (
-            own.run_chain(network.nodes, windows, network.arcs, warm=warm) for warm in (False, True)
-        )
+        truth = load_network(name).with_shuffled_names(first_seed)
+        windows = [truth.sample(n_rows, first_seed + i) for i in range(n_windows)]
+        cold, warm = (own.run_chain(truth.network, windows, warm=warm) for warm in (False, True))
         lines.append(
             f"| {name} | {cold.structural_distance:.2f} | {warm.structural_distance:.2f} "
             f"| {cold.hamming:.2f} | {warm.hamming:.2f} "
@@ -316,13 +299,12 @@ def run_chains(names: Sequence[str], n_windows: int, n_rows: int, first_seed: in
 
 def make_case(name: str, n_rows: int, seeds: Sequence[int]) -> Case:
     """Load a network and draw its samples; names are shuffled, as a learner may go by them."""
-    network = with_shuffled_names(load_network(name), seeds[0])
+    truth = load_network(name).with_shuffled_names(seeds[0])
     return Case(
-        network=network,
-        truth=true_cpdag(network.arcs),
+        truth=truth,
         n_rows=n_rows,
-        samples=tuple(sample(network, n_rows, seed) for seed in seeds),
-        earlier=tuple(sample(network, n_rows, seed + EARLIER_SEED) for seed in seeds),
+        samples=tuple(truth.sample(n_rows, seed) for seed in seeds),
+        earlier=tuple(truth.sample(n_rows, seed + EARLIER_SEED) for seed in seeds),
     )
 
 
@@ -337,7 +319,7 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[Re
             entries = run_own_learners(case, options) if with_own else []
             if runner is not None:
                 entries += [runner.run(peer, case) for peer in options.peers]
-            found[name, n_rows] = Result(case.network.name, n_rows, tuple(entries))
+            found[name, n_rows] = Result(case.truth.name, n_rows, tuple(entries))
     return [found[name, n_rows] for name in options.networks for n_rows in sorted(options.rows)]
 
 

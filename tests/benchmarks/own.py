@@ -8,10 +8,11 @@ from statistics import fmean
 
 import pandas as pd
 
-from driftbn import Dag, LearnerConfig, Pdag, shd
+from driftbn import LearnerConfig, Pdag, shd
+from driftbn.graphs.network import BayesianNetwork
 from driftbn.learning import LearnedStructure, StructureLearner
 from driftbn.tables.infer import infer_and_encode
-from tests.benchmarks.truth import Arc, Codes, MixedGraph
+from tests.benchmarks.truth import Codes
 
 QUICK_SECONDS = 1.0  # as for the peers: a first run below this is repeated
 
@@ -42,7 +43,7 @@ class OwnRun:
 
     seconds: float
     frame_seconds: float
-    graph: MixedGraph
+    graph: Pdag
     weighted_tests: float
 
 
@@ -70,8 +71,7 @@ def run_own(
         best, best_from_frame = min(best, end - encoded), min(best_from_frame, end - begin)
         if best > QUICK_SECONDS:
             break
-    graph = MixedGraph.of(learned.graph.directed_edges, learned.graph.undirected_edges)
-    return OwnRun(best, best_from_frame, graph, learned.cost.weighted)
+    return OwnRun(best, best_from_frame, learned.graph, learned.cost.weighted)
 
 
 def _frame(names: tuple[str, ...], codes: Codes) -> pd.DataFrame:
@@ -88,11 +88,9 @@ class Chain:
     seconds: float  # of CPU
 
 
-def run_chain(
-    names: tuple[str, ...], windows: list[Codes], arcs: tuple[Arc, ...], *, warm: bool
-) -> Chain:
+def run_chain(network: BayesianNetwork, windows: list[Codes], *, warm: bool) -> Chain:
     """Learn window after window, each from the one before if ``warm``."""
-    truth = Dag(names, arcs).cpdag()
+    names, truth = network.nodes, network.cpdag()
     learner = StructureLearner()
     last: LearnedStructure | None = None
     before = Pdag(names)
