@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from driftbn.config import Knowledge, SchemaConfig
 from driftbn.datasets import asia, random_network, remove_edge
 from driftbn.errors import DataError, FormatError
 from driftbn.report import WindowReport
-from tests.drift_streams import Abrupt, DriftStream, Sessions
+from tests.drift_streams import Abrupt, DriftStream
 from tests.encoded import SchemaEvent, SchemaEventKind
 from tests.networks import BayesianNetwork
 
@@ -72,15 +72,6 @@ def feed(monitor: DriftMonitor, batches: Iterable[object]) -> Reports:
     return [report for batch in batches for report in monitor.update(batch)]
 
 
-def cut(table: pd.DataFrame, sizes: Iterable[int]) -> Iterator[pd.DataFrame]:
-    """Cut by the sizes in turn; what is left comes as one more batch."""
-    start = 0
-    for size in sizes:
-        yield table.iloc[start : start + size]
-        start += size
-    yield table.iloc[start:]
-
-
 def pieces(table: pd.DataFrame, size: int) -> list[pd.DataFrame]:
     return [table.iloc[start : start + size] for start in range(0, len(table), size)]
 
@@ -100,56 +91,6 @@ CONFIGS = {
     ),
 }
 
-each_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
-
-
-@cache
-def expected(name: str) -> list[dict[str, object]]:
-    return dicts(DriftMonitor(CONFIGS[name]).update(drifting()))
-
-
-each_named = pytest.mark.parametrize("name", CONFIGS)
-
-
-@pytest.mark.slow
-@each_named
-@pytest.mark.parametrize("size", [97, 999, SIZE * 5 // 2])
-def test_reports_do_not_depend_on_the_size_of_batches(name: str, size: int) -> None:
-    reports = feed(DriftMonitor(CONFIGS[name]), pieces(drifting(), size))
-    assert dicts(reports) == expected(name)
-
-
-@pytest.mark.slow
-@given(data=st.data())
-@settings(max_examples=15)
-def test_reports_do_not_depend_on_any_cut(data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.integers(0, 3 * SIZE), max_size=12))
-    reports = feed(DriftMonitor(CONFIGS["with all extras"]), cut(drifting(), sizes))
-    assert dicts(reports) == expected("with all extras")
-
-
-@pytest.mark.slow
-def test_reports_of_bursty_rows_do_not_depend_on_the_cut() -> None:
-    stream = DriftStream(asia(), bursts=Sessions(5), seed=2)
-    table = frame_of(asia(), next(stream.batches(8 * SIZE)))
-    whole = DriftMonitor(window=SIZE).update(table)
-    assert max(report.decision.design_effect for report in whole) > 1.5
-    assert dicts(feed(DriftMonitor(window=SIZE), pieces(table, 333))) == dicts(whole)
-
-
-@pytest.mark.slow
-@each_named
-def test_reports_do_not_depend_on_the_order_of_columns(name: str) -> None:
-    order = np.random.default_rng(1).permutation(drifting().columns)
-    assert dicts(DriftMonitor(CONFIGS[name]).update(drifting()[list(order)])) == expected(name)
-
-
-def test_columns_may_come_in_another_order_in_each_batch() -> None:
-    rng = np.random.default_rng(2)
-    batches = [part[list(rng.permutation(part.columns))] for part in pieces(drifting(), 333)]
-    assert dicts(feed(DriftMonitor(CONFIGS["default"]), batches)) == expected("default")
-
-
 FORMS: dict[str, Callable[[pd.DataFrame], object]] = {
     "dict of lists": lambda table: table.to_dict("list"),
     "dict of arrays": lambda table: {name: table[name].to_numpy() for name in table},
@@ -158,30 +99,6 @@ FORMS: dict[str, Callable[[pd.DataFrame], object]] = {
     "Arrow batch": lambda table: pa.RecordBatch.from_pandas(table, preserve_index=False),
     "categories": lambda table: table.astype("category"),
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-def test_reports_do_not_depend_on_the_kind_of_table(form: str) -> None:
-    batches = [FORMS[form](part) for part in pieces(drifting(), 700)]
-    assert dicts(feed(DriftMonitor(CONFIGS["default"]), batches)) == expected("default")
-
-
-def test_kinds_of_tables_may_be_mixed() -> None:
-    forms = [*FORMS.values()] * 5
-    parts = pieces(drifting(), 200)
-    batches = [form(part) for form, part in zip(forms, parts, strict=False)]
-    assert dicts(feed(DriftMonitor(CONFIGS["default"]), batches)) == expected("default")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "categories"])
-def test_numbers_and_gaps_are_the_same_in_every_kind_of_table(form: str) -> None:
-    config = MonitorConfig(window=150, time_column="time")
-    whole = DriftMonitor(config).update(numbered())
-    assert whole[0].start == 1_000_000.0
-    batches = [FORMS[form](part) for part in pieces(numbered(), 170)]
-    assert dicts(feed(DriftMonitor(config), batches)) == dicts(whole)
 
 
 def restored(monitor: DriftMonitor) -> DriftMonitor:
@@ -193,41 +110,43 @@ def restored(monitor: DriftMonitor) -> DriftMonitor:
     return again
 
 
+@cache
+def whole(name: str) -> tuple[list[dict[str, object]], bytes]:
+    """Return what comes of the stream in one piece."""
+    monitor = DriftMonitor(CONFIGS[name])
+    return dicts(monitor.update(drifting())), monitor.snapshot()
+
+
+PARTS = st.lists(st.tuples(st.integers(0, 3 * SIZE), st.sampled_from([*FORMS]), st.booleans()))
+
+
 @pytest.mark.slow
-@each_named
-@pytest.mark.parametrize("size", [137, 2 * SIZE])
-def test_a_restored_monitor_goes_on_where_the_other_stood(name: str, size: int) -> None:
+@pytest.mark.parametrize("name", CONFIGS)
+@given(parts=PARTS, seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10)
+def test_it_makes_no_difference_how_a_stream_comes(
+    name: str, parts: list[tuple[int, str, bool]], seed: int
+) -> None:
+    """However cut, in any kind of table, its columns in any order, and with restarts between."""
+    rng, start = np.random.default_rng(seed), 0
     monitor, reports = DriftMonitor(CONFIGS[name]), []
-    for batch in pieces(drifting(), size):
-        reports += monitor.update(batch)
-        monitor = restored(monitor)
-    assert dicts(reports) == expected(name)
-
-
-@pytest.mark.slow
-@each_config
-def test_equal_monitors_give_equal_bytes(config: MonitorConfig) -> None:
-    one, other = DriftMonitor(config), DriftMonitor(config)
-    for batch in pieces(drifting(), 2 * SIZE):
-        one.update(batch)
-        other.update(batch)
-        assert one.snapshot() == other.snapshot()
-
-
-def test_bytes_do_not_depend_on_the_cut() -> None:
-    one, other = DriftMonitor(window=SIZE), DriftMonitor(window=SIZE)
-    one.update(drifting())
-    feed(other, pieces(drifting(), 313))
-    assert one.snapshot() == other.snapshot()
-
-
-@pytest.mark.slow
-def test_a_snapshot_leaves_the_monitor_as_it_is() -> None:
-    monitor, reports = DriftMonitor(CONFIGS["default"]), []
-    for batch in pieces(drifting(), 137):
-        reports += monitor.update(batch)
+    for size, form, restarts in [*parts, (len(drifting()), "list of dicts", False)]:
+        part = drifting().iloc[start : start + size]
+        reports += monitor.update(FORMS[form](part[rng.permutation(part.columns)]))
         assert monitor.snapshot() == monitor.snapshot()
-    assert dicts(reports) == expected("default")
+        monitor = restored(monitor) if restarts else monitor
+        start += size
+    assert (dicts(reports), monitor.snapshot()) == whole(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "categories"])
+def test_numbers_and_gaps_are_the_same_in_every_kind_of_table(form: str) -> None:
+    config = MonitorConfig(window=150, time_column="time")
+    whole = DriftMonitor(config).update(numbered())
+    assert whole[0].start == 1_000_000.0
+    batches = [FORMS[form](part) for part in pieces(numbered(), 170)]
+    assert dicts(feed(DriftMonitor(config), batches)) == dicts(whole)
 
 
 def test_monitors_restored_from_the_same_bytes_do_not_share_anything() -> None:
@@ -348,7 +267,7 @@ def test_a_batch_may_be_changed_once_it_is_taken_in() -> None:
         reports += monitor.update(batch)
         for column in batch.values():
             column[:] = "spoilt"
-    assert dicts(reports) == expected("default")
+    assert dicts(reports) == whole("default")[0]
 
 
 def spoilt(rows: int, at: int, column: str, value: object) -> list[dict[str, object]]:
