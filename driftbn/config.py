@@ -607,6 +607,10 @@ class MonitorConfig(DecisionConfig):
 
     window: int | str | WindowConfig = field(default_factory=WindowConfig)
     """Rows of a window, its length in event time such as ``1h``, or how to cut windows in full."""
+    max_rows_per_window: Count | None = None
+    """Most records of a window that are judged: of one that gets more, those with the smallest
+    hashes of their numbers. Windows by rows read only these, and windows by event time may then
+    have any number of records. Changes must be larger to be seen; the report says how large."""
     target: str | None = None
     """The field that matters: reports say whether a change touches it."""
     time_column: str | None = None
@@ -636,6 +640,10 @@ class MonitorConfig(DecisionConfig):
         if self.windows.seconds is not None and self.time_column is None:
             allowed = "the field with event times, because windows are cut by them"
             yield ConfigError("time_column", None, allowed)
+        sampled, mode = self.max_rows_per_window, self.windows.mode
+        if sampled is not None and mode in (WindowMode.SLIDING, WindowMode.ROWS_OR_TIME):
+            allowed = "None where windows have a step, or both size and seconds"
+            yield ConfigError("max_rows_per_window", sampled, allowed)
 
     @property
     def windows(self) -> WindowConfig:

@@ -42,6 +42,7 @@ from driftbn.report import (
     HammingBand,
     MissingShare,
     Relearned,
+    Sample,
     ShadowLook,
     Timings,
     Twin,
@@ -70,9 +71,11 @@ from driftbn.tables.infer import Bins
 from driftbn.tables.intake import Encoded, Intake
 from driftbn.tables.schema import Schema, is_rare
 from driftbn.windows.buffer import Window, WindowBuffer
+from driftbn.windows.sample import SampledBuffer
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
 _log = logging.getLogger("driftbn")
 
@@ -220,19 +223,21 @@ class DriftMonitor:
         """Records left out because they could not be read."""
         return self._intake.n_rejected
 
-    def update(self, batch: Batch) -> tuple[WindowReport, ...]:
+    def update(self, batch: Batch, records: ArrayLike | None = None) -> tuple[WindowReport, ...]:
         """Take in a batch and report on the windows that it completes, in order.
 
         ``batch``: DataFrame of pandas or polars, Arrow table or anything with
         ``__arrow_c_stream__``, list of dicts, or dict of columns, with any number of rows; one dict
         of values is one record; or an ``EncodedTable`` in the monitor's own schema, which is
         fastest. A window that cannot be judged is undecided, with the reason; never an error.
+        ``records``: with ``max_rows_per_window``, the rising numbers of the rows in the stream, if
+        rows that no window keeps were left out before (``windows.sample`` says which).
 
         Raises DataError if a record cannot be read; nothing of the batch is taken in. With
         ``on_error="reject_rows"`` such records are left out and counted instead. Raises
         KnowledgeError if ``config.knowledge`` names a field that the stream does not have.
         """
-        return self._take(self._intake.take([batch] if _is_record(batch) else batch))
+        return self._take(self._intake.take([batch] if _is_record(batch) else batch, records))
 
     def finish(self) -> tuple[WindowReport, ...]:
         """Report on the records left at the end of a file, as one or more last windows.
@@ -327,7 +332,9 @@ class DriftMonitor:
         self._intake = Intake.from_state(config, values["intake"])
         if values["buffer"] is not None:
             self._apply_knowledge()
-            self._buffer = WindowBuffer.from_state(config.windows, values["buffer"])
+            sampled = config.max_rows_per_window is not None
+            kind = SampledBuffer if sampled else WindowBuffer
+            self._buffer = kind.from_state(config.windows, values["buffer"])
         self._decider = CountDecider.from_state(values["decider"], config, self._learner)
         if values["previous"] is not None:
             self._previous = read_learned(values["previous"])
@@ -344,19 +351,30 @@ class DriftMonitor:
         if self._buffer is None:
             self._check_target()
             self._apply_knowledge()
-            self._buffer = WindowBuffer(self.config.windows, len(encoded.codes))
+            self._buffer = self._make_buffer(len(encoded.codes))
         n_before = self._buffer.n_records
-        windows = self._buffer.append(encoded.codes, encoded.times)
+        if isinstance(self._buffer, SampledBuffer):
+            windows = self._buffer.append(*encoded[:2], encoded.records, encoded.until)
+        else:
+            windows = self._buffer.append(encoded.codes, encoded.times)
         reports = []
         start = 0
         for window in windows:
             stop = window.closed_by + 1 - n_before
+            if encoded.records is not None:
+                stop = int(np.searchsorted(encoded.records, window.closed_by, side="right"))
             self._events = merged_events(self._events, encoded.events_between(start, stop))
             start = max(start, stop)
             reports.append(self._report(window))
         rest = encoded.events_between(start, encoded.codes.shape[1])
         self._events = merged_events(self._events, rest)
         return tuple(reports)
+
+    def _make_buffer(self, n_variables: int) -> WindowBuffer:
+        most = self.config.max_rows_per_window
+        if most is None:
+            return WindowBuffer(self.config.windows, n_variables)
+        return SampledBuffer(self.config.windows, n_variables, most)
 
     def _check_target(self) -> None:
         target, names = self.config.target, self._schema.names
@@ -377,6 +395,8 @@ class DriftMonitor:
 
     def _report(self, window: Window) -> WindowReport:
         """Report on a window; where that fails, all is as if the window had not come."""
+        if window.sampled is not None:
+            self._events = _of_kept(self._events, window.n_rows / window.sampled.n_taken)
         try:
             report = self._judge(window)
         except Exception as error:  # noqa: BLE001 - whatever the values, the stream goes on
@@ -434,7 +454,10 @@ class DriftMonitor:
         before = known if self._previous is None else self._previous
         decider, fresh = self._decider.branch(), self._is_fresh(window)
         history, facts = self._field_history(window, evidence) if fresh else (self._history, ())
-        decision = decider.decide(window.index, evidence, fresh=fresh, facts=facts)
+        sampled = window.sampled
+        decision = decider.decide(
+            window.index, evidence, fresh=fresh, facts=facts, sampled=sampled is not None
+        )
         decided = self._clock()
         bare = self._bare_report(window, known.graph, dag, decision)
         report = replace(
@@ -452,6 +475,7 @@ class DriftMonitor:
             usual=HammingBand.of(self._distances),
             relearned=_relearned(decider.regime),
             moved=self._moved(window, decision),
+            sample=sampled and Sample(sampled.n_records, decider.visible),
         )
         # From here on nothing fails.
         if self._is_fresh(window) or decision.drift:
@@ -552,6 +576,14 @@ class DriftMonitor:
         return WarmAudit(difference.hamming, cold.learned.cost)
 
 
+def _of_kept(events: tuple[SchemaEvent, ...], share: float) -> tuple[SchemaEvent, ...]:
+    """Return events of all rows that were read as those of the share of them that was kept."""
+    return tuple(
+        replace(event, n_rows=max(1, round(share * event.n_rows))) if event.n_rows else event
+        for event in events
+    )
+
+
 def _without_rare(
     events: tuple[SchemaEvent, ...], window: Window, schema: Schema
 ) -> tuple[SchemaEvent, ...]:
@@ -623,8 +655,9 @@ def compare_data(
     >>> print(found.explain().headline)
     The tables differ: the dependency between 'bronc' and 'smoke' was removed.
     """
-    if "window" in settings:
-        raise ConfigError("window", settings["window"], "left out: each table is one window")
+    for name in ("window", "max_rows_per_window"):
+        if name in settings:
+            raise ConfigError(name, settings[name], "left out: each table is one window")
     fixed = {"window": sys.maxsize, "reference_windows": 1, "shadow_share": 0.0}
     monitor = DriftMonitor(**{**settings, **fixed})
     before = monitor._judge_table(0, reference)

@@ -112,6 +112,17 @@ class ShadowLook:
     alarm: bool
 
 
+class Sample(NamedTuple):
+    """What a window had, where only some of its records were judged.
+
+    ``visible_change``: the smallest change of an association, in nats, that those judged show in
+    nine of ten pairs of fields; ``None`` if there is none, or nothing to compare with yet.
+    """
+
+    records: int
+    visible_change: float | None = None
+
+
 @dataclass(frozen=True)
 class WindowReport:
     """What a monitor says of one window.
@@ -131,7 +142,8 @@ class WindowReport:
     one. ``target``: the field that the user cares for, if one was named. ``blanket``: the
     fields that ``target`` depends on directly (its Markov blanket) in ``dag``.
     ``moved``: the few combinations of values whose shares of the records moved most, where
-    something changed.
+    something changed. ``sample``: how many records the window had, where ``rows`` of them were
+    judged and no more.
     """
 
     index: int
@@ -160,6 +172,7 @@ class WindowReport:
     usual: HammingBand | None = None
     relearned: Relearned | None = None
     moved: tuple[Moved, ...] = ()
+    sample: Sample | None = None
 
     def __bool__(self) -> bool:
         """Whether this window raises an alarm, so that ``if report:`` asks for drift."""

@@ -6,6 +6,7 @@ The families of tests, their shares of alpha and their correction are in METHOD.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
@@ -31,11 +32,13 @@ from driftbn.drift.plan import TestPlan
 from driftbn.drift.reference import Regime
 from driftbn.drift.scatter import Carried
 from driftbn.drift.trust import (
+    SEEN_PAIRS,
     CalibrationReport,
     Shadow,
     VisibleChange,
     undecided_pairs,
     visible_pairs,
+    visible_to,
 )
 from driftbn.kernels.evidence import Floats
 from driftbn.learning import LearnedWindow, StructureLearner
@@ -199,6 +202,8 @@ class CountDecider:
         self.shadow = Shadow(self.config.shadow_share)
         self.effects: Floats = np.ones(0)
         self.told: set[tuple[str, str]] = set()  # fields of the last window, and their facts
+        self.visible: float | None = None  # the smallest change that it shows, if it is a sample
+        self._sampled = False
 
     def branch(self) -> CountDecider:
         branch = copy(self)
@@ -216,13 +221,16 @@ class CountDecider:
         *,
         fresh: bool = True,
         facts: tuple[Fact, ...] = (),
+        sampled: bool = False,
     ) -> DriftDecision:
         """Judge one window, and take it in.
 
         A window that is not ``fresh`` shares rows with one taken in before, as sliding windows do:
         it is judged by itself, and its rows are not counted again. One with ``facts`` is an alarm
-        whatever the tests say, and no part of a reference.
+        whatever the tests say, and no part of a reference. Of one that is ``sampled``, ``visible``
+        is the change that it shows in nine of ten pairs.
         """
+        self.visible, self._sampled = None, sampled
         alarming = facts if DriftKind.DATA in self.config.alarm_on else ()
         decision = self._decide(_Incoming(index, window, fresh, alarming))
         if facts and not alarming:
@@ -500,8 +508,13 @@ class CountDecider:
     def _decision(self, level: DriftLevel, judgement: Judgement | None = None) -> DriftDecision:
         if judgement is None:
             return DriftDecision(level, self.config.level, min_effect=self.config.min_effect)
-        comparison = judgement.comparison
-        pairs, n_pairs = undecided_pairs(comparison, self._single_level(judgement))
+        comparison, level_of_one = judgement.comparison, self._single_level(judgement)
+        pairs, n_pairs = undecided_pairs(comparison, level_of_one)
+        if self._sampled:
+            alone = judgement.regime.compare(judgement.window)
+            shown = [one.visible_change for one in visible_pairs(alone, level_of_one)[0]]
+            visible = visible_to(shown, SEEN_PAIRS)
+            self.visible = visible if math.isfinite(visible) else None
         names = judgement.regime.plan.names
         given = tuple(names[v] for v in np.flatnonzero(comparison.given).tolist())
         # Once a regime was left, it is the distance from that one.

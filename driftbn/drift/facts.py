@@ -278,6 +278,7 @@ class _Window:
         self, rows: LearnedWindow, kinds: FieldKinds, taken: Window, earlier: FieldHistory
     ) -> None:
         self.codes, self.kinds, self.times = rows.cells, kinds, taken.times
+        self.sampled = taken.sampled is not None
         self.last_record = taken.last_record
         follows = taken.first_record == earlier.last_record + 1
         self.before = earlier.rows if follows else earlier.rows[:, :0]
@@ -398,6 +399,7 @@ class _Window:
         """
         scales, varied = self.kinds.scales, 1.0 - (self.shares**2).sum(axis=1)
         enough, apart = varied >= LEAST_VARIED, unlike.copy()
+        enough &= not self.sampled  # what is left of a sample's neighbours differs with its share
         apart[scales] = _mean(np.abs(np.diff(self.cells)))
         upto = np.cumsum(self.by_cell, axis=1)
         varied[scales] = 2.0 * (upto * (upto[:, -1:] - upto)).sum(axis=1)  # Gini's mean difference

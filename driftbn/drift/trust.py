@@ -8,7 +8,7 @@ Calibration: a report of both to the user.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ POWERLESS = 0.1  # nats: a test that cannot see even this says nothing
 MAX_UNDECIDED = 50
 PERMUTED_ROWS = 256  # neighbours that stay together in a shadow window, so that sessions do
 MIN_SHADOW_REFERENCE = 4  # windows in the reference
+SEEN_PAIRS = 0.9  # share of the pairs of fields in which a change is to be seen
 TOO_LARGE_EFFECT = 20.0  # above, a window of usual size has too few independent rows
 
 _NORMAL_90 = 1.2816  # quantile of the standard normal for a power of nine in ten
@@ -88,6 +89,16 @@ def undecided_pairs(comparison: Comparison, level: float) -> tuple[tuple[Undecid
     """Return the pairs that no test can decide on, the worst first, and how many there are."""
     pairs, n_pairs = visible_pairs(comparison, level, POWERLESS, MAX_UNDECIDED)
     return tuple(pairs), n_pairs
+
+
+def visible_to(changes: Sequence[float], share: float) -> float:
+    """Return the change that is seen in this share of the pairs; infinite without any.
+
+    ``changes``: the smallest that is seen in each pair.
+    """
+    if not changes:
+        return math.inf
+    return sorted(changes)[max(0, math.ceil(share * len(changes)) - 1)]
 
 
 def falls_due(index: int, share: float) -> bool:
@@ -254,12 +265,9 @@ class CalibrationReport:
         >>> CalibrationReport(500, 8, 0.01, (), 0, 0, pairs, 0.01).visible_to(0.5)
         0.02
         """
-        rising = sorted(change.nats for change in self.visible)
-        if not rising:
-            return math.inf
-        return rising[max(0, math.ceil(share * len(rising)) - 1)]
+        return visible_to([change.nats for change in self.visible], share)
 
-    def recommended_rows(self, share: float = 0.9) -> int | None:
+    def recommended_rows(self, share: float = SEEN_PAIRS) -> int | None:
         """Return the rows of a window that shows the wanted change in this share of the pairs.
 
         What is visible falls as one over the rows, with the same number of windows in the

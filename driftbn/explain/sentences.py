@@ -14,7 +14,7 @@ from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from driftbn.tables.schema import MISSING, OTHER
 
 if TYPE_CHECKING:
-    from driftbn.report import WindowReport
+    from driftbn.report import Sample, WindowReport
 
 
 MAX_NAME = 60
@@ -220,7 +220,8 @@ _MAX_PAIRS = 3
 
 def caveat_sentences(report: WindowReport) -> list[str]:
     """Return what limits the report, and differences from the schema."""
-    found = _undecided(report)
+    found = [] if report.sample is None else [_sampled(report.rows, report.sample)]
+    found += _undecided(report)
     if report.overrun is not None:
         found.append(_overrun(report.overrun))
     if report.relearned is not None and report.relearned.overrun is not None:
@@ -237,6 +238,14 @@ def caveat_sentences(report: WindowReport) -> list[str]:
         more = counted(len(report.events) - _MAX_EVENTS, "more difference")
         found.append(f"And {more} from the expected columns and values.")
     return found
+
+
+def _sampled(rows: int, sample: Sample) -> str:
+    shown = ""
+    if sample.visible_change is not None:
+        size = f"{decimal(sample.visible_change)} nats ({strength(sample.visible_change)})"
+        shown = f"; in nine of ten pairs of fields they show a change from {size} on"
+    return f"Of the {sample.records:,} records of this window {rows:,} were judged{shown}."
 
 
 def _undecided(report: WindowReport) -> list[str]:

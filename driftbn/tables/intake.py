@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MissingPolicy, MonitorConfig
 from driftbn.errors import DataError, FormatError
@@ -33,9 +33,10 @@ from driftbn.tables.cells import (
 )
 from driftbn.tables.encode import EncodedTable, SchemaEvent, encode_table, refused_rows
 from driftbn.tables.infer import infer_schema
-from driftbn.tables.read import Table, read_batch, value_at
+from driftbn.tables.read import Table, is_record, read_batch, value_at
 from driftbn.tables.schema import Schema
 from driftbn.windows.buffer import have_slots
+from driftbn.windows.sample import Records, candidate_threshold, record_hash
 
 MAX_COLUMNS: Final = 4096
 """Columns that rows have together at most until the schema is known."""
@@ -321,6 +322,8 @@ class Encoded(NamedTuple):
     events: tuple[SchemaEvent, ...] = ()  # by column name
     source: Table | None = None  # the rows with events, which are the last ones
     schema: Schema | None = None  # with which they were encoded
+    records: Records | None = None  # [rows], their numbers, where windows keep some of them
+    until: int | None = None  # how many records the stream has had, where windows keep some
 
     def events_between(self, start: int, stop: int) -> tuple[SchemaEvent, ...]:
         """Return the events of some of the rows alone."""
@@ -334,10 +337,14 @@ class Encoded(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Rows that were read, and their event times where one column has these."""
+    """Rows that were read, with their event times where one column has these.
+
+    They have the numbers of their records where windows keep some of them.
+    """
 
     table: Table
-    times: NDArray[np.float64] | None  # [rows]
+    times: NDArray[np.float64] | None = None  # [rows]
+    records: Records | None = None  # [rows]
 
     @property
     def n_rows(self) -> int:
@@ -345,7 +352,8 @@ class _Batch(NamedTuple):
 
     def part(self, start: int, stop: int) -> _Batch:
         times = None if self.times is None else self.times[start:stop]
-        return _Batch(self.table.slice(start, stop), times)
+        records = None if self.records is None else self.records[start:stop]
+        return _Batch(self.table.slice(start, stop), times, records)
 
     def of_arrays(self) -> _Batch:
         return self._replace(table=self.table.of_arrays())
@@ -353,7 +361,8 @@ class _Batch(NamedTuple):
     def without(self, rows: NDArray[np.bool_]) -> _Batch:
         kept = np.flatnonzero(~rows)
         times = None if self.times is None else self.times[kept]
-        return _Batch(self.table.take(kept), times)
+        records = None if self.records is None else self.records[kept]
+        return _Batch(self.table.take(kept), times, records)
 
 
 class Intake:
@@ -378,9 +387,17 @@ class Intake:
         self._lenient = config.on_error is ErrorPolicy.REJECT_ROWS
         limit = config.windows.row_limit
         self._n_wanted = limit if config.windows.seconds is None else min(limit, DEFAULT_SIZE)
+        self._threshold: int | None = None  # hashes of records above it are not read
+        self._sampled = config.max_rows_per_window is not None
+        if config.max_rows_per_window is not None:
+            self._n_wanted = min(self._n_wanted, config.max_rows_per_window)
+            if config.windows.seconds is None:
+                self._threshold = candidate_threshold(limit, config.max_rows_per_window)
         self._schema = config.variables
         self._held = PendingRows(config.schema.missing, values_win=self._lenient)
         self._times = np.zeros(0)  # of the rows held
+        self._records = np.zeros(0, np.int64)  # of the rows held, where windows keep some of them
+        self._n_seen = 0  # records of the stream, where windows keep some of them
         self._n_rejected = 0
 
     @property
@@ -394,9 +411,12 @@ class Intake:
 
     @property
     def n_pending(self) -> int:
+        """Records since the schema's first row, until it is known."""
+        if self._sampled and self._schema is None:
+            return self._n_seen
         return self._held.n_rows
 
-    def take(self, batch: object) -> Encoded | None:
+    def take(self, batch: object, records: ArrayLike | None = None) -> Encoded | None:
         """Take in a batch and return its rows as codes, after those that were held.
 
         Returns ``None`` if no rows are left, or if they are held because the schema is not known
@@ -404,25 +424,73 @@ class Intake:
 
         ``batch``: any table that ``read_batch`` takes, with any number of rows, also none; or an
         ``EncodedTable`` in the schema of this intake, once there is one and if there is no column
-        with event times.
+        with event times. ``records``: numbers of the rows in the stream, where windows keep some of
+        them and others were left out before.
 
         Raises DataError if a row cannot be read and rows are not to be left out, or if the batch as
         a whole is no table. Nothing of it is taken in.
         """
+        if records is not None and not self._sampled:
+            raise DataError("records are numbered only where max_rows_per_window is set")
         if isinstance(batch, EncodedTable):
-            return self._take_codes(batch)
+            return self._take_codes(batch, records)
+        if not self._sampled:
+            table = self._read(batch)
+            n_given = len(batch) if isinstance(batch, list | tuple) else table.n_rows
+            return self._take_rows(n_given, self._timed(table, None))
+        if isinstance(batch, list | tuple):
+            numbers, places, until = self._numbered(len(batch), records)
+            batch = [batch[place] for place in places.tolist()]
+            n_given, table, numbers = len(batch), self._read(batch), numbers[places]
+            if table.n_rows < n_given:
+                numbers = numbers[[is_record(one) for one in batch]]
+        else:
+            table = self._read(batch)
+            numbers, places, until = self._numbered(table.n_rows, records)
+            if len(places) < table.n_rows:
+                table, numbers = table.take(places), numbers[places]
+            n_given = table.n_rows
+        encoded = self._take_rows(n_given, self._timed(table, numbers))
+        return self._seen_until(until, encoded)
+
+    def _read(self, batch: object) -> Table:
         skip = () if self._schema is None else self._schema.ignored - {self.config.time_column}
-        exact = self._schema is None
-        table = read_batch(batch, skip=skip, exact=exact, lenient=self._lenient)
-        n_given = len(batch) if isinstance(batch, list | tuple) else table.n_rows
-        read = self._timed(table)
+        return read_batch(batch, skip=skip, exact=self._schema is None, lenient=self._lenient)
+
+    def _take_rows(self, n_given: int, read: _Batch) -> Encoded | None:
         if self._schema is None:
             return self._hold(n_given, read)
         encoded = self._encode(read, self._schema)
         self._n_rejected += n_given - (0 if encoded is None else encoded.codes.shape[1])
         return encoded
 
-    def _take_codes(self, table: EncodedTable) -> Encoded | None:
+    def _numbered(
+        self, n_rows: int, given: ArrayLike | None
+    ) -> tuple[Records, NDArray[np.intp], int]:
+        """Return the numbers of rows, which of them a window may keep, and the number after."""
+        records = np.arange(self._n_seen, self._n_seen + n_rows)
+        if given is not None:
+            records = np.asarray(given)
+            rising = records.shape == (n_rows,) and records.dtype.kind in "iu"
+            if not rising or (np.diff(records, prepend=self._n_seen - 1) <= 0).any():
+                problem = f"rising numbers from {self._n_seen} on, one for each of {n_rows} rows"
+                raise DataError(f"records must be {problem}")
+            records = records.astype(np.int64)
+        places = np.arange(n_rows)
+        if self._threshold is not None:
+            places = np.flatnonzero(record_hash(records) <= self._threshold)
+        return records, places, int(records[-1]) + 1 if n_rows else self._n_seen
+
+    def _seen_until(self, until: int, encoded: Encoded | None) -> Encoded | None:
+        """Note how many records there were; windows may end by those that were left out."""
+        self._n_seen = until
+        if encoded is None and self._schema is not None:
+            times = None if self.config.time_column is None else np.zeros(0)
+            codes = np.zeros((len(self._schema.names), 0), np.uint8)
+            encoded = Encoded(codes, times, records=np.zeros(0, np.int64))
+        return encoded and encoded._replace(until=until)
+
+    def _take_codes(self, table: EncodedTable, records: ArrayLike | None) -> Encoded | None:
         """Take in codes that were made elsewhere, without copying them."""
         schema = self._schema
         if self.config.time_column is not None:
@@ -435,19 +503,24 @@ class Intake:
         if table.events:
             raise DataError("codes with events cannot be taken; give the table itself")
         table.check()
+        if self._sampled:
+            numbers, places, until = self._numbered(table.n_rows, records)
+            return self._seen_until(until, Encoded(table.codes[:, places], records=numbers[places]))
         return Encoded(table.codes) if table.n_rows else None
 
     def finish(self) -> Encoded | None:
         """End the stream: infer the schema from the rows held, if any, and return their codes."""
-        if not self.n_pending:
+        if not self._held.n_rows:
             return None
-        return self._infer(self._held, self._times, _Batch(Table(0, {}), None), 0)
+        nothing = _Batch(Table(0, {}))
+        encoded = self._infer(self._held, self._times, self._records, nothing, 0)
+        return encoded._replace(until=self._n_seen) if self._sampled else encoded
 
-    def _timed(self, table: Table) -> _Batch:
+    def _timed(self, table: Table, records: Records | None) -> _Batch:
         """Return rows with their event times, without those that have none if they may go."""
         name = self.config.time_column
         if name is None or not table.n_rows:
-            return _Batch(table, None)
+            return _Batch(table, None, records)
         if name not in table.columns and not self._lenient:
             problem = "the column with event times is absent; it must be there"
             raise DataError(problem, column=name)
@@ -455,25 +528,27 @@ class Intake:
         readable = have_slots(times, self.config.windows)
         if not readable.all() and not self._lenient:
             raise _bad_time(name, table, int(np.argmin(readable)))
-        timed = _Batch(table.without(name), times)
+        timed = _Batch(table.without(name), times, records)
         return timed if readable.all() else timed.without(~readable)
 
     def _hold(self, n_given: int, batch: _Batch) -> Encoded | None:
-        held, times, start = self._held, self._times, 0
+        held, times, records, start = self._held, self._times, self._records, 0
         while start < batch.n_rows and held.n_rows < self._n_wanted:
             stop = min(batch.n_rows, start + self._n_next(held, batch))
             part = self._readable(held, batch.part(start, stop).of_arrays(), start)
             held = held.add(part.table)
             times = times if part.times is None else np.append(times, part.times)
+            records = records if part.records is None else np.append(records, part.records)
             start = stop
-        n_taken = held.n_rows - self.n_pending
+        n_before = self._held.n_rows
+        n_taken = held.n_rows - n_before
         encoded = None
         if held.n_rows == self._n_wanted:
-            n_before = self.n_pending
-            encoded = self._infer(held, times, batch.part(start, batch.n_rows), start)
+            rest = batch.part(start, batch.n_rows)
+            encoded = self._infer(held, times, records, rest, start)
             n_taken = encoded.codes.shape[1] - n_before
         else:
-            self._held, self._times = held, times
+            self._held, self._times, self._records = held, times, records
         self._n_rejected += n_given - n_taken
         return encoded
 
@@ -496,12 +571,18 @@ class Intake:
         return part.without(bad)
 
     def _infer(
-        self, held: PendingRows, times: NDArray[np.float64], rest: _Batch, offset: int
+        self,
+        held: PendingRows,
+        times: NDArray[np.float64],
+        records: Records,
+        rest: _Batch,
+        offset: int,
     ) -> Encoded:
         """Infer the schema from the rows held and return them and the rest as codes."""
         config = replace(self.config.schema, keep_constant=True, keep_duplicates=True)
         schema, codes = infer_schema(held.table(), config, grid=True)
         encoded = Encoded(codes, None if self.config.time_column is None else times)
+        encoded = encoded._replace(records=records if self._sampled else None)
         try:
             after = self._encode(rest, schema)
         except DataError as error:
@@ -509,9 +590,11 @@ class Intake:
         if after is not None:
             both = np.hstack([codes, after.codes])
             all_times = None if after.times is None else np.append(times, after.times)
-            encoded = after._replace(codes=both, times=all_times)
+            numbers = None if after.records is None else np.append(records, after.records)
+            encoded = after._replace(codes=both, times=all_times, records=numbers)
         self._schema = schema
         self._held, self._times = PendingRows(held.missing, values_win=self._lenient), np.zeros(0)
+        self._records = np.zeros(0, np.int64)
         return encoded
 
     def _encode(self, batch: _Batch, schema: Schema) -> Encoded | None:
@@ -525,8 +608,10 @@ class Intake:
                 raise
             return self._encode(batch.without(refused), schema)
         if not table.events:
-            return Encoded(table.codes, batch.times)
-        return Encoded(table.codes, batch.times, table.events, batch.table, schema)
+            return Encoded(table.codes, batch.times, records=batch.records)
+        return Encoded(
+            table.codes, batch.times, table.events, batch.table, schema, records=batch.records
+        )
 
     def state(self) -> dict[str, Any]:
         """Return all that a later ``from_state`` needs, as plain values and arrays."""
@@ -536,6 +621,8 @@ class Intake:
             "n_rejected": self._n_rejected,
             "pending": self._held.to_json(),
             "times": self._times,
+            "records": self._records,
+            "n_seen": self._n_seen,
         }
 
     @classmethod
@@ -555,7 +642,9 @@ class Intake:
         intake._n_rejected = n_rejected
         intake._schema = None if schema is None else Schema.from_dict(schema)
         intake._held = intake._held.from_json(state.get("pending"))
-        n_rows = intake.n_pending
+        intake._records = state.get("records", intake._records)
+        intake._n_seen = state.get("n_seen", 0)
+        n_rows = intake._held.n_rows
         n_times = 0 if config.time_column is None else n_rows
         if not isinstance(times, np.ndarray) or (times.dtype, times.shape) != (float, (n_times,)):
             raise FormatError(f"intake state 'times' must be float64 of shape ({n_times},)")

@@ -302,7 +302,7 @@ def _split_records(records: Sequence[Any], *, lenient: bool) -> _Split:
     except DataError:
         if not lenient:
             raise
-    return _split_dicts([record for record in records if _is_record(record)])
+    return _split_dicts([record for record in records if is_record(record)])
 
 
 def _split_dicts(records: Sequence[Any]) -> _Split:
@@ -319,7 +319,8 @@ def _split_dicts(records: Sequence[Any]) -> _Split:
     return _Split(len(records), keys, columns, of_records=True, records=records)
 
 
-def _is_record(record: Any) -> bool:
+def is_record(record: Any) -> bool:
+    """Whether it may be an item of a list of records."""
     try:
         return _split_dicts([record]).n_rows == 1
     except DataError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,10 +104,19 @@ class Rows(NamedTuple):
     slots: NDArray[np.float64]  # [rows], number of the time window; 0 in row windows
     records: NDArray[np.int64]  # [rows]
 
+    @property
+    def n_rows(self) -> int:
+        return self.times.size
+
     def part(self, start: int, stop: int) -> Rows:
         """Return the rows from one up to another, not copied."""
         place = slice(start, stop)
         return Rows(self.codes[:, place], self.times[place], self.slots[place], self.records[place])
+
+    def of(self, places: NDArray[np.intp]) -> Rows:
+        """Return some of the rows, copied."""
+        codes, times, slots, records = self
+        return Rows(codes[:, places], times[places], slots[places], records[places])
 
 
 class HeldRows:
@@ -144,7 +153,7 @@ class HeldRows:
 
     def take(self, rows: Rows) -> None:
         """Hold more rows; there must be room for them."""
-        end = self.n_rows + rows.times.size
+        end = self.n_rows + rows.n_rows
         memory, place = self._memory, slice(self.n_rows, end)
         memory.codes[:, place] = rows.codes
         memory.times[place] = rows.times
@@ -157,6 +166,12 @@ class HeldRows:
         for kept in self._memory:
             kept[..., :n_left] = kept[..., n_rows : self.n_rows]
         self.n_rows = n_left
+
+    def keep(self, places: NDArray[np.intp]) -> None:
+        """Drop all rows but these."""
+        for kept in self._memory:
+            kept[..., : len(places)] = kept[..., places]
+        self.n_rows = len(places)
 
     def clear(self) -> None:
         self.n_rows = 0
@@ -195,6 +210,16 @@ _COUNTS: Final = ("n_variables", "n_records", "n_windows", "n_late", "n_overlap"
 _TIMES: Final = ("largest_time", "open_slot")
 
 
+class Sampled(NamedTuple):
+    """What a window had, where only some of it are its rows.
+
+    ``n_taken``: of its records those that were read; the others were left out by their numbers.
+    """
+
+    n_records: int
+    n_taken: int
+
+
 @dataclass(frozen=True, eq=False)
 class Window:
     """The rows of one window, as codes.
@@ -206,7 +231,7 @@ class Window:
     and early rows leave gaps between them in time windows. ``start``, ``end``: smallest and largest
     event time of its rows, both inclusive; ``None`` if a row has no time. ``closed_by``: running
     number of the record whose arrival closed it; it need not be one of its own. ``times``: event
-    times of the rows, if all have one.
+    times of the rows, if all have one. ``sampled``: how many records it had, if only some are kept.
     """
 
     index: int
@@ -217,6 +242,7 @@ class Window:
     end: float | None = None
     closed_by: int = -1
     times: NDArray[np.float64] | None = field(default=None, repr=False)
+    sampled: Sampled | None = None
 
     @property
     def n_rows(self) -> int:
@@ -256,8 +282,12 @@ class WindowBuffer:
         check_integer("n_variables", n_variables, 0)
         self.config = config
         self.n_variables = n_variables
-        self._held = HeldRows(n_variables, config.capacity)
+        self._held = HeldRows(n_variables, self._capacity)
         self._reset()
+
+    @property
+    def _capacity(self) -> int:
+        return self.config.capacity
 
     def _reset(self) -> None:
         self._held.clear()
@@ -304,8 +334,8 @@ class WindowBuffer:
         in.
         """
         batch = self._read(codes, times)
-        self._n_records += batch.times.size
-        if batch.times.size == 0:
+        self._n_records += batch.n_rows
+        if batch.n_rows == 0:
             return ()
         if self.config.seconds is None:
             return tuple(self._append_by_rows(batch))
@@ -343,10 +373,13 @@ class WindowBuffer:
         for name in _TIMES:
             value = getattr(self, f"_{name}")
             values[name] = value if np.isfinite(value) else None
-        return values | self._held.state()
+        return values | self._rows_state()
+
+    def _rows_state(self) -> dict[str, Any]:
+        return self._held.state()
 
     @classmethod
-    def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> WindowBuffer:
+    def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> Self:
         """Return a buffer that goes on where the one that gave ``state`` stood.
 
         Raises FormatError if it is something else, of another version or mode, or does not fit the
@@ -356,16 +389,23 @@ class WindowBuffer:
             if state.get(name) != expected:
                 found = state.get(name)
                 raise FormatError(f"buffer state {name} is {found!r}: it must be {expected!r}")
-        counts = {name: _read_count(state, name) for name in _COUNTS}
-        buffer = cls(config, counts.pop("n_variables"))
+        counts = {name: read_count(state, name) for name in _COUNTS}
+        buffer = cls._like(config, counts.pop("n_variables"), state)
         for name, count in counts.items():
             setattr(buffer, f"_{name}", count)
         for name in _TIMES:
             setattr(buffer, f"_{name}", _read_time(state, name))
-        buffer._held.take_state(state, buffer._n_overlap)
-        if config.seconds is not None and buffer._n_oldest() >= config.row_limit:
-            raise FormatError("buffer state holds a window that should have been closed")
+        buffer._take_rows_state(state)
         return buffer
+
+    @classmethod
+    def _like(cls, config: WindowConfig, n_variables: int, state: Mapping[str, Any]) -> Self:
+        return cls(config, n_variables)
+
+    def _take_rows_state(self, state: Mapping[str, Any]) -> None:
+        self._held.take_state(state, self._n_overlap)
+        if self.config.seconds is not None and self._n_oldest() >= self.config.row_limit:
+            raise FormatError("buffer state holds a window that should have been closed")
 
     def _read(self, codes: NDArray[np.uint8], times: ArrayLike | None) -> Rows:
         if not isinstance(codes, np.ndarray) or codes.dtype != np.uint8 or codes.ndim != 2:
@@ -424,10 +464,8 @@ class WindowBuffer:
             return batch, opens
         if self.config.late is LatePolicy.CURRENT:
             return batch._replace(slots=np.maximum(batch.slots, opens)), opens
-        codes, times, slots, records = batch
-        on_time = ~late
-        batch = Rows(codes[:, on_time], times[on_time], slots[on_time], records[on_time])
-        return batch, opens[on_time]
+        on_time = np.flatnonzero(~late)
+        return batch.of(on_time), opens[on_time]
 
     def _next_stop(self, slots: NDArray[np.float64], moves: NDArray[np.intp], position: int) -> int:
         """Return the end of the longest run of rows in which only the last can close a window."""
@@ -460,7 +498,11 @@ class WindowBuffer:
         return windows
 
     def _window(self, start: int, stop: int) -> Window:
-        codes, times, _, records = self._held.rows.part(start, stop)
+        held = self._held.rows
+        return self._made(held.part(start, stop), int(held.records.max()))
+
+    def _made(self, rows: Rows, closed_by: int, sampled: Sampled | None = None) -> Window:
+        codes, times, _, records = rows
         codes = codes.copy()
         codes.setflags(write=False)
         timed = not np.isnan(times).any()
@@ -472,12 +514,13 @@ class WindowBuffer:
             last_record=int(records.max()),
             start=float(times.min()) if timed else None,
             end=float(times.max()) if timed else None,
-            closed_by=int(self._held.rows.records.max()),
+            closed_by=closed_by,
             times=times.copy() if timed else None,
+            sampled=sampled,
         )
 
 
-def _read_count(state: Mapping[str, Any], name: str) -> int:
+def read_count(state: Mapping[str, Any], name: str) -> int:
     value = state.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise FormatError(f"buffer state {name!r} is {value!r}: it must be an integer from 0")

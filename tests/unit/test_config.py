@@ -73,6 +73,7 @@ BAD: dict[type, dict[str, list[Any]]] = {
         "shadow_share": SHARE,
         "dependent_rows": FLAG,
         "window": ["5", 1.5, None],
+        "max_rows_per_window": COUNT,
         "target": ["", 5],
         "time_column": ["", 5],
         "given": ["hour", 5, None],
@@ -114,6 +115,7 @@ GOOD: dict[type, dict[str, list[Any]]] = {
         "reference_windows": [1, 64],
         "archived_regimes": [0, 64],
         "shadow_share": [0, 1],
+        "max_rows_per_window": [None, 1, 10**9],
     },
 }
 
