@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -92,6 +93,7 @@ def restored(buffer: SampledBuffer) -> SampledBuffer:
 cut_lists = st.lists(st.integers(0, 90), max_size=12).map(sorted)
 
 
+@pytest.mark.slow
 @CASES
 @given(st.integers(1, 30), st.integers(1, 12), st.integers(0, 90), cut_lists, st.booleans())
 def test_row_windows_keep_the_smallest_hashes_of_their_records(
@@ -122,6 +124,7 @@ def streams(draw: st.DrawFn) -> list[float]:
     return list(accumulate(draw(st.lists(steps, max_size=90))))
 
 
+@pytest.mark.slow
 @CASES
 @given(
     seconds=st.sampled_from([1.0, 10.0, 100.0]),
@@ -166,6 +169,7 @@ def test_time_windows_are_those_that_keep_all_with_the_smallest_hashes_of_each(
         )
 
 
+@pytest.mark.slow
 @CASES
 @given(st.sampled_from([1, 8, 37]), st.integers(1, 40), st.integers(0, 300), st.randoms())
 def test_parts_of_a_stream_keep_what_the_whole_keeps(
@@ -215,14 +219,17 @@ def in_batches(cuts: list[int], *, restore: bool = False) -> str:
     return documents(reports)
 
 
-WHOLE = in_batches([])
+@cache
+def whole() -> str:
+    return in_batches([])
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8).map(sorted), st.booleans())
 @example([10, 20, 300, 3000, 3001], True)
 def test_reports_do_not_depend_on_batches_or_restarts(cuts: list[int], restore: bool) -> None:
-    assert in_batches(cuts, restore=restore) == WHOLE
+    assert in_batches(cuts, restore=restore) == whole()
 
 
 @pytest.mark.parametrize("n_batches", [1, 8, 37])
@@ -233,7 +240,7 @@ def test_records_left_out_before_change_nothing(n_batches: int) -> None:
     monitor, reports = DriftMonitor(SIZE, max_rows_per_window=KEPT), []
     for part in np.array_split(numbers[wanted], n_batches):
         reports += monitor.update(STREAM.iloc[part], records=part)
-    assert documents([*reports, *monitor.finish()]) == WHOLE
+    assert documents([*reports, *monitor.finish()]) == whole()
 
 
 def test_what_is_left_out_is_not_read() -> None:
@@ -243,7 +250,7 @@ def test_what_is_left_out_is_not_read() -> None:
     for place in np.flatnonzero(left_out).tolist():
         records[place] = "no record" if place % 2 else {"asia": object()}
     monitor = DriftMonitor(SIZE, max_rows_per_window=KEPT)
-    assert documents([*monitor.update(records), *monitor.finish()]) == WHOLE
+    assert documents([*monitor.update(records), *monitor.finish()]) == whole()
     assert monitor.n_rejected == 0
 
 
