@@ -150,7 +150,12 @@ def check_schema(schema: pa.Schema, limits: Limits) -> None:
 
     Raises ``Problem`` if there are too many, a name gets too long, or objects are nested too deep.
     """
-    limits.check_fields(sum(map(_n_fields, schema.names, schema.types)))
+    names, kinds = schema.names, schema.types
+    if any(kind.num_fields for kind in kinds):
+        limits.check_fields(sum(map(_n_fields, names, kinds)))
+    else:
+        limits.check_fields(len(names))
+        check_name(max(map(len, names), default=0))
 
 
 def _n_fields(name: str, kind: pa.DataType, n_before: int = 0, depth: int = 1) -> int:
@@ -196,9 +201,9 @@ def _plain_table(table: pa.Table) -> pa.Table:
 
 def joined(table: pa.Table) -> pa.Table:
     """Return a table of plain columns, or mixed ones, in which codes have one dictionary."""
-    for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        if pa.types.is_dictionary(column.type) and column.num_chunks != 1:
-            table = table.set_column(i, name, _with_one_dictionary(column))
+    for i, kind in enumerate(table.schema.types):
+        if pa.types.is_dictionary(kind) and (column := table.column(i)).num_chunks != 1:
+            table = table.set_column(i, table.column_names[i], _with_one_dictionary(column))
     return table
 
 
@@ -264,7 +269,7 @@ def checked_table(table: pa.Table, limits: Limits) -> pa.Table:
         table.validate(full=True)
     except pa.ArrowException as error:
         raise _bad_table("Arrow", error) from error
-    return flat_table(table)
+    return flat_table(table) if odd else _named(joined(table))
 
 
 def _n_shared(array: pa.Array) -> int:
