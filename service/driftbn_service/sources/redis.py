@@ -27,7 +27,6 @@ ANSWER_SECONDS: Final = 10.0
 """How long the server may take to answer."""
 # To the server the very highest one means new entries.
 _HIGH_ID: Final = b"%d-%d" % (2**64 - 1, 2**64 - 2)
-_COMMANDS: Final = ("XREADGROUP", "XCLAIM", "XRANGE", "XPENDING", "XINFO CONSUMERS", "XINFO GROUPS")
 
 
 class Entry(NamedTuple):
@@ -60,7 +59,7 @@ class StreamClient:
             socket_timeout=2 * ANSWER_SECONDS,
             client_name=f"driftbn-{settings.consumer}",
         )
-        for command in _COMMANDS:
+        for command in ("XREADGROUP", "XCLAIM"):
             # Dictionaries for thousands of entries would only be taken apart again.
             self._client.set_response_callback(command, lambda answer, **_: answer)
 
@@ -73,14 +72,13 @@ class StreamClient:
         """Return the id of the newest entry there ever was; ``None`` if there is no stream."""
         if not self._client.exists(self._key):
             return None
-        info = self._do("XINFO STREAM", self._key)
-        found: bytes = _text_keys(info)["last-generated-id"]
-        return found if isinstance(found, bytes) else str(found).encode()
+        found: bytes = self._client.xinfo_stream(self._key)["last-generated-id"]
+        return found
 
     def create_group(self, after: str) -> bool:
         """Create stream and group where they are not there; say whether the group is new."""
         try:
-            self._do("XGROUP CREATE", self._key, self._settings.group, after, "MKSTREAM")
+            self._client.xgroup_create(self._key, self._settings.group, after, mkstream=True)
         except redis.ResponseError as error:
             if code_of(error) != "BUSYGROUP":
                 raise
@@ -89,12 +87,11 @@ class StreamClient:
 
     def read_new(self, count: int, wait_seconds: float) -> list[Entry]:
         milliseconds = int(1000 * min(wait_seconds, ANSWER_SECONDS))
-        block = ("BLOCK", milliseconds) if milliseconds > 0 else ()
-        return self._read(count, ">", block)
+        return self._read(count, ">", milliseconds or None)
 
     def read_pending(self, count: int, after: bytes) -> list[Entry]:
         """Return entries that this consumer had and has not acknowledged."""
-        return self._read(count, after, ())
+        return self._read(count, after)
 
     def sign_of_life(self) -> None:
         """Show the group that this consumer is alive.
@@ -105,46 +102,45 @@ class StreamClient:
 
     def acknowledge(self, ids: Sequence[bytes]) -> None:
         if ids:
-            self._do("XACK", self._key, self._settings.group, *ids)
+            self._client.xack(self._key, self._settings.group, *ids)
 
     def idle_consumers(self) -> list[bytes]:
         """Return others that have pending entries and have not been heard of for long."""
-        found = []
-        for info in self._do("XINFO CONSUMERS", self._key, self._settings.group):
-            fields = _text_keys(info)
-            is_other = fields["name"] != self._settings.consumer.encode()
-            if is_other and fields["pending"] and fields["idle"] >= self._idle_milliseconds:
-                found.append(fields["name"])
-        return sorted(found)
+        return sorted(
+            info["name"]
+            for info in self._client.xinfo_consumers(self._key, self._settings.group)
+            if info["name"] != self._settings.consumer.encode()
+            and info["pending"]
+            and info["idle"] >= self._idle_milliseconds
+        )
 
     def n_pending(self) -> int:
         """Return how many entries this consumer had and has not acknowledged."""
-        infos = map(_text_keys, self._do("XINFO CONSUMERS", self._key, self._settings.group))
+        infos = self._client.xinfo_consumers(self._key, self._settings.group)
         mine = self._settings.consumer.encode()
         return sum(info["pending"] for info in infos if info["name"] == mine)
 
     def pending_of(self, consumer: bytes, count: int) -> list[bytes]:
         group = self._settings.group
-        found = self._do("XPENDING", self._key, group, "-", "+", count, consumer)
-        return [item[0] for item in found]
+        found: Any = self._client.xpending_range(self._key, group, "-", "+", count, consumer)
+        return [item["message_id"] for item in found]
 
     def claim(self, ids: Sequence[bytes]) -> list[Entry]:
         """Take pending entries over; those that another one was quicker to take are left out."""
         group, consumer = self._settings.group, self._settings.consumer
-        found = self._do("XCLAIM", self._key, group, consumer, self._idle_milliseconds, *ids)
+        found: Any = self._client.xclaim(
+            self._key, group, consumer, self._idle_milliseconds, list(ids)
+        )
         return [Entry(*item) for item in found if item is not None and item[0] is not None]
 
     def gone(self, ids: Iterable[bytes]) -> list[bytes]:
-        return [text for text in ids if not self._do("XRANGE", self._key, text, text)]
+        return [text for text in ids if not self._client.xrange(self._key, text, text)]
 
     def n_behind(self) -> int | None:
         """Return how many entries the group has not had; ``None`` if the server cannot tell."""
-        for info in self._do("XINFO GROUPS", self._key):
-            fields = _text_keys(info)
-            if fields["name"] == self._settings.group.encode():
-                lag: int | None = fields.get("lag")
-                return lag
-        return None
+        mine = self._settings.group.encode()
+        lags = (i.get("lag") for i in self._client.xinfo_groups(self._key) if i["name"] == mine)
+        return next(lags, None)
 
     def disconnect(self) -> None:
         self._client.connection_pool.disconnect()
@@ -152,29 +148,17 @@ class StreamClient:
     def close(self) -> None:
         self._client.close()
 
-    def _read(self, count: int, after: str | bytes, block: tuple[Any, ...]) -> list[Entry]:
+    def _read(self, count: int, after: str | bytes, milliseconds: int | None = None) -> list[Entry]:
         group, consumer = self._settings.group, self._settings.consumer
-        words = ("GROUP", group, consumer, "COUNT", count, *block, "STREAMS", self._key, after)
-        found = self._do("XREADGROUP", *words)
+        found: Any = self._client.xreadgroup(
+            group, consumer, {self._key: after}, count, milliseconds
+        )
         return [Entry(*item) for item in found[0][1]] if found else []
-
-    def _do(self, *words: Any) -> Any:
-        return self._client.execute_command(*words)  # type: ignore[no-untyped-call]
 
 
 def code_of(error: redis.ResponseError) -> str:
     """Return the first word of an error, which is its code in the protocol of Redis."""
     return str(error).partition(" ")[0]
-
-
-def _text_keys(answer: Any) -> dict[str, Any]:
-    if isinstance(answer, dict):
-        return {_text(name): value for name, value in answer.items()}
-    return {_text(name): value for name, value in zip(answer[0::2], answer[1::2], strict=True)}
-
-
-def _text(name: bytes | str) -> str:
-    return name.decode() if isinstance(name, bytes) else name
 
 
 # Ids of stream entries that were given out and not yet acknowledged, held compactly.
