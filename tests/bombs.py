@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from tests.columns import file, parquet, stream
 
 MB = 1 << 20
 _MARK = 77_777  # rows, a number that stands nowhere else
@@ -54,27 +54,9 @@ def csv_of_columns(n_columns: int) -> bytes:
     return f"{names}\n{','.join('1' * n_columns)}\n".encode()
 
 
-def stream(table: pa.Table, codec: str | None = None) -> bytes:
-    """Return a table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
 def zeros(n_columns: int, n_rows: int) -> pa.Table:
     column = pa.array(np.zeros(n_rows, np.int64))
     return pa.table({f"c{i}": column for i in range(n_columns)})
-
-
-def file(table: pa.Table, codec: str) -> bytes:
-    """Return a table as an Arrow file."""
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=codec)
-    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 def views_of_one_text(n_rows: int, n_bytes: int) -> bytes:
@@ -97,12 +79,6 @@ def codes_of_one_text(n_rows: int, n_bytes: int) -> bytes:
     indices = pa.array(np.zeros(n_rows, np.int8))
     column = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * n_bytes]))
     return stream(pa.table({"x": column}), "zstd")
-
-
-def parquet(table: pa.Table, **options: object) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 def parquet_text(kind: pa.DataType, n_rows: int, n_bytes: int) -> bytes:

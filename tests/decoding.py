@@ -56,6 +56,20 @@ def column_of(table: Any, name: str) -> list[Any]:
     return cells_of(read_column(column)[0]) if is_mixed(column) else column.to_pylist()
 
 
+class Lane:
+    """A listener of a source with one lane, which goes on at a position from a checkpoint."""
+
+    def __init__(self, position: Position | None = None) -> None:
+        self.position = None if position is None else json.loads(json.dumps(position))
+
+    def opened(self, lane: str) -> Position | None:
+        assert lane == ""
+        return self.position
+
+    def closed(self, lane: str) -> None:
+        raise AssertionError("the only lane is not handed over")
+
+
 class Taken(NamedTuple):
     """What became of a stream."""
 

@@ -30,7 +30,6 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from driftbn_service.records import Decoder, Rows
 from driftbn_service.records.decoder import part_by_key
 from driftbn_service.records.files import open_reader
@@ -40,6 +39,7 @@ from driftbn_service.records.rows import Undecoded, n_rows_of
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import WindowConfig
 from driftbn.errors import DataError, FormatError
+from tests.columns import file, parquet, stream
 
 Record = dict[str, Any]
 
@@ -104,27 +104,8 @@ def csv_text(records: Sequence[Record]) -> bytes:
 
 
 def arrow_stream(table: pa.Table, compression: str | None = None) -> bytes:
-    """Return a table as an Arrow stream."""
-    sink = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=max(1, table.num_rows // 2))
-    return sink.getvalue()
-
-
-def arrow_file(table: pa.Table) -> bytes:
-    """Return a table as an Arrow file."""
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
-def parquet(table: pa.Table, **options: Any) -> bytes:
-    """Return a table as a Parquet file."""
-    sink = io.BytesIO()
-    pq.write_table(table, sink, **options)
-    return sink.getvalue()
+    """Return a table as an Arrow stream of two batches."""
+    return stream(table, compression, max(1, table.num_rows // 2))
 
 
 def _sparse(records: Iterable[Record]) -> list[Record]:
@@ -171,7 +152,7 @@ def seeds(kind: TableFormat) -> tuple[bytes, ...]:
     if kind is TableFormat.ARROW:
         return (
             arrow_stream(nested), arrow_stream(coded), arrow_stream(gaps),
-            arrow_stream(coded, "lz4"), arrow_stream(gaps, "zstd"), arrow_file(coded),
+            arrow_stream(coded, "lz4"), arrow_stream(gaps, "zstd"), file(coded),
         )  # fmt: skip
     encodings = {"size": "DELTA_BINARY_PACKED", "price": "BYTE_STREAM_SPLIT"}
     delta = {"colour": "DELTA_BYTE_ARRAY", "address.city": "DELTA_LENGTH_BYTE_ARRAY"}

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.hostile import FIRST_TIME, KEY, TIME, arrow_stream, parquet
+from tests.columns import parquet
+from tests.hostile import FIRST_TIME, KEY, TIME, arrow_stream
 
 N_ROWS = 8
 """Of a table."""

@@ -5,37 +5,24 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, Position
 from driftbn_service.sources.files import FilesSource
 
+from tests.columns import file, parquet, stream
+from tests.decoding import Lane
+
 N = 60
 LINES = [b'{"n": %d, "t": "%s"}\n' % (n, b"x" * (n % 7)) for n in range(N)]
 TEXT = b"".join(LINES)
 CSV = b"n,t\n" + b"".join(b'%d,"a\n""b"\n' % n for n in range(N))
 TABLE = pa.table({"n": list(range(N)), "t": pa.array(["a", "b"] * (N // 2)).dictionary_encode()})
-
-
-class Lane:
-    """A listener with one position, as it comes from a checkpoint."""
-
-    def __init__(self, position: Position | None = None) -> None:
-        self.position = None if position is None else json.loads(json.dumps(position))
-
-    def opened(self, lane: str) -> Position | None:
-        assert lane == ""
-        return self.position
-
-    def closed(self, lane: str) -> None:
-        raise AssertionError("files are not handed over")
 
 
 class Reader:
@@ -105,46 +92,28 @@ def read_all(path: Path | str, position: Position | None = None, **given: Any) -
     return chunks
 
 
-def write_parquet(path: Path) -> None:
-    pa.parquet.write_table(TABLE, path, row_group_size=25)
-
-
-def write_arrow_stream(path: Path) -> None:
-    with pa.ipc.new_stream(str(path), TABLE.schema) as writer:
-        writer.write_table(TABLE, max_chunksize=25)
-
-
-def write_arrow_file(path: Path) -> None:
-    with pa.ipc.new_file(str(path), TABLE.schema) as writer:
-        writer.write_table(TABLE, max_chunksize=25)
-
-
-def write_zipped_stream(path: Path) -> None:
-    write_arrow_stream(path)
-    path.write_bytes(gzip.compress(path.read_bytes()))
-
-
 def zstd(data: bytes) -> bytes:
     return pa.compress(data, codec="zstd", asbytes=True)
 
 
 ARRAY = json.dumps([json.loads(line) for line in LINES], indent=1).encode()
-WRITERS: dict[str, Callable[[Path], object]] = {
-    "a.ndjson": lambda path: path.write_bytes(TEXT),
-    "a.jsonl": lambda path: path.write_bytes(TEXT.rstrip()),
-    "a.json": lambda path: path.write_bytes(ARRAY),
-    "lines.json": lambda path: path.write_bytes(TEXT),
-    "a.csv": lambda path: path.write_bytes(CSV),
-    "a.parquet": write_parquet,
-    "a.arrow": write_arrow_file,
-    "a.arrows": write_arrow_stream,
-    "a.arrows.gz": write_zipped_stream,
-    "a.ndjson.gz": lambda path: path.write_bytes(gzip.compress(TEXT)),
-    "two.ndjson.gz": lambda p: p.write_bytes(gzip.compress(TEXT[:500]) + gzip.compress(TEXT[500:])),
-    "a.ndjson.zst": lambda path: path.write_bytes(zstd(TEXT)),
-    "a.csv.zst": lambda path: path.write_bytes(zstd(CSV[:300]) + zstd(CSV[300:])),
-    "a.json.bz2": lambda path: path.write_bytes(bz2.compress(ARRAY)),
+FILES: dict[str, bytes] = {
+    "a.ndjson": TEXT,
+    "a.jsonl": TEXT.rstrip(),
+    "a.json": ARRAY,
+    "lines.json": TEXT,
+    "a.csv": CSV,
+    "a.parquet": parquet(TABLE, row_group_size=25),
+    "a.arrow": file(TABLE, max_rows=25),
+    "a.arrows": stream(TABLE, max_rows=25),
+    "a.arrows.gz": gzip.compress(stream(TABLE, max_rows=25)),
+    "a.ndjson.gz": gzip.compress(TEXT),
+    "two.ndjson.gz": gzip.compress(TEXT[:500]) + gzip.compress(TEXT[500:]),
+    "a.ndjson.zst": zstd(TEXT),
+    "a.csv.zst": zstd(CSV[:300]) + zstd(CSV[300:]),
+    "a.json.bz2": bz2.compress(ARRAY),
 }
+"""The same records in every format."""
 
 
 def read_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ from driftbn_service.settings import StreamSettings
 
 from driftbn import DriftMonitor, MonitorConfig
 from driftbn.config import SchemaConfig
+from tests.columns import parquet
 from tests.decoding import TableFormat, one_table, part_by_key
 from tests.encoded import infer_and_encode
-from tests.hostile import arrow_stream, parquet
+from tests.hostile import arrow_stream
 from tests.hostile_types import N_ROWS, Column, Shape, columns
 
 pytestmark = pytest.mark.slow

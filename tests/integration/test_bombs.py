@@ -11,7 +11,7 @@ import pytest
 import urllib3
 
 from tests.bombs import BOMBS, MB, NDJSON, Bomb, csv_of_columns, zeros
-from tests.bombs import file as arrow_file
+from tests.columns import file as arrow_file
 from tests.integration.histories import count_windows
 from tests.services.daemon import DaemonService
 

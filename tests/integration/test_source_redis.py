@@ -17,24 +17,10 @@ from driftbn_service.settings import RedisSourceSettings
 from driftbn_service.sources import redis
 from driftbn_service.sources.redis import RedisSource
 
-from tests.decoding import Chunk, Position, SourceError, TableFormat
+from tests.decoding import Chunk, Lane, Position, SourceError, TableFormat
 from tests.services.keeper import Keeper, seen
 from tests.services.process import HOST, wait_for
 from tests.services.redis import RedisService
-
-
-class At:
-    """A listener that has the lane go on where it says."""
-
-    def __init__(self, position: Position | None = None) -> None:
-        self.position = position
-
-    def opened(self, lane: str) -> Position | None:
-        assert lane == ""
-        return self.position
-
-    def closed(self, lane: str) -> None:
-        raise AssertionError("the lane of a stream stays")
 
 
 def settings(server: RedisService, stream: str, **changes: Any) -> RedisSourceSettings:
@@ -63,7 +49,7 @@ def chunks(source: RedisSource) -> Iterator[Chunk]:
 
 def opened(server: RedisService, stream: str, at: Position | None = None, **changes: Any) -> Any:
     source = RedisSource(settings(server, stream, **changes))
-    source.open(At(None if at is None else json.loads(json.dumps(at))))
+    source.open(Lane(at))
     return source
 
 
@@ -183,7 +169,7 @@ def test_entries_of_a_dead_consumer_are_taken_over(
         client.xdel(unique, ids[1])
     now = [0.0]
     source = RedisSource(settings(redis_server, unique), clock=lambda: now[0], idle_seconds=0.2)
-    source.open(At())
+    source.open(Lane())
     found = list(chunks(source))
     assert numbers(*found) == [6, 7, 8, 9]
 
@@ -212,7 +198,7 @@ def test_own_entries_and_those_of_the_living_are_not_taken_over(
     }
     found: list[Chunk] = []
     for source in sources.values():
-        source.open(At())
+        source.open(Lane())
     for _ in range(5):
         now[0] += 3600.0  # they look for dead consumers in every round
         for name, source in sources.items():

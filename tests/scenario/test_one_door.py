@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from driftbn_service.cli import main
 from driftbn_service.http import StreamInfo
@@ -24,10 +22,10 @@ from driftbn_service.sources.files import FilesSource
 from driftbn_service.sources.stdin import StdinSource
 
 from driftbn import DriftMonitor, MonitorConfig, Schema
-from tests.decoding import TableFormat, one_table
+from tests.columns import parquet, stream
+from tests.decoding import Lane, TableFormat, one_table
 from tests.encoded import infer_and_encode
 from tests.intake_parts import Intake
-from tests.source_files import Lane
 
 N_ROWS, WINDOW = 1000, 200
 
@@ -63,9 +61,7 @@ def written(kind: TableFormat, rows: list[dict[str, Any]]) -> bytes:
         nested = [{"place": {"zip": row.pop("zip"), "tags": [1]}, **row} for row in rows]
         return "".join(json.dumps(row) + "\n" for row in nested).encode()
     plain = [{name: v for name, v in row.items() if name not in ("n", "wide")} for row in rows]
-    sink = io.BytesIO()
-    pyarrow.parquet.write_table(pa.Table.from_pylist(plain), sink, row_group_size=300)
-    return sink.getvalue()
+    return parquet(pa.Table.from_pylist(plain), row_group_size=300)
 
 
 class Outcome(NamedTuple):
@@ -123,7 +119,7 @@ def polled(source: FilesSource | StdinSource) -> Iterator[Undecoded]:
 
 
 def by_http(path: Path) -> Outcome:
-    stored = pa.ipc.open_stream(stream_of(body_of(path))).read_all()
+    stored = pa.ipc.open_stream(stream(body_of(path).unify_dictionaries())).read_all()
     chunk = Undecoded(stored, None, place, checked=True)
     return outcome(iter([chunk]), Decoder(None, max_record_bytes=1000))
 
@@ -131,13 +127,6 @@ def by_http(path: Path) -> Outcome:
 def body_of(path: Path) -> pa.Table:
     info = StreamInfo("orders", "http", "running", max_record_bytes=1000)
     return submission_of(info, SUFFIXES[path.suffix], path.read_bytes(), None, 1 << 26).table
-
-
-def stream_of(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.unify_dictionaries())
-    return sink.getvalue()
 
 
 def place(number: int, byte: int) -> str:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import logging
 import threading
@@ -10,7 +9,6 @@ from typing import Any
 
 import httpx
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from driftbn_service.http import (
     NotNowError,
@@ -23,6 +21,7 @@ from driftbn_service.state import JournalError
 from jsonschema import Draft202012Validator
 
 from driftbn import DriftMonitor, MonitorConfig
+from tests.columns import parquet, stream
 from tests.decoding import TableFormat, one_table
 from tests.http_client import Client
 from tests.http_service import FakeService, Limits, make_app
@@ -62,25 +61,12 @@ def lines(*records: object) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def arrow_stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def parquet(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return sink.getvalue()
-
-
 TABLE = pa.table({"x": [1, 2], "y": ["a", "b"]})
 BODIES = {
     NDJSON: lines(*ROWS),
     "application/json": json.dumps(ROWS, indent=1).encode(),
     "text/csv": b"x,y\n1,a\n2,b\n",
-    "application/vnd.apache.arrow.stream": arrow_stream(TABLE),
+    "application/vnd.apache.arrow.stream": stream(TABLE),
     "application/vnd.apache.parquet": parquet(TABLE),
 }
 
@@ -179,7 +165,7 @@ def test_only_the_first_errors_are_told(client: Client) -> None:
         ("application/json", b'"text"'),
         ("text/csv", b"x,y\n1\n"),
         ("application/vnd.apache.arrow.stream", b"no arrow"),
-        ("application/vnd.apache.arrow.stream", arrow_stream(TABLE)[:-40]),
+        ("application/vnd.apache.arrow.stream", stream(TABLE)[:-40]),
         ("application/vnd.apache.parquet", parquet(TABLE)[:-9]),
         ("application/vnd.apache.parquet", b"PAR1PAR1"),
     ],
@@ -204,13 +190,13 @@ def test_an_unknown_content_type_is_refused_with_those_that_are_known(
 
 
 @pytest.mark.parametrize(
-    ("stream", "status", "told"),
+    ("name", "status", "told"),
     [("nobody", 404, "no monitor 'nobody'"), ("quiet", 409, "from files")],
 )
 def test_a_monitor_that_takes_no_records_is_told(
-    client: Client, stream: str, status: int, told: str
+    client: Client, name: str, status: int, told: str
 ) -> None:
-    path = f"/api/v1/streams/{stream}/records"
+    path = f"/api/v1/streams/{name}/records"
 
     assert told in refused(posted(client, lines({"x": 1}), path=path), status)["detail"]
 
@@ -326,7 +312,7 @@ def test_a_monitor_sees_the_same_in_the_table_as_in_the_records() -> None:
     decoder = Decoder(TableFormat.NDJSON, max_record_bytes=1000)
     decoded = decoder.decode(Undecoded(lines(*rows), TableFormat.NDJSON, "{} {}".format))
     config = MonitorConfig(window=200)
-    stored = pa.ipc.open_stream(arrow_stream(one_table(decoded.batches))).read_all()
+    stored = pa.ipc.open_stream(stream(one_table(decoded.batches))).read_all()
     chunk = Undecoded(stored, None, "{} {}".format, checked=True)
     (table,) = decoder.decode(chunk).batches
 

@@ -1,12 +1,9 @@
-import io
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoded, Decoder, RejectReason, columns
 
+from tests.columns import file, parquet, stream
 from tests.decoding import TableFormat, chunk, decode
 
 TABLE = pa.table(
@@ -24,25 +21,6 @@ FLAT = {
     "o.p": [0.5, None, None],
     "o.q.r": ["z", None, None],
 }
-
-
-def parquet(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pyarrow.parquet.write_table(table, sink)
-    return sink.getvalue()
-
-
-def stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def file(table: pa.Table, compression: str = "uncompressed") -> bytes:
-    sink = io.BytesIO()
-    pyarrow.feather.write_feather(table, sink, compression=compression)
-    return sink.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
-import io
 from decimal import Decimal
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from driftbn_service.records import Decoder, RejectReason
 
+from tests.columns import parquet, stream
 from tests.decoding import TableFormat, chunk, part_by_key
 
 
@@ -43,19 +42,6 @@ def test_what_cannot_name_a_monitor_is_no_key(key: object) -> None:
 
 def test_rows_without_the_field_have_no_key() -> None:
     assert parts(pa.table({"x": [1, 2]})) == [(None, [{"x": 1}, {"x": 2}])]
-
-
-def stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def parquet(table: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pyarrow.parquet.write_table(table, sink)
-    return sink.getvalue()
 
 
 def coded(table: pa.Table) -> bytes:

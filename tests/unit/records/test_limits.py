@@ -9,7 +9,7 @@ import pytest
 from driftbn_service.records import Decoder, RejectReason
 from driftbn_service.records.sizes import Pages, read_footer, read_messages, stream_sizes
 
-from tests.bombs import file, parquet, stream
+from tests.columns import file, parquet, stream
 from tests.decoding import TableFormat, chunk, rows_of
 
 GOOD = b'{"a":1}\n'

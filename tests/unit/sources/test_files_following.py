@@ -12,17 +12,15 @@ from driftbn_service.sources.files import FilesSource
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.decoding import Chunk, SourceError
+from tests.decoding import Chunk, Lane, SourceError
 from tests.source_files import (
+    FILES,
     LINES,
     TEXT,
-    WRITERS,
-    Lane,
     N,
     Reader,
     numbers,
     read_small_pieces,
-    write_parquet,
 )
 
 
@@ -37,9 +35,9 @@ def append(path: Path, data: bytes) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", sorted(WRITERS))
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_followed_files_are_read_to_their_ends(tmp_path: Path, name: str) -> None:
-    WRITERS[name](tmp_path / name)
+    (tmp_path / name).write_bytes(FILES[name])
     reader = Reader(tmp_path / name, follow=True)
     n_records = N - 1 if name == "a.jsonl" else N  # its last line has no end
     assert reader.numbers() == list(range(n_records))
@@ -49,7 +47,7 @@ def test_followed_files_are_read_to_their_ends(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", ["a.csv", "a.json", "a.arrows"])
 def test_a_file_of_any_kind_may_grow(tmp_path: Path, name: str) -> None:
-    WRITERS[name](tmp_path / "whole")
+    (tmp_path / "whole").write_bytes(FILES[name])
     data = (tmp_path / "whole").read_bytes()
     path = tmp_path / name
     reader = Reader(path, follow=True)
@@ -66,7 +64,7 @@ def test_a_file_of_any_kind_may_grow(tmp_path: Path, name: str) -> None:
 def test_a_file_that_must_be_whole_is_waited_for(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    WRITERS[name](tmp_path / "whole")
+    (tmp_path / "whole").write_bytes(FILES[name])
     data = (tmp_path / "whole").read_bytes()
     append(tmp_path / name, data[:-20])
     append(tmp_path / "b.ndjson", LINES[5])
@@ -147,7 +145,7 @@ def test_an_inode_that_is_used_again_is_another_file(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_listed_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.parquet").write_bytes(FILES["a.parquet"])
     reader = Reader(tmp_path, follow=True)
     assert reader.numbers() == list(range(N))
 

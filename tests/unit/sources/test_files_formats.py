@@ -8,18 +8,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.bombs import file, parquet, parquet_text, stream, zeros
+from tests.bombs import parquet_text, zeros
+from tests.columns import file, parquet, stream
 from tests.decoding import Position, SourceError
 from tests.source_files import (
+    FILES,
     LINES,
     TEXT,
-    WRITERS,
     N,
     Reader,
     numbers,
     read_all,
     read_small_pieces,
-    write_parquet,
     zstd,
 )
 
@@ -29,17 +29,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     read_small_pieces(monkeypatch)
 
 
-@pytest.mark.parametrize("name", sorted(WRITERS))
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_every_format_is_read_by_its_extension(tmp_path: Path, name: str) -> None:
-    WRITERS[name](tmp_path / name)
+    (tmp_path / name).write_bytes(FILES[name])
     assert numbers(read_all(tmp_path / name)) == list(range(N))
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", sorted(WRITERS))
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_a_chunk_says_how_much_waits_behind_it(tmp_path: Path, name: str) -> None:
-    WRITERS[name](tmp_path / name)
-    WRITERS[name](tmp_path / f"b{name}")
+    (tmp_path / name).write_bytes(FILES[name])
+    (tmp_path / f"b{name}").write_bytes(FILES[name])
     waiting = [chunk.n_behind or 0 for chunk in read_all(tmp_path)]
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     assert waiting == sorted(waiting, reverse=True)
@@ -49,7 +49,7 @@ def test_a_chunk_says_how_much_waits_behind_it(tmp_path: Path, name: str) -> Non
 
 def test_a_record_has_a_place(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson").write_bytes(TEXT)
-    write_parquet(tmp_path / "b.parquet")
+    (tmp_path / "b.parquet").write_bytes(FILES["a.parquet"])
     text, *tables = read_all(tmp_path)
     assert text.place(3, TEXT.index(b'{"n": 3')) == f"{tmp_path}/a.ndjson, line 4"
     assert tables[-1].place(2, 0).startswith(f"{tmp_path}/b.parquet, row ")

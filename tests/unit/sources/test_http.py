@@ -14,19 +14,7 @@ from driftbn_service.state import FILE, Checkpoint, Journal, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decoding import Position, SourceError
-
-
-class Lane:
-    def __init__(self, position: Position | None = None) -> None:
-        self.position = position
-
-    def opened(self, lane: str) -> Position | None:
-        assert lane == ""
-        return self.position
-
-    def closed(self, lane: str) -> None:
-        raise AssertionError("a journal is not handed over")
+from tests.decoding import Lane, Position, SourceError
 
 
 def source_of(journal: Journal, position: Position | None = None) -> HttpSource:

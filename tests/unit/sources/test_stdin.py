@@ -14,21 +14,9 @@ from driftbn_service.sources.stdin import StdinSource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decoding import Chunk, Position, SourceError, TableFormat
+from tests.decoding import Chunk, Lane, Position, SourceError, TableFormat
 
 LINES = [b'{"n": %d}\n' % n for n in range(50)]
-
-
-class Lane:
-    def __init__(self, position: Position | None = None) -> None:
-        self.position = position
-
-    def opened(self, lane: str) -> Position | None:
-        assert lane == ""
-        return self.position
-
-    def closed(self, lane: str) -> None:
-        raise AssertionError("a pipe is not handed over")
 
 
 class Pipe:
