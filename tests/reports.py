@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from driftbn_service.events import EventState, Publication, publication_of
+from driftbn_service.events import EventState, Publication, Whose, publication_of
 
 from driftbn import (
     Association,
@@ -59,6 +59,6 @@ def published(
     """Return what a stream publishes of one window after the other."""
     found, state = [], EventState()
     for report in reports:
-        state, publication = publication_of(monitor, key, lane, report, state)
+        state, publication = publication_of(Whose(monitor, key, lane), report, state)
         found.append(publication)
     return found

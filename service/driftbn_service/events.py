@@ -84,6 +84,19 @@ class EventType(StrEnum):
     """A monitor that was degraded or had failed works as it should again."""
 
 
+class Whose(NamedTuple):
+    """The monitor that something is published of."""
+
+    stream: str
+    key: str = ""
+    lane: str = ""  # that its records came by
+    origin: UUID = NO_ORIGIN  # another one for every stream, state directory and reset
+
+    @property
+    def name(self) -> str:
+        return explain.monitor_name(self.stream, self.key)
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a monitor, as a CloudEvent 1.0 in JSON form.
@@ -287,34 +300,25 @@ def _n_levels(known: Mapping[Difference, None], event: SchemaEvent) -> int:
 # --- What they are told ---
 
 
-def publication_of(  # noqa: PLR0913 - each says something else of the window
-    stream: str,
-    key: str,
-    lane: str,
-    report: WindowReport,
-    state: EventState,
-    *,
-    origin: UUID = NO_ORIGIN,
+def publication_of(
+    whose: Whose, report: WindowReport, state: EventState
 ) -> tuple[EventState, Publication]:
     """Return what is published of a window, and the state for the next one.
-
-    ``origin`` is the namespace of the ids of events: another one for every stream, state directory
-    and reset.
 
     >>> from driftbn import DriftMonitor, MonitorConfig
     >>> monitor = DriftMonitor(MonitorConfig(window=100))
     >>> (report,) = monitor.update({"x": ["a", "b"] * 50, "y": ["c", "d"] * 50})
-    >>> state, told = publication_of("orders", "", "", report, EventState())
+    >>> state, told = publication_of(Whose("orders"), report, EventState())
     >>> told.window, told.explanation["headline"], told.events
     (0, 'Window 0: learning, there is nothing yet to compare with.', ())
     """
     explanation = report.explain()
-    teller = _Teller(stream, key, report, explanation, origin)
+    teller = _Teller(whose, report, explanation)
     state = teller.tell(state)
     publication = Publication(
-        stream=stream,
-        key=key,
-        lane=lane,
+        stream=whose.stream,
+        key=whose.key,
+        lane=whose.lane,
         window=int(report.index),
         report=report.to_dict(),
         explanation=REPORTS.encode(explanation),
@@ -324,50 +328,32 @@ def publication_of(  # noqa: PLR0913 - each says something else of the window
     return state, publication
 
 
-def failure_of(  # noqa: PLR0913 - as for windows
-    stream: str,
-    key: str,
-    lane: str,
-    reason: str,
-    state: EventState,
-    *,
-    origin: UUID = NO_ORIGIN,
-) -> tuple[EventState, Publication]:
-    """Return what is published of a monitor that has failed, and the state it then has.
-
-    The arguments are those of ``publication_of``, with the error in place of a report.
-    """
-    words = explain.failed(explain.monitor_name(stream, key), reason)
-    window = state.window + 1
-    place = _Place(origin, stream, key, window)
-    event = _event(place, EventType.MONITOR_FAILED, words, {"reason": reason})
-    told = Publication(stream, key, lane, window, {}, {}, {}, (event,))
-    return replace(state, failed=True), told
+def failure_of(whose: Whose, reason: str, state: EventState) -> tuple[EventState, Publication]:
+    """Return what is published of a monitor that has failed, and the state it then has."""
+    words = explain.failed(whose.name, reason)
+    event = _event(whose, state.window + 1, EventType.MONITOR_FAILED, words, {"reason": reason})
+    return replace(state, failed=True), _without_window(event, whose)
 
 
-def accepted_of(  # noqa: PLR0913 - as for windows
-    stream: str,
-    key: str,
-    lane: str,
-    by: tuple[str, str],
-    state: EventState,
-    *,
-    origin: UUID = NO_ORIGIN,
+def accepted_of(
+    whose: Whose, by: tuple[str, str], state: EventState
 ) -> tuple[EventState, Publication | None]:
     """Return what is published if the present is accepted, and the state the monitor then has.
 
-    The arguments are those of ``publication_of``, with author and comment in place of a report.
+    ``by`` is the author with a comment.
     """
     known = state.episode
     if known is None:
         return state, None
-    words = explain.accepted(explain.monitor_name(stream, key), known.known, *by)
-    place = _Place(origin, stream, key, state.window + 1)
+    words = explain.accepted(whose.name, known.known, *by)
     data = REPORTS.encode(known) | dict.fromkeys(_OF_DECISION)
     data["accepted"] = {"author": by[0], "comment": by[1]}
-    event = _event(place, EventType.DRIFT_ENDED, words, data)
-    told = Publication(stream, key, lane, place.window, {}, {}, {}, (event,))
-    return replace(state, episode=None), told
+    event = _event(whose, state.window + 1, EventType.DRIFT_ENDED, words, data)
+    return replace(state, episode=None), _without_window(event, whose)
+
+
+def _without_window(event: Event, whose: Whose) -> Publication:
+    return Publication(event.stream, event.key, whose.lane, event.window, {}, {}, {}, (event,))
 
 
 def event_id(stream: str, key: str, window: int, type_: EventType, origin: UUID = NO_ORIGIN) -> str:
@@ -395,13 +381,9 @@ def rfc3339(seconds: float | None) -> str | None:
 
 
 class _Teller:
-    def __init__(
-        self, stream: str, key: str, report: WindowReport, words: Explanation, origin: UUID
-    ) -> None:
+    def __init__(self, whose: Whose, report: WindowReport, words: Explanation) -> None:
         self.events: list[Event] = []
-        self._origin = origin
-        self._stream, self._key = stream, key
-        self._name = explain.monitor_name(stream, key)
+        self._whose, self._name = whose, whose.name
         self._report, self._words = report, words
 
     def tell(self, state: EventState) -> EventState:
@@ -515,26 +497,20 @@ class _Teller:
 
     def _add(self, type_: EventType, words: Explanation, data: dict[str, Any]) -> None:
         report = self._report
-        place = _Place(self._origin, self._stream, self._key, int(report.index))
-        about = {name: int(getattr(report, name)) for name in _OF_WINDOW}
-        self.events.append(_event(place, type_, words, about | data, rfc3339(report.end)))
+        data = {name: int(getattr(report, name)) for name in _OF_WINDOW} | data
+        event = _event(self._whose, int(report.index), type_, words, data, report.end)
+        self.events.append(event)
 
 
-class _Place(NamedTuple):
-    origin: UUID
-    stream: str
-    key: str
-    window: int
-
-
-def _event(
-    place: _Place,
+def _event(  # noqa: PLR0913 - each says something else
+    whose: Whose,
+    window: int,
     type_: EventType,
     words: Explanation,
     data: dict[str, Any],
-    time: str | None = None,
+    seconds: float | None = None,
 ) -> Event:
-    origin, stream, key, window = place
+    stream, key, _, origin = whose
     source = f"/streams/{quote(stream, safe='')}"
     if key:
         source += f"?key={quote(key, safe='', errors='replace')}"
@@ -547,7 +523,7 @@ def _event(
         "datacontenttype": "application/json",
         "partitionkey": f"{stream}/{key}" if key else stream,
     }
-    if time is not None:
+    if (time := rfc3339(seconds)) is not None:
         document["time"] = time
     about = {"stream": stream, "key": key, "window": window}
     document["data"] = about | REPORTS.encode(words) | data

@@ -25,6 +25,7 @@ from driftbn_service.events import (
     NO_ORIGIN,
     EventState,
     Publication,
+    Whose,
     accepted_of,
     failure_of,
     publication_of,
@@ -369,9 +370,7 @@ class Lane:
             return
         item.monitor.accept()
         window, by = item.events.window, (action.author, action.comment)
-        item.events, told = accepted_of(
-            self.stream.name, action.key, self.name, by, item.events, origin=self.origin
-        )
+        item.events, told = accepted_of(self._whose(action.key), by, item.events)
         item.changed = True
         self._publications += [] if told is None else [told]
         self._known_accepts.add(action.number)
@@ -455,9 +454,7 @@ class Lane:
         item.changed = True
         found = []
         for report in item.monitor.update(rows):
-            item.events, publication = publication_of(
-                self.stream.name, key, self.name, report, item.events, origin=self.origin
-            )
+            item.events, publication = publication_of(self._whose(key), report, item.events)
             if self.arrived is not None:
                 publication.timings[ARRIVED] = self.arrived
             found.append(publication)
@@ -475,12 +472,13 @@ class Lane:
             extra={"stream": self.stream.name, "key": key},
         )
         state = EventState() if item is None else item.events
-        state, told = failure_of(
-            self.stream.name, key, self.name, reason, state, origin=self.origin
-        )
+        state, told = failure_of(self._whose(key), reason, state)
         if item is not None:
             item.events, item.changed = state, True
         return (told,)
+
+    def _whose(self, key: str) -> Whose:
+        return Whose(self.stream.name, key, self.name, self.origin)
 
     def _restored(self, key: str) -> KeyedMonitor | None:
         """Return a monitor read from disk and given again what it took since; ``None`` if it fails.

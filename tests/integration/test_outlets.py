@@ -74,7 +74,7 @@ from pathlib import Path
 
 import driftbn_service.outlets
 from driftbn.learning import Overrun
-from driftbn_service.events import EventState, publication_of
+from driftbn_service.events import EventState, Whose, publication_of
 from driftbn_service.outlets import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
@@ -101,7 +101,7 @@ def publish():
     with Store(folder / "state.sqlite") as store:
         for i in range(61):
             report = make_report(i, overrun=Overrun.DEADLINE if i % 2 else None)
-            state, publication = publication_of("orders", "", "", report, state)
+            state, publication = publication_of(Whose("orders"), report, state)
             store.publish([publication], [("file", None)])
 
 

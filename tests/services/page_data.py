@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from driftbn_service.commands.demo import WINDOW, Scene, make_scenes
-from driftbn_service.events import EventState, Publication, publication_of
+from driftbn_service.events import EventState, Publication, Whose, publication_of
 from driftbn_service.http import StreamInfo
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
@@ -54,14 +54,14 @@ class Recorder:
     """A monitor that says what is to be published."""
 
     def __init__(self, monitor: str, key: str, config: MonitorConfig) -> None:
-        self._place = (monitor, key, "")
+        self._whose = Whose(monitor, key)
         self._monitor = DriftMonitor(config)
         self._state = EventState()
 
     def publications(self, batches: Iterable[Any]) -> Iterator[Publication]:
         for batch in batches:
             for report in self._monitor.update(batch):
-                self._state, found = publication_of(*self._place, report, self._state)
+                self._state, found = publication_of(self._whose, report, self._state)
                 yield found
 
 

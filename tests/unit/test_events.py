@@ -15,6 +15,7 @@ from driftbn_service.events import (
     Event,
     EventState,
     Publication,
+    Whose,
     fingerprint_of,
     publication_of,
     rfc3339,
@@ -67,7 +68,7 @@ def play(*reports: WindowReport, key: str = "") -> list[Publication]:
     """Publish windows one after the other; the state goes through JSON each time."""
     state, found = EventState(), []
     for report in reports:
-        state, publication = publication_of("orders", key, "3", report, state)
+        state, publication = publication_of(Whose("orders", key, "3"), report, state)
         state = EventState.from_dict(json.loads(json.dumps(state.to_dict())))
         found.append(publication)
     return found
@@ -325,7 +326,7 @@ def test_state_stays_small_whatever_columns_come() -> None:
         columns = tuple(
             SchemaEvent(SchemaEventKind.NEW_COLUMN, f"c{i}-{j}", n_rows=1) for j in range(20)
         )
-        state, _ = publication_of("orders", "", "", make_report(i, events=columns), state)
+        state, _ = publication_of(Whose("orders"), make_report(i, events=columns), state)
     assert len(state.differences) == MAX_DIFFERENCES
 
 
@@ -374,7 +375,7 @@ def test_monitor_that_goes_on_from_its_state_tells_the_same() -> None:
     )
     state, at_once = EventState(), []
     for report in reports:
-        state, publication = publication_of("orders", "", "", report, state)
+        state, publication = publication_of(Whose("orders"), report, state)
         at_once.append(publication.events)
     assert [publication.events for publication in play(*reports)] == at_once
 
