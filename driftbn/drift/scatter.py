@@ -48,6 +48,7 @@ SCATTER_P = 0.05  # a node whose p-value is larger needs no correction
 LATER_WINDOWS = 15.0  # about as many stable windows are remembered
 CARRIED_WINDOWS = 16.0  # of a regime that was left
 CARRIED_JUMPS = 8
+CLEARLY = 3.0  # standard deviations above its mean, by which a test has jumped itself
 _SUMMED_MEAN = 30.0  # up to here the Poisson mean is summed
 
 
@@ -144,9 +145,14 @@ class Scatter:
             p[tested] = found
         if self._jumps is not None:
             n_jumps, n = self._jumps.spread.n[tests], self.spread.n[tests]
-            share = n_jumps / np.maximum(n_jumps + n, 1.0)
+            share = n_jumps / np.maximum(n_jumps + n, 1.0) * self._jumps.shows(tests)
             p = np.maximum(p, share * self._jumps.p_values(tests, value, dof, strength))
         return p
+
+    def shows(self, tests: Ints) -> npt.NDArray[np.bool_]:
+        """Return which tests have clearly moved themselves, whatever the others of the family do."""
+        excess, n, dof = self.spread.of(tests)
+        return np.asarray(excess > CLEARLY * np.sqrt(2.0 * n * dof))
 
     @cached_property
     def factors(self) -> Floats:

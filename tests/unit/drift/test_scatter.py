@@ -162,6 +162,19 @@ def test_a_test_that_has_jumped_may_jump_again_as_often_and_as_far() -> None:
         assert still < 0.002
 
 
+def test_what_some_tests_of_a_family_jump_does_not_hide_a_change_of_another() -> None:
+    n_pairs = 600
+    jumped = np.zeros(n_pairs)
+    jumped[:10] = 2000.0
+    calm = Spread(np.zeros(n_pairs), np.full(n_pairs, 7.0), np.ones(n_pairs))
+    jumps = Scatter(0, Spread(jumped, np.ones(n_pairs), np.ones(n_pairs)))
+    tests = np.array([0, n_pairs - 1])
+    value = np.full(2, 1500.0)
+    known, new = Scatter(0, calm, jumps).p_values(tests, value, np.ones(2), 1.0)
+    assert known > 0.01
+    assert new == Scatter(0, calm).p_values(tests, value, np.ones(2), 1.0)[1]
+
+
 def test_regular_windows_are_no_credit_for_one_that_moves() -> None:
     dof = np.full(N_TESTS, 20.0)
     regular = Spread(np.full(N_TESTS, -130.0), np.full(N_TESTS, 7.0), dof)
