@@ -150,7 +150,7 @@ class Scatter:
         return p
 
     def shows(self, tests: Ints) -> npt.NDArray[np.bool_]:
-        """Return which tests have clearly moved themselves, whatever the others of the family do."""
+        """Return which tests have clearly moved themselves, whatever others of the family do."""
         excess, n, dof = self.spread.of(tests)
         return np.asarray(excess > CLEARLY * np.sqrt(2.0 * n * dof))
 
