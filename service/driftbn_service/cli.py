@@ -26,7 +26,7 @@ _COMMANDS: Final = {
     "state": "look at the state of a daemon: list, verify, export",
     "history": "write the history as Parquet",
     "episode": "accept the present as normal, silence a stream, leave a comment",
-    "report": "tell of a monitor's drift: words, page, picture",
+    "report": "tell of a stream's drift: words, page, picture",
     "replay": "run a monitor over files",
     "calibrate": "tell what a monitor can see on a stream",
     "learn": "learn the graph of a table",

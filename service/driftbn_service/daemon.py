@@ -489,14 +489,14 @@ class Daemon:
         return self._assembly.address
 
     def reset(self, names: Sequence[str]) -> None:
-        """Forget states and history of monitors, before the start; an unknown name is refused."""
+        """Forget states and history of streams, before the start; an unknown name is refused."""
         known = {stream.name for stream in self.settings.streams}
         for name in names:
             if name not in known:
                 listed = ", ".join(sorted(known))
-                raise UsageError(f"--reset {name}: no monitor has this name; there are {listed}")
+                raise UsageError(f"--reset {name}: no stream has this name; there are {listed}")
             self._assembly.store.reset(name)
-            logger.warning("monitor begins anew", extra={"stream": name})
+            logger.warning("stream begins anew", extra={"stream": name})
 
     def open(self) -> None:
         """Open the endpoint; nothing else takes long to be there."""

@@ -74,14 +74,14 @@ class ChangedSetting(NamedTuple):
 class ChangedSettingsError(DriftbnError):
     """A monitor was kept with other settings than it is to go on with."""
 
-    def __init__(self, monitor: str, changes: tuple[ChangedSetting, ...]) -> None:
-        self.monitor = monitor
+    def __init__(self, stream: str, changes: tuple[ChangedSetting, ...]) -> None:
+        self.stream = stream
         self.changes = changes
         super().__init__(
-            f"the settings of monitor {monitor!r} differ from those of its state: "
-            f"{', '.join(str(change) for change in changes)}; put them back, give the monitor "
+            f"the settings of stream {stream!r} differ from those of its state: "
+            f"{', '.join(str(change) for change in changes)}; put them back, give the stream "
             "another name, or start it anew, without its state and history, with "
-            f"'driftbn run --reset {monitor}'"
+            f"'driftbn run --reset {stream}'"
         )
 
 

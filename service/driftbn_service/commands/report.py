@@ -1,4 +1,4 @@
-"""``driftbn report``: what a daemon's history tells of a monitor, for people elsewhere."""
+"""``driftbn report``: what a daemon's history tells of a stream, for people elsewhere."""
 
 from __future__ import annotations
 
@@ -213,22 +213,22 @@ class Story:
         ]
 
 
-def _find_key(store: Store, monitor: str, key: str | None) -> str:
+def _find_key(store: Store, stream: str, key: str | None) -> str:
     """Return the key of the monitor that is meant; without one that of the only one there is."""
-    if key is not None and store.monitor(monitor, key) is not None:
+    if key is not None and store.monitor(stream, key) is not None:
         return key
-    found = [row.key for row in store.monitors(monitor, limit=_MAX_NAMED + 1)]
+    found = [row.key for row in store.monitors(stream, limit=_MAX_NAMED + 1)]
     if not found:
-        problem = f"there is no window of a monitor {monitor!r}; {_known(store)}"
+        problem = f"there is no window of a stream {stream!r}; {_known(store)}"
         raise InputError(str(store.path), problem)
     if key is None and ("" in found or len(found) == 1):
         return found[0]
     more = " and more" if len(found) > _MAX_NAMED else ""
     keys = ", ".join(repr(key) for key in found[:_MAX_NAMED]) + more
     if key is None:
-        problem = f"monitor {monitor!r} has several keys, give one with --key: {keys}"
+        problem = f"stream {stream!r} has several keys, give one with --key: {keys}"
     else:
-        problem = f"monitor {monitor!r} has no key {key!r}; there are: {keys}"
+        problem = f"stream {stream!r} has no key {key!r}; there are: {keys}"
     raise InputError(str(store.path), problem)
 
 
@@ -243,15 +243,15 @@ def _known(store: Store) -> str:
         names.append(row.stream)
     more = " and more" if len(names) > _MAX_NAMED else ""
     listed = ", ".join(repr(name) for name in names[:_MAX_NAMED])
-    return f"there are: {listed}{more}" if names else "there is none of any monitor yet"
+    return f"there are: {listed}{more}" if names else "there is none of any stream yet"
 
 
 class _Source:
     """The history of one monitor, out of which a story is chosen."""
 
-    def __init__(self, store: Store, monitor: str, key: str) -> None:
-        self._store, self._whose = store, (monitor, key)
-        self._name = monitor_name(monitor, key)
+    def __init__(self, store: Store, stream: str, key: str) -> None:
+        self._store, self._whose = store, (stream, key)
+        self._name = monitor_name(stream, key)
 
     def story(self, window: int | None, episode: int | None, last: int) -> Story:
         """Tell of a window or an episode; of neither, the newest episode, or else window."""

@@ -40,7 +40,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="append",
         default=[],
         metavar="NAME",
-        help="forget states and history of a monitor before starting (repeat as needed)",
+        help="forget states and history of a stream before starting (repeat as needed)",
     )
     parser.set_defaults(run=run)
 

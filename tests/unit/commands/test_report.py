@@ -181,9 +181,9 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("monitor", "words", "said"),
+    ("stream", "words", "said"),
     [
-        ("nobody", (), "no window of a monitor 'nobody'; there are: 'clicks', 'orders', 'quiet'"),
+        ("nobody", (), "no window of a stream 'nobody'; there are: 'clicks', 'orders', 'quiet'"),
         ("clicks", (), "several keys, give one with --key: 'eu', 'us'"),
         ("clicks", ("--key", "xx"), "has no key 'xx'; there are: 'eu', 'us'"),
         ("orders", ("--window", 99), "no window 99 of orders; there are 0 to 11"),
@@ -192,9 +192,9 @@ def test_changes_of_all_windows_of_an_episode_are_told(run: Run, tmp_path: Path)
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(
-    run: Run, history: Path, monitor: str, words: tuple[object, ...], said: str
+    run: Run, history: Path, stream: str, words: tuple[object, ...], said: str
 ) -> None:
-    ran = run(history, *words, stream=monitor)
+    ran = run(history, *words, stream=stream)
     assert ran.code == ExitCode.FAILED
     assert said in ran.err
     assert ran.out == ""
