@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,3 +24,16 @@ def small_disk_at(path: Path, size: str) -> Iterator[Path]:
         missing(f"no file system can be mounted here: {done.stderr.strip()}")
     yield path
     subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@contextmanager
+def small_files(max_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -84,9 +84,6 @@ class Notifier:
     def ready(self, status: str) -> None:
         self._send(f"READY=1\nSTATUS={status}")
 
-    def status(self, status: str) -> None:
-        self._send(f"STATUS={status}")
-
     def extend(self, seconds: float, status: str) -> None:
         """Ask for so much more time to start, from now on."""
         self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}\nSTATUS={status}")

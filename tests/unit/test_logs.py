@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import driftbn_service
 import pytest
 from driftbn_service.process import configure_logging
 from driftbn_service.settings import LogFormat, LogLevel, LogSettings
 
-import service
 from driftbn.errors import ConfigError
 
 LOG = logging.getLogger("driftbn.service.test")
@@ -159,7 +159,7 @@ def test_in_the_journal_lines_begin_with_their_priority_and_have_no_time(tmp_pat
 def test_every_logger_of_the_service_has_the_level_of_the_settings() -> None:
     names = [
         found.name
-        for found in pkgutil.walk_packages(service.__path__, "service.")
+        for found in pkgutil.walk_packages(driftbn_service.__path__, "driftbn_service.")
         if not found.name.endswith("__main__")
     ]
     modules = [importlib.import_module(name) for name in names]

@@ -1,14 +1,14 @@
 import json
 import logging
 import os
-import resource
-import signal
 import threading
 from pathlib import Path
 
 import pytest
 from driftbn_service.records import Rejected, RejectReason
 from driftbn_service.stream import Quarantine
+
+from tests.small_disk import small_files
 
 
 def rejected(record: bytes = b"{oops", place: str = "line 3") -> Rejected:
@@ -119,16 +119,10 @@ def test_a_directory_in_its_place_is_logged_once(path, caplog):
 
 def test_a_full_disk_is_logged_and_not_raised(path, caplog):
     quarantine = make(path, 10_000_000)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    with small_files(20_000):
         for _ in range(100):
             quarantine.add(rejected(b"x" * 1000))
         quarantine.flush()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
     assert "cannot be kept" in caplog.text
     quarantine.add(rejected(place="later"))
     quarantine.flush()

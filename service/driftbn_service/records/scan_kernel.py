@@ -37,7 +37,7 @@ LINK_BYTES = 64  # of what stands between two values; more is read byte by byte
 
 
 class Fields(NamedTuple):
-    """The names that a record may have."""
+    """The names that a record may have, first those of variables."""
 
     text: Bytes  # their UTF-8, one after the other
     starts: Integers  # [fields + 1]
@@ -65,7 +65,6 @@ class Tokens(NamedTuple):
 class Variables(NamedTuple):
     """What is asked of each variable."""
 
-    fields: Integers  # [variables]
     missing: Integers  # [variables]: code of an absent field, or -1 if it must be there
     others: Integers  # [variables]: code of any other value, or -1 if that is an event
     numeric: npt.NDArray[np.bool_]  # [variables]
@@ -310,9 +309,9 @@ def _scan_line(
             n_seen += 1
         if i == UNFIT:
             return UNFIT
-    if n_seen < variables.fields.size:
-        for variable in range(variables.fields.size):
-            if fields.seen[variables.fields[variable]] != row:
+    if n_seen < variables.missing.size:
+        for variable in range(variables.missing.size):
+            if fields.seen[variable] != row:
                 if variables.missing[variable] < 0:
                     return UNFIT
                 found.codes[variable, row] = variables.missing[variable]

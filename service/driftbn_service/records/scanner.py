@@ -63,7 +63,6 @@ def variables_of(schema: Schema) -> Variables:
     pooled = [v.pooled and v.kind is not VariableKind.NUMERIC for v in variables]
     n_edges = [len(variable.edges) for variable in variables]
     return Variables(
-        np.arange(len(variables)),
         np.array([-1 if reject else v.missing_code for v in variables], np.int64),
         np.array([v.other_code if p else -1 for v, p in zip(variables, pooled, strict=True)], int),
         np.array([v.kind is VariableKind.NUMERIC for v in variables], np.bool_),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,32 +15,9 @@ from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
 
 from tests.outlet_parts import OutletError, make_event
+from tests.small_disk import small_files
 
 EVENTS = [make_event(i) for i in range(3)]
-
-FULL = """
-import resource, sys
-from pathlib import Path
-from driftbn_service.outlets.base import OutletError
-from driftbn_service.outlets.file import FileOutlet
-from driftbn_service.settings import FileOutletSettings
-from tests.outlet_parts import make_event
-
-path, events = Path(sys.argv[1]), [make_event(i) for i in range(3)]
-outlet = FileOutlet(FileOutletSettings(path=path))
-outlet.open()
-outlet.send(events[:1])
-before = path.read_bytes()
-free, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + len(events[1].to_json()) + 20, most))
-try:
-    outlet.send(events)
-except OutletError as error:
-    sys.stdout.write(str(error))
-assert path.read_bytes() == before
-resource.setrlimit(resource.RLIMIT_FSIZE, (free, most))
-outlet.send(events)
-"""
 
 
 @pytest.fixture
@@ -70,18 +44,6 @@ def ids(path: Path) -> list[str]:
 
 def wanted(*events: Event) -> list[str]:
     return [event.id for event in events]
-
-
-def run(script: str, path: Path) -> subprocess.CompletedProcess[str]:
-    root = Path(__file__).parents[3]
-    return subprocess.run(
-        [sys.executable, "-c", script, str(path)],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
 
 
 def test_same_event_is_written_once(outlet: FileOutlet, path: Path) -> None:
@@ -156,34 +118,16 @@ def test_only_the_end_of_a_long_file_is_searched(
     assert ids(path) == wanted(*many, many[0])
 
 
-def test_full_disk_leaves_nothing_half_written(
-    outlet: FileOutlet, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_file_that_may_not_grow_is_as_it_was_and_goes_on_later(
+    outlet: FileOutlet, path: Path
 ) -> None:
     outlet.send(EVENTS[:1])
     before = path.read_bytes()
-    write, n_left = os.write, [len(EVENTS[1].to_json()) + 20]
-
-    def limited(file: int, data: bytes) -> int:
-        if not n_left[0]:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        n_written = write(file, data[: n_left[0]])
-        n_left[0] -= n_written
-        return n_written
-
-    monkeypatch.setattr(os, "write", limited)
-    with pytest.raises(OutletError, match="No space left on device"):
+    limit = len(before) + len(EVENTS[1].to_json()) + 20
+    with small_files(limit), pytest.raises(OutletError, match="File too large"):
         outlet.send(EVENTS)
     assert path.read_bytes() == before
-    monkeypatch.undo()
     outlet.send(EVENTS)
-    assert ids(path) == wanted(*EVENTS)
-
-
-@pytest.mark.slow
-def test_file_that_may_not_grow_is_as_it_was_and_goes_on_later(path: Path) -> None:
-    done = run(FULL, path)
-    assert done.returncode == 0, done.stderr
-    assert "File too large" in done.stdout
     assert ids(path) == wanted(*EVENTS)
 
 
