@@ -113,7 +113,7 @@ def test_explanation_names_the_edge_and_how_sure_it_is(visitor: Visitor, address
     page.locator(".change-row").click()
     expect(words.locator("h3").first).to_have_text("KINKEDTUBE → BP")
     expect(words).to_contain_text("BP now depends on KINKEDTUBE. Before, it did not.")
-    chance = re.compile(r"come up with a probability of (0\.000\d|\d × 10⁻)")
+    chance = re.compile(r"come up with a probability of (0\.000\d|\d . 10⁻)")
     expect(words).to_contain_text(chance)
     expect(words.locator(".history li").first).to_contain_text("added")
 
