@@ -364,11 +364,17 @@ def main_sentences(report: WindowReport) -> tuple[list[str], list[str]]:
     """Say what the change is, and how shares of values moved: at most a sentence each."""
     causes = causes_of(report)
     if _is_back(report.decision):
-        return [_BACK_MEANING], [] if causes else _moved_sentences(report)
+        return [_back_meaning(report.decision)], [] if causes else _moved_sentences(report)
     if causes:
         others = _moved_sentences(report) if _other_edges(report, causes) else []
         return [causes[0].lead], _hidden_sentence(report, causes) or others
     return _meaning(report), _moved_sentences(report)
+
+
+def _back_meaning(decision: DriftDecision) -> str:
+    if decision.regime == 0:
+        return "These records are like those that the stream began with."
+    return "These records are like those of an earlier stretch of the stream, after another alarm."
 
 
 def _hidden_sentence(report: WindowReport, causes: Sequence[Cause]) -> list[str]:
@@ -401,10 +407,6 @@ def _meaning(report: WindowReport) -> list[str]:
     return [] if meaning is None else [meaning]
 
 
-_BACK_MEANING: Final = (
-    "These records are like those of an earlier stretch of the stream, as when a fault has been"
-    " mended."
-)
 _MEANINGS: Final = {
     DriftKind.MARGINAL: "How often values come has changed, not how fields depend on each other.",
     DriftKind.MECHANISM: "Which fields depend on each other is as before, as far as records show.",
@@ -519,7 +521,9 @@ def _advice_on_change(report: WindowReport) -> list[str]:
         return []
     causes, detached = causes_of(report), detached_field(report)
     if _is_back(decision):
-        return ["If you know why, nothing. If not, find out what was switched back, and by whom."]
+        if decision.regime == 0:
+            return ["Nothing, if a fault was mended. If not, find out what was switched back."]
+        return ["Look at that alarm: if it told of a fault, the fault has come back."]
     touched = touched_fields(report)
     where = f" {listed(touched)}" if touched else " the fields"
     end = "" if report.end is None else f" ({moment(report.end)})"

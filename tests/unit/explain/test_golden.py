@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -283,8 +284,7 @@ def reports_around(kind: str, n_broken: int, n_after: int) -> list[WindowReport]
 MENDED = """
 Drift in window 13: 'price' and 'segment' are back to an earlier state.
 
-- These records are like those of an earlier stretch of the stream, as when a
-  fault has been mended.
+- These records are like those that the stream began with.
 - It began in window 10; this is window 13 (records 26,000 to 27,999, from
   2026-03-02 15:13:20 to 15:46:39 UTC).
 """
@@ -293,6 +293,16 @@ Drift in window 13: 'price' and 'segment' are back to an earlier state.
 def test_a_fault_that_is_mended_is_told_as_that() -> None:
     first, *_, mended = reports_around("unit change", 3, 1)
     assert (first.decision.kind, first.facts[0].field) == (DriftKind.DATA, "price")
-    assert str(mended.explain()).startswith(MENDED.strip())
+    told = mended.explain()
+    assert str(told).startswith(MENDED.strip())
+    assert told.advice[0].startswith("Nothing, if a fault was mended.")
     assert mended.decision.recurring
     assert not mended.facts
+
+
+def test_a_fault_that_comes_back_is_not_told_as_mended() -> None:
+    first, *_, mended = reports_around("removed dependency", 3, 1)
+    again = replace(mended, decision=replace(mended.decision, regime=1)).explain()
+    assert first.decision.kind is DriftKind.STRUCTURAL
+    assert again.advice[0] == "Look at that alarm: if it told of a fault, the fault has come back."
+    assert "mended" not in str(again)
