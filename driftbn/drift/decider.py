@@ -16,7 +16,7 @@ import numpy as np
 
 from driftbn.config import DecisionConfig, DriftKind, Range
 from driftbn.drift.comparison import Comparison, PooledWindows
-from driftbn.drift.facts import OTHER_VALUES, Fact
+from driftbn.drift.facts import ELSEWHERE, Fact, FactKind
 from driftbn.drift.naming import Naming, name_changes
 from driftbn.drift.outcome import (
     TOO_FEW_ROWS,
@@ -611,10 +611,13 @@ def _n_mechanisms(regime: Regime) -> int:
 
 
 def _labels(facts: Sequence[Fact]) -> set[tuple[str, str]]:
-    """Return fields and facts; other values than ever may be told in several ways."""
-    return {
-        (fact.field, "values" if fact.kind in OTHER_VALUES else fact.kind.value) for fact in facts
-    }
+    """Return fields and facts; values that lie elsewhere than ever may be told in several ways.
+
+    Values never seen are news after such a fact, which is none after them.
+    """
+    own = {(fact.field, fact.kind.value) for fact in facts if fact.kind not in ELSEWHERE}
+    shared = (*ELSEWHERE, FactKind.NEW_LEVEL)
+    return own | {(fact.field, "values") for fact in facts if fact.kind in shared}
 
 
 def strongest(

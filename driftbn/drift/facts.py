@@ -43,6 +43,7 @@ BETWEEN_SHARE = 0.15  # of numbers that are no multiples, where all were at firs
 BETWEEN_RISE = 4.0  # times the most ever
 LOST_SHARE = 0.1
 OUTSIDE_SHARE = 0.05
+OUTSIDE_BY = 0.25  # of the range so far
 QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 UNUSUAL_QUANTILES = 2  # that must be beyond all of theirs
 UNUSUAL_WIDTHS = 1.5  # of what they had so far
@@ -89,8 +90,8 @@ class FactKind(StrEnum):
     """Neighbouring records, which were always alike, are so no more."""
 
 
-OTHER_VALUES = (FactKind.NEW_LEVEL, FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL)
-SOFT = (FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL, FactKind.ROUGH)
+ELSEWHERE = (FactKind.LOST_LEVEL, FactKind.OUTSIDE, FactKind.UNUSUAL)
+SOFT = (*ELSEWHERE, FactKind.ROUGH)
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ class Measures(NamedTuple):
 
     rest: Floats  # share of the rows without the commonest value
     missing: Floats
+    gaps: Floats  # stretches of rows without it, as a share of the rows
     new: Floats  # share of the rows with values that are none of the levels
     unlike: Floats  # share of the rows that differ from the row before
     rough: Floats  # how much neighbours differ, any two rows being 1
@@ -196,7 +198,7 @@ class FieldHistory:
         quantiles = np.zeros((0, n_scales, len(QUANTILES)))
         shares, ends = np.ones((n_fields, kinds.n_codes)), np.repeat([[255], [0]], n_scales, axis=1)
         past = Measures(
-            *(fields, fields, fields, fields, fields, fields, scales, scales, scales),
+            *(fields, fields, fields, fields, fields, fields, fields, scales, scales, scales),
             *(fields, fields, fields, fields, fields, quantiles),
         )
         hours, following = (np.full((n_fields, n), UNKNOWN) for n in (HOURS, kinds.n_codes))
@@ -232,8 +234,8 @@ class FieldHistory:
                 (FactKind.NEW_LEVEL, everything, compared.new()),
                 (FactKind.LOST_LEVEL, everything, compared.lost(self.rarest)),
                 (FactKind.REPEATED, everything, compared.repeated()),
-                (FactKind.CONSTANT, everything, compared.constant()),
                 (FactKind.OUTSIDE, scales, compared.outside()),
+                (FactKind.CONSTANT, everything, compared.constant()),
                 (FactKind.JUMPED, everything, compared.jumped(n_levels)),
                 (FactKind.CLOCK, everything, compared.clock()),
                 (FactKind.MISSING, everything, compared.missing()),
@@ -268,7 +270,9 @@ class FieldHistory:
 
     @classmethod
     def from_state(cls, values: Mapping[str, Any]) -> FieldHistory:
-        return cls(**{**values, "past": Measures(**values["past"])})
+        past = values["past"]
+        unknown = np.full_like(past["missing"], np.nan)  # where a version did not measure them
+        return cls(**{**values, "past": Measures(**{"gaps": unknown, **past})})
 
 
 class _Window:
@@ -368,15 +372,13 @@ class _Window:
         others = shares[np.arange(len(shares)), kinds.missing - 1]
         moved = self.codes[:, 1:] != self.codes[:, :-1]
         unlike = _mean(moved)
-        cells = np.arange(self.by_cell.shape[1])
-        # The cell next to the range may be the rest of one that is in it.
-        beyond = (cells > high[:, None] + 1) | (cells < low[:, None] - 1)
-        beyond &= (low <= high)[:, None]  # there are windows before
+        beyond = self._beyond(low, high)
         repeated, moves, broken = self._in_order()
         rough, varied = self._roughness(unlike)
         return Measures(
             rest=1.0 - shares.max(axis=1),
             missing=shares[np.arange(len(shares)), kinds.missing],
+            gaps=self._gaps(),
             new=np.where(kinds.pooled, others, new),
             unlike=unlike,
             rough=rough,
@@ -391,6 +393,28 @@ class _Window:
             strayed=self._strayed(hours),
             quantiles=self._quantiles(),
         )
+
+    def _gaps(self) -> Floats:
+        found = np.zeros(len(self.codes))
+        some = self.shares[np.arange(len(found)), self.kinds.missing] > 0.0
+        lacks = self.codes[some] == self.kinds.missing[some, None]
+        found[some] = (lacks[:, 1:] & ~lacks[:, :-1]).sum(axis=1) / self.n_rows
+        return found
+
+    def _beyond(self, low: Ints, high: Ints) -> npt.NDArray[np.bool_]:
+        """Return which cells lie beyond a range of cells: never the next, which may be its rest.
+
+        Farther from zero they must be so by a part of the width of the range.
+        """
+        kinds, cells = self.kinds, np.arange(self.by_cell.shape[1])
+        known, scale = (low <= high)[:, None], np.arange(len(low))[:, None]
+        start, end = np.where(known, (low[:, None], high[:, None]), 0)
+        lowest, highest = kinds.low[scale, start], kinds.high[scale, end]
+        gap = OUTSIDE_BY * (highest - lowest)
+        above = kinds.low >= np.where(highest > 0.0, highest + gap, highest)
+        below = kinds.high <= np.where(lowest < 0.0, lowest - gap, lowest)
+        beyond = ((cells > end + 1) & above) | ((cells < start - 1) & below)
+        return np.asarray(known & beyond)
 
     def _roughness(self, unlike: Floats) -> tuple[Floats, Floats]:
         """Return how much neighbouring rows differ, as a share of what any two rows do, and that.
@@ -442,10 +466,22 @@ class _Compared:
         self.dated = (past.within.max(axis=0) == 0.0) & (now.within == 0.0)
 
     def missing(self) -> Told:
-        some = self.past.missing[-MISSING_WINDOWS:]
-        most = some.max(axis=0)
-        rise = self.short * np.maximum(MISSING_RISE, most - some.min(axis=0))
-        return self.now.missing - most >= rise, self.now.missing, most
+        now, past = self.now, self.past
+        more, most = self._risen(now.missing, past.missing)
+        # Where it was missing for a long time on end, single records now lack it.
+        oftener, _ = self._risen(now.gaps, past.gaps)
+        return more | (oftener & (now.missing > most)), now.missing, most
+
+    def _risen(self, now: Floats, past: Floats) -> tuple[npt.NDArray[np.bool_], Floats]:
+        """Return whether shares exceed all before, the others by their range; and the largest."""
+        some = past[-MISSING_WINDOWS:]
+        # An outage that is over, of at most two windows, does not make the next one usual.
+        worst, places = some.argmax(axis=0), np.arange(len(some))[:, None]
+        counts = (np.abs(places - worst) > 1) | (worst > len(some) - 3)
+        counts |= counts.sum(axis=0) < FIRST_TOLD
+        most = np.where(counts, some, 0.0).max(axis=0)
+        above_all = now - some.max(axis=0) >= self.short * MISSING_RISE
+        return above_all & (now - most >= self.short * (most - some.min(axis=0))), most
 
     def constant(self) -> Told:
         rest = self.past.rest

@@ -134,13 +134,13 @@ def quantile_edges(values: NDArray[np.float64], n_bins: int) -> tuple[float, ...
     return _finite(edges)
 
 
-_CELLS: Final = (8, 6, 4, 2, 1)
+_CELLS: Final = (8, 7, 6, 4, 2, 1)
 """Cells of the grid to a bin, as many as there is room for."""
-_BEYOND: Final = tuple(0.25 * 2**i for i in range(14))
+_BEYOND: Final = tuple(i / 4 for i in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 512, 4096))
 """Widths of their range by which edges lie beyond it."""
 _FAR_BEYOND: Final = (0.25, 1.0, 4.0, 16.0)
 """The same on a side of zero where there was no value at first."""
-_SMALLER: Final = tuple(2.0**-i for i in (2, 3, 4, 5, 6, 8, 10, 12))
+_SMALLER: Final = tuple(2.0**-i for i in (2, 2.5, 3, 3.5, 4, 5, 6, 8, 12))
 """Shares of the largest at which edges lie on the way to zero."""
 _MOST_DIGITS: Final = 9
 _MOST_SCALED: Final = 2.0**40

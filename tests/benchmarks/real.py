@@ -161,8 +161,7 @@ def verdict_on(report: WindowReport) -> Verdict:
     facts = [fact.field for fact in decision.facts]
     edges = tuple((edge.source, edge.target) for edge in decision.edges)
     ends = [name for edge in edges for name in edge]
-    events = [event.column for event in report.events]
-    names = tuple(in_order([*told, *facts, *ends, *decision.nodes, *events]))
+    names = tuple(in_order([*told, *facts, *ends, *decision.nodes]))
     first = told[0] if told else None
     return Verdict(True, True, first, names, edges, full, times.learn, times.decide)
 
@@ -323,8 +322,8 @@ class Score(NamedTuple):
     """Whether a fault was seen up to its first fully broken window, and a field of it named.
 
     ``clean_alarm``: whether the stream without the fault has an alarm in the same windows.
-    ``new``: named, and not by the stream without the fault; ``new_soon``: the same within three
-    windows. ``first``: the headline's first field.
+    ``new``: named, and not by the stream without the fault in the same window; ``new_soon``: the
+    same within three windows. ``first``: the headline's first field.
     """
 
     fault: Fault
@@ -345,20 +344,21 @@ def score(run: OwnRun | PeerRun, fault: Fault) -> Score:
     told = run.broken(fault, first, full + AFTER)
     clean = run.verdicts[first : first + len(told)]
     now, before = told[: full - first], clean[: full - first]
-    new = bool(fields & _names(now) - _names(before))
+    new = _is_new(fields, now, before)
     return Score(
         fault,
         clean_alarm=any(verdict.alarm for verdict in before),
         seen=any(verdict.alarm for verdict in now),
-        named=bool(fields & _names(now)),
+        named=any(fields & set(verdict.names) for verdict in now),
         new=new,
         first=any(verdict.first in fields for verdict in now),
-        new_soon=new or bool(fields & _names(told) - _names(clean)),
+        new_soon=new or _is_new(fields, told, clean),
     )
 
 
-def _names(verdicts: Iterable[Verdict]) -> set[str]:
-    return {name for verdict in verdicts for name in verdict.names}
+def _is_new(fields: set[str], told: Iterable[Verdict], clean: Iterable[Verdict]) -> bool:
+    pairs = zip(told, clean, strict=False)
+    return any(fields & (set(now.names) - set(before.names)) for now, before in pairs)
 
 
 # --- Runs ---

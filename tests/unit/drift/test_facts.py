@@ -212,6 +212,61 @@ def test_numbers_in_one_cell_that_all_are_even_stand_still_only_if_they_do() -> 
     assert kinds == [FactKind.CONSTANT]
 
 
+def outages(n_windows: int, shares: dict[int, float]) -> list[pd.DataFrame]:
+    """Return windows in which ``site`` is missing in the first part of the rows."""
+    tables = map(usual, range(n_windows))
+    lacking = (np.arange(ROWS) < ROWS * shares.get(w, 0.0) for w in range(n_windows))
+    return [t.assign(site=t["site"].mask(lacks)) for t, lacks in zip(tables, lacking, strict=True)]
+
+
+@pytest.mark.parametrize(("second", "is_told"), [(0.3, True), (0.2, False)])
+def test_after_an_outage_a_worse_one_is_told(second: float, is_told: bool) -> None:
+    monitor = DriftMonitor(window=ROWS, time_column="at")
+    *before, last = outages(20, {10: 0.15, 11: 0.18, 19: second})
+    for table in before:
+        monitor.update(table)
+    (report,) = monitor.update(last)
+    assert [(f.field, f.kind) for f in report.decision.facts] == [
+        ("site", FactKind.MISSING)
+    ] * is_told
+
+
+@pytest.mark.parametrize("gap", [1, ROWS])
+def test_single_values_that_are_missing_are_told_where_long_stretches_were(gap: int) -> None:
+    monitor = DriftMonitor(window=ROWS, time_column="at")
+    for table in outages(19, {window: 0.05 * (window % 7) for window in range(19)}):
+        for report in monitor.update(table):
+            assert not report.decision.facts or report.index < FIRST_SOFT
+    table, rows = usual(19), np.arange(ROWS)
+    lacks = rows % 3 == 0 if gap == 1 else rows < ROWS / 3
+    (report,) = monitor.update(table.assign(site=table["site"].mask(lacks)))
+    kinds = [fact.kind for fact in report.decision.facts]
+    assert kinds == ([FactKind.MISSING] if gap == 1 else [])
+
+
+def test_new_digits_are_news_after_numbers_that_moved(snapshots: list[bytes]) -> None:
+    tables = [usual(window) for window in (19, 20, 21)]
+    moved = [table.assign(speed=table["speed"] + 30.0) for table in tables]
+    last = moved[2].assign(speed=moved[2]["speed"] * 0.9)
+    alarm, settling, news = told(snapshots[-1], *moved[:2], last)
+    assert alarm.drift
+    assert settling.decision.settling
+    assert news.drift
+    assert [(f.field, f.kind) for f in news.decision.facts] == [("speed", FactKind.NEW_LEVEL)]
+
+
+def test_numbers_a_little_beyond_the_range_are_not_far_outside(snapshots: list[bytes]) -> None:
+    names = []
+    for by in (1.2, 4.0):
+        table = usual(19)
+        highest = max(usual(window)["speed"].max() for window in range(19))
+        speed = np.where(some(table, 0.3), np.round(highest * by, 2), table["speed"])
+        (report,) = told(snapshots[-1], table.assign(speed=speed))
+        names.append([f.kind for f in report.decision.facts if f.field == "speed"])
+    assert FactKind.OUTSIDE not in names[0]
+    assert names[1] == [FactKind.OUTSIDE]
+
+
 def test_a_calendar_stands_still_for_weeks() -> None:
     monitor, days = DriftMonitor(window=400), np.repeat(np.arange(40), 250)
     rng = np.random.default_rng(3)

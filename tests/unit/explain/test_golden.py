@@ -104,7 +104,7 @@ Drift in window 10: the numbers of 'price' have another size, as if its unit had
 changed.
 
 - About half of its values were between 25.73 and 66.98 until now; about half
-  are between 1,735 and 9,810 now.
+  are between 2,312 and 9,810 now.
 - It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
   to 14:06:39 UTC).
 - While that lasts, how 'price' and 'segment' depend on each other cannot be
