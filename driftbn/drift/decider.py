@@ -406,7 +406,7 @@ class CountDecider:
         suspicious = alone.is_suspicious(*levels)
         # A young regime would have to wander for what an earlier one explains as it is.
         young = suspicious and len(regime.windows) < GROWN_REFERENCE
-        back = self._returned(new) if young else None
+        back = self._returned(new, GROWN_REFERENCE) if young else None
         if back is None:
             regime.absorb(window, suspicious=suspicious)
             return self.episodes.quiet(decision)
@@ -488,13 +488,15 @@ class CountDecider:
             self.regime = nearest.regime
         return nearest
 
-    def _returned(self, new: _Incoming) -> Judgement | None:
+    def _returned(self, new: _Incoming, n_least: int = 1) -> Judgement | None:
         """Return the archived regime that explains a window best, if one does.
 
         What was never so before is no regime that returns, whatever the tests can compare.
+        ``n_least``: windows of its reference, at least.
         """
         best: tuple[float, Judgement] | None = None
-        for regime in self.archive if not new.facts else ():
+        known = [regime for regime in self.archive if len(regime.windows) >= n_least]
+        for regime in known if not new.facts else ():
             counted = regime.counted(new.window)
             comparison = regime.compare(counted)
             _, p_node, _ = strongest(comparison.node_p_values, comparison.node_p_value)
