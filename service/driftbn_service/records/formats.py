@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from driftbn.errors import FormatError
-from driftbn_service.records.scan_kernel import ITEMS, cut_items
+from driftbn_service.records.scan_kernel import ITEMS, Items, cut_items
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 PROBED_BYTES: Final = len(_GZIP_MAGIC)
@@ -187,6 +187,11 @@ class Lines:
         """Return records as they are handed on; must keep the length."""
         return text
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the text as a whole, once all of its records were handed on."""
+        return None
+
 
 class CsvRecords(Lines):
     """Rows of CSV, in which a quoted field may contain line ends.
@@ -304,7 +309,11 @@ class RecordCutter:
             kept = self._text[: self._limit + 1].replace(b"\n", b" ")
             self._long = self._piece(kept, self.mark)
             return self._pass_over(ended=ended, first=True)
-        return self._cut(self.grammar.last(self._text)) if ended and self._text else None
+        if ended and self._text:
+            return self._cut(self.grammar.last(self._text))
+        if ended and self.grammar.problem is not None:
+            raise FormatError(self.grammar.problem)
+        return None
 
     def _join(self) -> None:
         """Put all together: there may be the end of a record without one of a line."""
@@ -365,6 +374,14 @@ class JsonItems(Lines):
     def __init__(self, max_record_bytes: int) -> None:
         self._max_record_bytes = max_record_bytes
         self._skipping = ITEMS
+        self._is_closed = self._is_open = False  # neither before an item was handed on
+        self._items = ITEMS
+
+    @property
+    def problem(self) -> str | None:
+        if self._items.n_blank:
+            return "a comma without an item before or after it"
+        return "the array does not end" if self._is_open else None
 
     def prefix(self, text: bytes, *, ended: bool) -> int | None:
         """Pass over the opening bracket, and see whether there is one."""
@@ -391,6 +408,10 @@ class JsonItems(Lines):
         array = np.frombuffer(text, np.uint8)
         begun = ITEMS if first else self._skipping
         end, _, self._skipping = cut_items(array, array.copy(), begun)
+        if end and not self._is_closed:
+            self._is_closed = text[end - 1 : end] == b"]"
+            self._is_open = not self._is_closed
+            self._items = self._items._replace(n_items=self._items.n_items + 1)
         return end
 
     def lines(self, text: bytes) -> bytes:
@@ -400,6 +421,15 @@ class JsonItems(Lines):
         array = np.frombuffer(text, np.uint8)
         lines, start, is_over = array.copy(), 0, True
         while is_over and start < len(text):  # what follows an array is read as one more
-            _, last, items = cut_items(array[start:], lines[start:], ITEMS)
+            before = ITEMS if self._is_closed else self._items
+            _, last, items = cut_items(array[start:], lines[start:], before)
+            if not self._is_closed:
+                self._note(items, is_blank=not text[start:].strip())
             start, is_over = start + last, items.depth == 0
         return lines.tobytes()
+
+    def _note(self, items: Items, *, is_blank: bool) -> None:
+        """Remember how far the array was read, up to its end."""
+        self._is_closed = items.depth == 0
+        self._is_open = items.depth == 1 and not items.in_text and (self._is_open or not is_blank)
+        self._items = ITEMS._replace(n_items=items.n_items, n_blank=items.n_blank)

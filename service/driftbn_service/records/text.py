@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from driftbn.tables.cells import mixed_cells
 from driftbn.tables.read import as_records
 from driftbn_service.records.columns import check_schema, flat_table
-from driftbn_service.records.formats import BYTE_ORDER_MARK
+from driftbn_service.records.formats import BYTE_ORDER_MARK, JsonItems
 from driftbn_service.records.rows import (
     EXACT,
     MAX_CELLS,
@@ -49,12 +49,10 @@ from driftbn_service.records.rows import (
     tables_of,
 )
 from driftbn_service.records.scan_kernel import (
-    ITEMS,
     MAX_OPENED,
     Bytes,
     Lines,
     count_names,
-    cut_items,
     find_lines,
 )
 
@@ -251,18 +249,13 @@ def array_as_lines(data: bytes, place: Place) -> tuple[bytes, list[Rejected]]:
         return data if several else data.replace(b"\n", b" "), []
     if data[start : start + 1] != b"[":
         return data, []
-    array = np.frombuffer(data, np.uint8)
-    lines = array.copy()
-    _, last, items = cut_items(array[start + 1 :], lines[start + 1 :], ITEMS)
-    end = start + 1 + last if not items.depth else len(data)
-    lines[: start + 1] = lines[end:] = ord(" ")
-    problems = ["a comma without an item before or after it"] if items.n_blank else []
-    if items.depth == 1 and not items.in_text:
-        problems.append("the array does not end")
-    if data[end:].strip(_BLANK):
-        problems.append("text after the end of the array")
-    reason, kept = RejectReason.NOT_JSON, data[:MAX_KEPT_BYTES]
-    return lines.tobytes(), [Rejected(place(0, start), reason, p, kept) for p in problems]
+    grammar = JsonItems(len(data))
+    n_before = grammar.prefix(data, ended=True) or 0
+    lines = b" " * n_before + grammar.lines(data[n_before:])
+    if grammar.problem is None:
+        return lines, []
+    kept = data[:MAX_KEPT_BYTES]
+    return lines, [Rejected(place(0, start), RejectReason.NOT_JSON, grammar.problem, kept)]
 
 
 def decode_lines(text: Text, place: Place, limits: Limits) -> tuple[list[Rows], list[Rejected]]:

@@ -164,7 +164,7 @@ class TestArrays:
             (b'[,{"a":1}]', 1, "comma"),
             (b'[{"a":1},,{"a":1}]', 2, "comma"),
             (b'[{"a":1}', 1, "does not end"),
-            (b'[{"a":1}] x', 1, "after the end"),
+            (b'[{"a":1}] x', 1, "Expecting value"),
             (b'[{"a":1},{"a":2}},{"a":3}]', 2, "Extra data"),
             (b'[{"a":1},{"a":', 1, "Expecting value"),
         ],
