@@ -90,7 +90,7 @@ async def measure(request: Request) -> Response:
 
 @pytest.fixture
 def logged() -> Iterator[Kept]:
-    handler, logger = Kept(), logging.getLogger("driftbn.service")
+    handler, logger = Kept(), logging.getLogger()  # where all lines of the service come out
     logger.addHandler(handler)
     yield handler
     logger.removeHandler(handler)
