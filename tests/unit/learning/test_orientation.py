@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -13,6 +15,8 @@ from driftbn.datasets import random_dag, sample
 from driftbn.errors import GraphError, VariableMismatchError
 from driftbn.kernels.orientation import close_directions
 from driftbn.learning import (
+    IndependenceTest,
+    StructureLearner,
     extend_to_dag,
     learn_structure,
 )
@@ -23,8 +27,46 @@ from tests.networks import load
 RULES = list(ColliderRule)
 
 
+class Statements(IndependenceTest):
+    """Holds given pairs independent given a set if a function says so."""
+
+    def __init__(self, names: str, separates: Callable[[str, str, set[str]], bool]) -> None:
+        self.names = tuple(sorted(names))
+        self._separates = separates
+
+    def first_separator(self, x: int, y: int, sets: Any) -> int | None:
+        u, v = sorted((self.names[x], self.names[y]))
+        for k, members in enumerate(sets):
+            if self._separates(u, v, {self.names[int(z)] for z in members}):
+                return k
+        return None
+
+
 def is_acyclic(graph: Pdag) -> bool:
     return nx.is_directed_acyclic_graph(nx.DiGraph(graph.directed_edges))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.value)
+def test_colliders_in_a_ring_leave_no_directed_cycle(rule: ColliderRule) -> None:
+    """In the ring a - b - c - d with tails, each of the four is pointed to by the one before."""
+    ring = dict(zip("abcd", "bcda", strict=True))
+    tails = dict(zip("abcd", "efgh", strict=True))
+    edges = {frozenset(e) for e in (*ring.items(), *tails.items())}
+
+    def separates(u: str, v: str, given: set[str]) -> bool:
+        if frozenset((u, v)) in edges:
+            return False
+        for before, middle in ring.items():
+            if {u, v} == {before, tails[middle]}:
+                return middle not in given  # before -> middle <- tail
+        return True
+
+    learner = StructureLearner(LearnerConfig(collider_rule=rule), max_sets=None)
+    learned = learner.learn_from(Statements("abcdefgh", separates))
+    assert learned.graph.skeleton == {tuple(sorted(edge)) for edge in edges}
+    assert learned.conflicts == (("a", "b"), ("a", "d"), ("b", "c"), ("c", "d"))
+    assert is_acyclic(learned.graph)
+    assert learned.dag.to_pdag().skeleton == learned.graph.skeleton
 
 
 @pytest.mark.slow
