@@ -432,19 +432,28 @@ def test_cells_are_the_joint_codes_of_all_rows(
     assert sums.n_rows == tuple(sizes)
 
 
-@given(seed=seeds, n_windows=st.lists(st.integers(0, len(SIZES)), max_size=5))
-@settings(max_examples=30)
-def test_windows_that_are_added_later_are_summed_as_if_from_nothing(
-    seed: int, n_windows: list[int]
+@given(
+    seed=seeds,
+    steps=st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), max_size=7),
+    n_kept=st.sampled_from([0, 1, 12, 20, 60, 10**6]),
+)
+@settings(max_examples=60)
+def test_sums_are_those_of_their_windows_whichever_they_continue(
+    seed: int, steps: list[tuple[int, bool, bool]], n_kept: int
 ) -> None:
-    """Some pairs are asked for at each step, others are left behind for a while."""
-    rng = np.random.default_rng(seed)
-    windows = windows_of_three(seed)
-    sums = BlockSums([], SUM_CARDS)
-    for n in sorted(n_windows):
-        sums = BlockSums(windows[:n], SUM_CARDS, sums)
-        check(sums, windows[:n], [asked for asked in ASKED if rng.random() < 0.6])
-    check(BlockSums(windows, SUM_CARDS, sums), windows)
+    """Windows and levels are added to sums made before, any of which others may have continued."""
+    rng, windows = np.random.default_rng(seed), windows_of_three(seed)
+    known = [BlockSums([], SUM_CARDS)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispersion, "KEPT_CELLS", n_kept)
+        for place, more_levels, others in steps:
+            earlier = known[place % len(known)]
+            cards = earlier.cards + more_levels * np.array([1, 0, 5, 2, 0])
+            kept = earlier.windows[others:]
+            new = windows[rng.integers(len(windows)) :][: rng.integers(3)]
+            known.append(BlockSums([*kept, *new], cards, earlier))
+            for sums in known:
+                check(sums, sums.windows, [asked for asked in ASKED if rng.random() < 0.4])
 
 
 def count_sums(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -471,55 +480,6 @@ def test_a_window_is_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         later.of_pair((0, 1), 64)
     assert summed == list(SIZES)
-
-
-def test_earlier_sums_stay_what_they_were() -> None:
-    windows = windows_of_three(4)
-    first = BlockSums(windows[:2], SUM_CARDS)
-    check(first, windows[:2])
-    second = BlockSums(windows, SUM_CARDS, first)
-    for _ in range(2):
-        check(second, windows)
-        check(first, windows[:2])
-
-
-def test_two_that_continue_the_same_sums_do_not_mix() -> None:
-    windows = windows_of_three(5)
-    first = BlockSums(windows[:1], SUM_CARDS)
-    check(first, windows[:1])
-    one = BlockSums([windows[0], windows[4]], SUM_CARDS, first)
-    check(one, [windows[0], windows[4]])
-    other = BlockSums([windows[0], windows[1]], SUM_CARDS, first)
-    check(other, [windows[0], windows[1]])
-    check(one, [windows[0], windows[4]])
-
-
-def test_sums_of_other_windows_are_not_taken_over() -> None:
-    windows = windows_of_three(6)
-    earlier = BlockSums(windows[:2], SUM_CARDS)
-    check(earlier, windows[:2])
-    check(BlockSums(windows[1:], SUM_CARDS, earlier), windows[1:])
-
-
-def test_sums_over_fewer_levels_are_not_taken_over() -> None:
-    """Levels that came later have cells that the earlier sums have no room for."""
-    windows = windows_of_three(7)
-    earlier = BlockSums(windows[:2], SUM_CARDS)
-    check(earlier, windows[:2])
-    more = SUM_CARDS + np.array([1, 0, 5, 2, 0])
-    later = [*windows[:2], *windows_of_three(8, [100], more)]
-    check(BlockSums(later, more, earlier), later)
-
-
-@pytest.mark.parametrize("n_cells", [0, 1, 12, 20, 60])
-def test_room_for_few_sums_changes_none(monkeypatch: pytest.MonkeyPatch, n_cells: int) -> None:
-    monkeypatch.setattr(dispersion, "KEPT_CELLS", n_cells)
-    windows = windows_of_three(10)
-    sums = BlockSums([], SUM_CARDS)
-    for n in range(len(windows) + 1):
-        sums = BlockSums(windows[:n], SUM_CARDS, sums)
-        check(sums, windows[:n])
-        check(sums, windows[:n], ASKED[::-1])
 
 
 def test_those_asked_for_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
