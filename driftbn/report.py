@@ -365,8 +365,8 @@ class Graph(NamedTuple):
 
 def _graph(graph: Dag | Pdag) -> tuple[tuple[str, ...], list[tuple[str, str, bool]]]:
     edges = [(source, target, True) for source, target in graph.directed_edges]
-    edges += [(source, target, False) for source, target in graph.undirected_edges]
-    return graph.nodes, sorted(edges)
+    free = [(source, target, False) for source, target in graph.undirected_edges]
+    return graph.nodes, sorted(edges + free) if free else edges  # sorted each
 
 
 def _pdag(graph: Graph) -> Pdag:

@@ -26,7 +26,7 @@ from driftbn.kernels.orientation import (
     undirect_cycles,
 )
 from driftbn.kernels.search import PAUSED, UNLIMITED
-from driftbn.learning.independence import ChiSquareTest, IndependenceTest, Ints, Mask, places
+from driftbn.learning.independence import ChiSquareTest, IndependenceTest, Ints, Mask, places, upper
 from driftbn.learning.search import KnownEdges, Limits, Skeleton, make_question, make_subsets
 
 CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
@@ -51,7 +51,7 @@ class Orientation:
     @property
     def graph(self) -> Pdag:
         names, arrows = self.names, self.arrows
-        free = np.triu(arrows.edge & ~arrows.arrow & ~arrows.arrow.T)
+        free = upper(arrows.edge & ~arrows.arrow & ~arrows.arrow.T)
         return Pdag(
             names,
             ((names[x], names[y]) for x, y in _pairs(arrows.arrow)),
@@ -101,7 +101,7 @@ class _Triples:
         adjacent = skeleton.adjacent
         apart = np.zeros_like(adjacent)
         list_apart(adjacent, *_list_neighbours(adjacent), apart)
-        low, high = places(np.triu(apart & known.possible))
+        low, high = places(upper(apart & known.possible))
         return cls(low, high, *places(adjacent[low] & adjacent[high]))
 
 
@@ -233,7 +233,7 @@ def _direct(skeleton: Skeleton, colliders: Colliders, known: KnownEdges) -> Orie
     conflict |= cyclic | cyclic.T
     close_directions(arrows)
     names = skeleton.names
-    conflicts = sorted(_named(names, x, y) for x, y in _pairs(np.triu(conflict)))
+    conflicts = sorted(_named(names, x, y) for x, y in _pairs(upper(conflict)))
     return Orientation(names, arrows, tuple(conflicts))
 
 
@@ -307,7 +307,7 @@ def _opposite_places(arrows: Arrows) -> Ints:
 def _separators_of_lost(lost: Mask, arrows: Arrows) -> dict[tuple[int, int], Ints]:
     """Return for pairs without an edge in a DAG the parents of that end which is no ancestor."""
     found = {}
-    for x, y in _pairs(np.triu(lost)):
+    for x, y in _pairs(upper(lost)):
         later = x if reaches(arrows, y, x) else y
         found[x, y] = np.flatnonzero(arrows.arrow[:, later])
     return found

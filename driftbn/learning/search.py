@@ -22,7 +22,7 @@ from driftbn.kernels.search import (
     Search,
     Subsets,
 )
-from driftbn.learning.independence import IndependenceTest, Ints, Mask, places
+from driftbn.learning.independence import IndependenceTest, Ints, Mask, places, upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +336,7 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
         Of too many members the last are kept, which in the order by data are the strongest.
         """
         members, sizes = self._members.copy(), self._sizes.copy()
-        pairs = pair_index(*places(np.triu(added)))
+        pairs = pair_index(*places(upper(added)))
         sizes[pairs] = remember(sizes[pairs])
         for (x, y), separator in lost.items():
             pair, size = _pair_index(x, y), min(len(separator), members.shape[1])
