@@ -19,7 +19,6 @@ from driftbn.errors import (
     GraphError,
     MissingExtraError,
     UnknownVariableError,
-    VariableMismatchError,
 )
 from driftbn.graphs.graph import Dag, Pdag
 
@@ -322,10 +321,8 @@ def fit_parameters(
     each row of ``codes``; the same set as ``dag.nodes``, in any order. ``states``: the states of
     each variable, in the order of ``names``; those without rows too.
 
-    Raises VariableMismatchError if ``names`` and ``dag.nodes`` differ. Raises DataError if
-    ``codes`` is not an integer matrix of that many variables, a code is not a state's number, or a
-    table would have more than ten million cells. Raises ConfigError if ``equivalent_sample_size``
-    is not positive.
+    Raises DataError if a table would have more than ten million cells. Raises ConfigError if
+    ``equivalent_sample_size`` is not positive.
 
     >>> codes = np.array([[0, 0, 1, 1], [0, 1, 1, 1]], dtype=np.uint8)
     >>> dag = Dag(["rain", "wet"], [("rain", "wet")])
@@ -335,10 +332,7 @@ def fit_parameters(
     """
     if equivalent_sample_size is not None:
         check_sample_size(equivalent_sample_size)
-    if len(states) != len(names):
-        raise DataError(f"states of {len(states)} variables given for {len(names)} names")
     cards = [len(listed) for listed in states]
-    check_codes(dag, codes, cards, names)
     position = {name: i for i, name in enumerate(names)}
     parents = [dag.parents(name) for name in names]
     tables = []
@@ -354,37 +348,6 @@ def fit_parameters(
 def check_sample_size(equivalent_sample_size: float) -> None:
     if not (equivalent_sample_size > 0 and math.isfinite(equivalent_sample_size)):
         raise ConfigError("equivalent_sample_size", equivalent_sample_size, "a positive number")
-
-
-def check_codes(
-    dag: Dag, codes: npt.NDArray[np.integer], cards: Sequence[int], names: Sequence[str]
-) -> None:
-    """Refuse codes that do not fit the variables of a graph.
-
-    Raises VariableMismatchError if ``names`` and ``dag.nodes`` differ. Raises DataError if
-    ``codes`` is not an integer matrix ``[variables, rows]`` or a code is out of range.
-
-    >>> check_codes(Dag("a"), np.array([[0, 2]]), [2], ["a"])
-    Traceback (most recent call last):
-        ...
-    driftbn.errors.DataError: column 'a', row 1: 2 is no state; there are 2
-    """
-    if tuple(sorted(names)) != dag.nodes:
-        raise VariableMismatchError(dag.nodes, names)
-    if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer):
-        raise DataError(f"codes must be a matrix of integers, not {codes.ndim}-D {codes.dtype}")
-    if not len(codes) == len(cards) == len(names):
-        raise DataError(
-            f"{len(codes)} rows of codes and {len(cards)} cards given for {len(names)} names"
-        )
-    for column, row, card in zip(names, codes, cards, strict=True):
-        outside = (row < 0) | (row >= card)
-        if outside.any():
-            at = int(outside.argmax())
-            value = int(row[at])
-            raise DataError(
-                f"{value} is no state; there are {card}", column=column, row=at, value=value
-            )
 
 
 def family_counts(

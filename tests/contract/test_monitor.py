@@ -759,7 +759,11 @@ def test_no_values_make_a_window_fail(
 
 def test_what_is_known_of_a_field_that_is_left_out_is_left_aside() -> None:
     table = drifting().assign(id=[f"k{i}" for i in range(len(drifting()))])
-    knowledge = Knowledge(required=[("id", "smoke")], tiers=[["id"], ["smoke"]])
+    knowledge = Knowledge(
+        required=[("id", "smoke"), ("lung", "id")],
+        forbidden=[("id", "xray"), ("xray", "id")],
+        tiers=[["id"], ["smoke"]],
+    )
     known = DriftMonitor(MonitorConfig(window=SIZE, knowledge=knowledge))
     reports = feed(known, pieces(table.iloc[: 5 * SIZE], SIZE))
     reports += restored(known).update(table.iloc[5 * SIZE :])

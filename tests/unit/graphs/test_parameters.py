@@ -8,7 +8,7 @@ import pytest
 
 from driftbn import Dag
 from driftbn.datasets import asia, random_network, sample_codes
-from driftbn.errors import ConfigError, DataError, VariableMismatchError
+from driftbn.errors import ConfigError, DataError
 from tests.networks import BayesianNetwork, fit_parameters
 
 STATES = (("no", "yes"), ("no", "yes"))
@@ -65,33 +65,6 @@ def test_table_of_the_largest_size_is_fitted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 3)
     with pytest.raises(DataError, match="4 cells; at most 3"):
         fit_parameters(CHAIN, codes, "ab", STATES)
-
-
-def test_other_variables_are_refused() -> None:
-    with pytest.raises(VariableMismatchError):
-        fit_parameters(CHAIN, np.zeros((2, 3), dtype=np.uint8), "ac", STATES)
-    with pytest.raises(VariableMismatchError):
-        fit_parameters(CHAIN, np.zeros((3, 3), dtype=np.uint8), "aab", [*STATES, STATES[0]])
-
-
-@pytest.mark.parametrize(
-    ("codes", "problem"),
-    [
-        (np.zeros(3, dtype=np.uint8), "not 1-D uint8"),
-        (np.zeros((2, 3)), "not 2-D float64"),
-        (np.zeros((3, 3), dtype=np.uint8), "3 rows of codes"),
-        (np.array([[0, 1], [0, 2]], dtype=np.uint8), "column 'b', row 1: 2 is no state"),
-        (np.array([[0, -1], [0, 0]]), "column 'a', row 1: -1 is no state"),
-    ],
-)
-def test_bad_codes_are_refused(codes: np.ndarray, problem: str) -> None:
-    with pytest.raises(DataError, match=problem):
-        fit_parameters(CHAIN, codes, "ab", STATES)
-
-
-def test_states_of_too_few_variables_are_refused() -> None:
-    with pytest.raises(DataError, match="states of 1 variables given for 2 names"):
-        fit_parameters(CHAIN, np.zeros((2, 3), dtype=np.uint8), "ab", STATES[:1])
 
 
 @pytest.mark.parametrize("size", [0.0, -2.0, math.inf, math.nan])
