@@ -306,8 +306,8 @@ def _infer(name: str, column: Column, config: SchemaConfig, *, grid: bool) -> In
 
 def _if_common(found: Inferred) -> Inferred | Exclusion:
     """Leave out a variable that has values, but too few for any test."""
-    n_rows = len(found.row)
-    n_present = n_rows - found.row.count(found.variable.missing_code)
+    n_rows, missing = len(found.row), found.variable.missing_code
+    n_present = n_rows - found.row.count(missing) if missing in found.row else n_rows
     if n_present and is_rare(n_present, n_rows):
         detail = f"a value in {n_present} of {n_rows} rows"
         return Exclusion(found.variable.name, ExclusionReason.RARE, detail)

@@ -10,7 +10,6 @@ from decimal import Decimal
 from functools import cache
 from itertools import chain
 from numbers import Real
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -310,11 +309,13 @@ def _split_dicts(records: Sequence[Any]) -> _Split:
         if not isinstance(record, Mapping):
             problem = f"{type(record).__name__} is no record; each must be a dict"
             raise DataError(problem, row=row, value=record)
+    keys = list(records[0]) if records else []
+    if all(list(record) == keys for record in records):  # found twice as fast as all keys
+        _checked_names(keys)
+        cells = map(list, zip(*(record.values() for record in records), strict=True))
+        return _Split(len(records), keys, cells, of_records=True)
     keys = list(dict.fromkeys(chain.from_iterable(records)))
     _checked_names(keys)
-    if len(keys) > 1 and all(len(record) == len(keys) for record in records):
-        cells = map(list, zip(*map(itemgetter(*keys), records), strict=True))
-        return _Split(len(records), keys, cells, of_records=True)
     columns = ([record.get(key) for record in records] for key in keys)
     return _Split(len(records), keys, columns, of_records=True, records=records)
 
