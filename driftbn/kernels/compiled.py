@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import numba
+from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
 from numba.core import caching, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
@@ -63,7 +64,7 @@ class _Compilation(event.Listener):
         """Tell of a kernel of ours, or of a part of one."""
         if event.data["dispatcher"].__module__ in _MODULES:
             self.depth += 1
-            self._tell(_name(event.data["dispatcher"]))
+            self.tell(_name(event.data["dispatcher"]))
 
     def on_end(self, event: Any) -> None:
         """Take the line away after a kernel."""
@@ -72,7 +73,7 @@ class _Compilation(event.Listener):
             if self.depth == 0 and _is_watched():
                 sys.stderr.write(f"\r{'':{_LINE}}\r")
 
-    def _tell(self, name: str) -> None:
+    def tell(self, name: str) -> None:
         if not self.is_told:
             self.is_told = True
             _log.warning("compiling kernels, once after installation: about half a minute")
@@ -185,6 +186,27 @@ def _say_not_kept() -> None:
     )
 
 
+class _KernelLibrary(JITCodeLibrary):
+    """The code of a kernel and of all parts that are put into it.
+
+    Loops are not unrolled: that doubles the code, and the time to compile it, and kernels are no
+    faster for it. What numba does beforehand is for reference counts, of which there are none.
+    """
+
+    def _optimize_final_module(self) -> None:
+        _LISTENER.tell(f"{self.name}, optimizing")
+        options = create_pipeline_tuning_options(speed_level=_CONFIG.OPT)
+        options.loop_vectorization = _CONFIG.LOOP_VECTORIZE
+        options.slp_vectorization = _CONFIG.SLP_VECTORIZE
+        options.loop_unrolling = False
+        builder = create_pass_builder(self._codegen._tm, options)
+        builder.getModulePassManager().run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        _LISTENER.tell(f"{self.name}, machine code")
+        super()._finalize_final_module()
+
+
 class _PartLibrary(JITCodeLibrary):
     """The code of a part: simplified by itself, but optimized and emitted in its callers only."""
 
@@ -209,19 +231,27 @@ class _PartLibrary(JITCodeLibrary):
         """Keep none: nothing is emitted that could read it."""
 
 
-class _PartCompiler(CompilerBase):
+class _Compiler(CompilerBase):
+    library: type[JITCodeLibrary] = _KernelLibrary
+
     def define_pipelines(self) -> list[Any]:
         state = self.state
-        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
         return [DefaultPassBuilder.define_nopython_pipeline(state)]
+
+
+class _PartCompiler(_Compiler):
+    library = _PartLibrary
 
 
 def _compile(function: _F, **options: Any) -> _F:
     jit: Any = numba.njit
+    options = {"pipeline_class": _Compiler} | options
     compiled: Any = jit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if not _CONFIG.DISABLE_JIT:
         _MODULES.add(function.__module__)
-        if options.get("pipeline_class") is not _PartCompiler:
+        if options["pipeline_class"] is not _PartCompiler:
             compiled._cache = _Cache(function)
         find = compiled.get_call_template
         compiled.get_call_template = lambda arguments, names: find(
