@@ -1,4 +1,4 @@
-"""What people do: accept the present as normal, silence a monitor, leave a comment.
+"""What people do: accept the present as normal, silence a stream, leave a comment.
 
 A body must be sent as JSON, which no page of another site can do without asking first.
 """
@@ -147,7 +147,7 @@ class Acting:
         find_monitor(service, *place)
         number = body.episode
         if number is not None and service.store.episode(*place, number) is None:
-            detail = f"episode = {number} is not in the history of monitor {place[0]!r}"
+            detail = f"episode = {number} is not in the history of stream {place[0]!r}"
             raise not_found("episode", number, detail)
         return service.act(
             Wish(ActionKind.COMMENT, *place, number, None, body.author, body.comment)
@@ -182,7 +182,7 @@ def body_of(text: bytes, shape: type[Body]) -> Body:
 
 
 _REFUSALS: Final = {
-    404: Reply("There is no such monitor or episode."),
+    404: Reply("There is no such stream, key or episode."),
     408: Reply("The body was not sent in time."),
     413: Reply("The body is too large."),
     415: Reply("The body is not sent as application/json."),

@@ -48,11 +48,11 @@ STREAMS: Final = "/api/v1/streams"
 STREAM: Final = f"{STREAMS}/{{name}}"
 _TEXT: Final = "text/plain"
 _HTML: Final = "text/html; charset=utf-8"
-_UNKNOWN: Final = {404: Reply("There is no such monitor, window or episode.")}
+_UNKNOWN: Final = {404: Reply("There is no such stream, key, window or episode.")}
 _DEFAULT_PAGE: Final = 100
 _OF_HISTORY: Final = ("key", "n_windows", "n_drifts", "n_episodes", "last", "open_episode")
 
-Name: TypeAlias = Annotated[str, Parameter("The monitor, as in the settings.")]
+Name: TypeAlias = Annotated[str, Parameter("The stream, as in the settings.")]
 Key: TypeAlias = Annotated[
     str, Parameter("Which monitor of a keyed stream; left out for a stream without a key.")
 ]
@@ -321,7 +321,7 @@ def episode(
     store = service.store
     found = store.episode(name, key, number)
     if found is None:
-        detail = f"number = {number} is no episode in the history of monitor {name!r}"
+        detail = f"number = {number} is no episode in the history of stream {name!r}"
         raise not_found("episode", number, detail)
     told = store.window(name, key, naming_window(store, found))
     done = store.actions(name, key, limit=MAX_ACTIONS)
@@ -395,13 +395,13 @@ def find_window(service: ServiceView, name: str, key: str, index: int | None) ->
     """
     row, _ = find_monitor(service, name, key)
     if row is None:
-        detail = f"monitor {name!r} has no window yet: its first one is not full"
+        detail = f"stream {name!r} has no window yet: its first one is not full"
         raise not_found("window", index, detail)
     wanted = row.last.window_index if index is None else index
     found = service.store.window(name, key, wanted)
     if found is None:
         detail = (
-            f"window = {wanted} is not in the history of monitor {name!r}: it keeps the newest ones"
+            f"window = {wanted} is not in the history of stream {name!r}: it keeps the newest ones"
             f" up to window {row.last.window_index}"
         )
         raise not_found("window", wanted, detail)
@@ -410,7 +410,7 @@ def find_window(service: ServiceView, name: str, key: str, index: int | None) ->
 
 def unknown_monitor(name: str, key: str = "") -> ProblemError:
     which = f"{name!r} with key {key!r}" if key else f"{name!r}"
-    detail = f"there is no monitor {which}; {STREAMS} lists those that there are"
+    detail = f"there is no stream {which}; {STREAMS} lists those that there are"
     return not_found("stream", name, detail)
 
 

@@ -278,7 +278,7 @@ def _thickness(edge: ChangedEdge) -> float:
     return round(_CONFIRMED + share * (_STRONGEST - _CONFIRMED), 2)
 
 
-_UNKNOWN: Final = {404: Reply("There is no such monitor or window.")}
+_UNKNOWN: Final = {404: Reply("There is no such stream, key or window.")}
 OPERATIONS: Final = (
     Operation(f"{STREAM}/graph", graph, _UNKNOWN),
     Operation(f"{STREAM}/graph/nodes", graph_nodes, _UNKNOWN),

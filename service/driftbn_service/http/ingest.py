@@ -379,12 +379,12 @@ def _stream(service: ServiceView, name: str) -> StreamInfo:
         raise unknown_monitor(name)
     if stream.source != "http":
         detail = (
-            f"monitor {name!r} gets its records from {stream.source}: only one with source.kind ="
+            f"stream {name!r} gets its records from {stream.source}: only one with source.kind ="
             ' "http" takes them here'
         )
         raise ProblemError(HTTPStatus.CONFLICT, "not-http", detail)
     if stream.state == "failed":
-        detail = f"monitor {name!r} has failed and takes no records: {stream.trouble}"
+        detail = f"stream {name!r} has failed and takes no records: {stream.trouble}"
         raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "failed", detail)
     return stream
 
@@ -461,12 +461,12 @@ def _place(record_number: int, _: int) -> str:
 
 
 _REFUSALS: Final = {
-    404: Reply("There is no such monitor."),
+    404: Reply("There is no such stream."),
     408: Reply("The body was not sent in time."),
-    409: Reply("The monitor gets its records elsewhere, or the key was used for other records."),
+    409: Reply("The stream gets its records elsewhere, or the key was used for other records."),
     413: Reply("The body is too large, before or after decompression."),
     415: Reply("The content type or its compression is unknown."),
     422: Reply("There are no records, or some cannot be read.", type_=BadRecords),
     429: Reply("Too much waits to be worked through."),
-    503: Reply("Too many send at once, records cannot be stored now, or the monitor has failed."),
+    503: Reply("Too many send at once, records cannot be stored now, or the stream has failed."),
 }

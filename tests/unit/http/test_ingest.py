@@ -191,7 +191,7 @@ def test_an_unknown_content_type_is_refused_with_those_that_are_known(
 
 @pytest.mark.parametrize(
     ("name", "status", "told"),
-    [("nobody", 404, "no monitor 'nobody'"), ("quiet", 409, "from files")],
+    [("nobody", 404, "no stream 'nobody'"), ("quiet", 409, "from files")],
 )
 def test_a_monitor_that_takes_no_records_is_told(
     client: Client, name: str, status: int, told: str
