@@ -185,7 +185,8 @@ class Assembly:
         self.metrics.add_outlet(settings.name)
         links: dict[str, str] = dict(self.settings.endpoint.links.items())
         links.setdefault("page", self.address or "")
-        deliverer = Deliverer(make_outlet(settings, links), self.store, self._lanes, self.metrics)
+        outlet = make_outlet(settings, links, self.metrics.everything)
+        deliverer = Deliverer(outlet, self.store, self._lanes, self.metrics)
         deliverer.start()
         return _Outlet(settings, deliverer)
 
@@ -371,7 +372,7 @@ class DaemonView:
             raise NotNowError("the service is being stopped: send again when it is back")
         is_up = stream is not None and (stream.parts.source.ready or stream.stands_by)
         if stream is None or stream.parts.journal is None or not is_up:
-            raise NotNowError(f"monitor {name!r} is being started: send again in a moment")
+            raise NotNowError(f"stream {name!r} is being started: send again in a moment")
         return stream.parts.journal.append(
             submission.table, submission.idempotency_key, digest=submission.digest
         )

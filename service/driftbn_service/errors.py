@@ -84,6 +84,7 @@ EXTRAS: Final = {
         "uvicorn",
     ),
     "kafka": ("confluent_kafka",),
+    "opentelemetry": ("opentelemetry",),
     "postgres": ("psycopg",),
     "redis": ("redis",),
     "png": ("resvg_py", "ziafont"),

@@ -758,6 +758,11 @@ class Metrics(Collector):
             metric.samples = [sample for found in samples for sample in found]
             yield metric
 
+    def everything(self) -> Iterator[Metric]:
+        """Return what a scraper reads: all families, then those of the process."""
+        yield from self.collect()
+        yield from self._process.collect()
+
     def text(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics in the form that a scraper accepts, and its content type.
 

@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,8 @@ from driftbn_service.settings import OutletSettings
 from driftbn_service.state import DamagedRowError, Store
 
 if TYPE_CHECKING:
+    from prometheus_client import Metric
+
     from driftbn_service.metrics import Metrics
 
 logger = logging.getLogger("driftbn.service.delivery")
@@ -265,9 +267,17 @@ _LINKING: Final = ("alertmanager", "slack")
 """Kinds of outlets whose messages have links."""
 
 
-def make_outlet(settings: OutletSettings, links: Links = NO_LINKS) -> Outlet:
-    """Return the outlet that the settings describe; ``links`` are for messages to people."""
+def make_outlet(
+    settings: OutletSettings,
+    links: Links = NO_LINKS,
+    collect: Callable[[], Iterable[Metric]] = tuple,
+) -> Outlet:
+    """Return the outlet that the settings describe.
+
+    ``links`` are for messages to people, ``collect`` is for outlets of metrics.
+    """
     kind = settings.kind
     made = part_of_kind(__package__, _MODULES.get(kind, kind), f"{kind.title()}Outlet")
-    outlet: Outlet = made(settings, links) if kind in _LINKING else made(settings)
+    more = (links,) if kind in _LINKING else (collect,) if kind == "opentelemetry" else ()
+    outlet: Outlet = made(settings, *more)
     return outlet

@@ -445,6 +445,12 @@ class AlertmanagerOutletSettings(_Outlet):
         return types
 
 
+class OpentelemetryOutletSettings(PostOutletSettings):
+    """Events and metrics sent to an OpenTelemetry Collector: OTLP over HTTP, without ``/v1``."""
+
+    kind: Literal["opentelemetry"] = "opentelemetry"
+
+
 OutletSettings: TypeAlias = Annotated[
     LogOutletSettings
     | FileOutletSettings
@@ -452,7 +458,8 @@ OutletSettings: TypeAlias = Annotated[
     | SlackOutletSettings
     | RedisOutletSettings
     | KafkaOutletSettings
-    | AlertmanagerOutletSettings,
+    | AlertmanagerOutletSettings
+    | OpentelemetryOutletSettings,
     Field(discriminator="kind"),
 ]
 """One of the outlets, told apart by ``kind``."""
@@ -806,7 +813,7 @@ class Settings(Section):
         return [
             ConfigError(field, kind, f"installed, pip install 'driftbn[{kind}]', or another")
             for field, kind in chosen.items()
-            if kind in ("kafka", "redis") and not is_installed(kind)
+            if kind in ("kafka", "redis", "opentelemetry") and not is_installed(kind)
         ]
 
     def stream(self, name: str) -> StreamSettings:
