@@ -47,6 +47,7 @@ OUTSIDE_BY = 0.25  # of the range so far
 QUANTILES = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 UNUSUAL_QUANTILES = 2  # that must be beyond all of theirs
 UNUSUAL_WIDTHS = 1.5  # of what they had so far
+LEAST_LATER = 2  # windows after the numbers moved, to be compared with
 LEAST_WIDTH = 0.1  # of the distance of the outermost quantiles
 ALIKE = 0.7  # of how much any two rows differ neighbours do at most, where they are called alike
 ROUGH_RISE = 0.2  # and the range so far
@@ -173,7 +174,8 @@ class FieldHistory:
     all windows but the newest, ``newest`` that in the newest. ``range``: the lowest and the highest
     cell of each scale ever, but for the newest window, which has ``newest_range``. ``hours``: the
     commonest code at each hour of the day, likewise. ``following``: which code always came after
-    each. ``rows``: the newest window, up to ``last_record`` on ``last_day``.
+    each. ``moved_at``: the number of the newest window in which each scale lay elsewhere than ever,
+    -1 if none did. ``rows``: the newest window, up to ``last_record`` on ``last_day``.
     A window is compared with all but the newest: a fault that begins inside a window must not make
     itself usual.
     """
@@ -186,6 +188,7 @@ class FieldHistory:
     hours: Ints  # [fields, 24]
     newest_hours: Ints
     following: Ints  # [fields, codes]
+    moved_at: Ints  # [scales]
     rows: Codes
     last_record: int = -1
     last_day: int | None = None
@@ -202,8 +205,8 @@ class FieldHistory:
             *(fields, fields, fields, fields, fields, quantiles),
         )
         hours, following = (np.full((n_fields, n), UNKNOWN) for n in (HOURS, kinds.n_codes))
-        rows = np.zeros((n_fields, 0), np.uint8)
-        return cls(past, shares, shares, ends, ends, hours, hours, following, rows)
+        moved_at, rows = np.full(n_scales, -1), np.zeros((n_fields, 0), np.uint8)
+        return cls(past, shares, shares, ends, ends, hours, hours, following, moved_at, rows)
 
     def with_window(
         self, rows: LearnedWindow, kinds: FieldKinds, n_new: Mapping[str, int], taken: Window
@@ -215,7 +218,8 @@ class FieldHistory:
         now = window.measures(n_new, self.range, self.hours)
         found = sorted(self._facts(now, window), key=lambda one: (one[0], one[1].field))
         first = {fact.field: fact for _, fact in found}  # the one that says most of each field
-        return self._remembering(now, window), tuple(reversed(first.values()))
+        moved = {fact.field for _, fact in found if fact.kind in ELSEWHERE}
+        return self._remembering(now, window, moved), tuple(reversed(first.values()))
 
     def _facts(self, now: Measures, window: _Window) -> Iterator[tuple[float, Fact]]:
         """Yield facts, each with its rank; soft ones only where the past is long enough."""
@@ -223,12 +227,13 @@ class FieldHistory:
             return
         past = Measures(*(values[:-1] for values in self.past))
         compared = _Compared(now, past, window, 1.0 + SHORT_PAST / self.n_windows)
+        numbers = self.n_windows - len(self.past.rest) + np.arange(len(past.rest))
         n_levels = (self.following != UNKNOWN).sum(axis=1)
         everything, scales = range(len(window.kinds.names)), window.kinds.scales.tolist()
         for rank, (kind, fields, (told, share, before)) in enumerate(
             (
                 (FactKind.ROUGH, everything, compared.rough()),
-                (FactKind.UNUSUAL, scales, compared.unusual()),
+                (FactKind.UNUSUAL, scales, compared.unusual(numbers[:, None] > self.moved_at)),
                 (FactKind.NEW_LEVEL, scales, compared.between()),
                 (FactKind.NEW_LEVEL, scales, compared.alive()),
                 (FactKind.NEW_LEVEL, everything, compared.new()),
@@ -247,8 +252,9 @@ class FieldHistory:
                 name, here, then = window.kinds.names[fields[i]], float(share[i]), float(before[i])
                 yield rank + abs(here - then), Fact(name, kind, round(here, 6), round(then, 6))
 
-    def _remembering(self, now: Measures, window: _Window) -> FieldHistory:
+    def _remembering(self, now: Measures, window: _Window, moved: set[str]) -> FieldHistory:
         grown = zip(self.past, now, strict=True)
+        moves = np.array([window.kinds.names[v] in moved for v in window.kinds.scales], np.bool_)
         (low, high), (newest_low, newest_high) = self.range, self.newest_range
         return FieldHistory(
             past=Measures(*(np.concatenate([old, new[None]])[-REMEMBERED:] for old, new in grown)),
@@ -259,6 +265,7 @@ class FieldHistory:
             hours=np.where(self.newest_hours == UNKNOWN, self.hours, self.newest_hours),
             newest_hours=window.hours,
             following=window.following,
+            moved_at=np.where(moves, self.n_windows, self.moved_at),
             rows=window.codes,
             last_record=window.last_record,
             last_day=None if window.times is None else int(window.times[-1] // SECONDS_OF_DAY),
@@ -270,9 +277,10 @@ class FieldHistory:
 
     @classmethod
     def from_state(cls, values: Mapping[str, Any]) -> FieldHistory:
-        past = values["past"]
-        unknown = np.full_like(past["missing"], np.nan)  # where a version did not measure them
-        return cls(**{**values, "past": Measures(**{"gaps": unknown, **past})})
+        past = values["past"]  # of which earlier versions did not know all
+        known = {"gaps": np.full_like(past["missing"], np.nan), **past}
+        never = np.full(past["falling"].shape[1], -1)
+        return cls(**{"moved_at": never, **values, "past": Measures(**known)})
 
 
 class _Window:
@@ -448,6 +456,17 @@ def _mean(values: npt.NDArray[Any]) -> Floats:
     return np.asarray(values.sum(axis=1) / max(values.shape[1], 1), np.float64)
 
 
+def _widths(low: Floats, high: Floats) -> Floats:
+    return np.maximum(high - low, LEAST_WIDTH * (high[:, -1:] - low[:, :1]))
+
+
+def _lies_beyond(now: Floats, low: Floats, high: Floats, short: Floats) -> Moved:
+    """Whether enough quantiles lie beyond all of theirs; with a ``short`` past by more."""
+    by = np.maximum(now - high, low - now)
+    beyond = (by >= UNUSUAL_WIDTHS * short * _widths(low, high)) & (by > 0.0)
+    return np.asarray(beyond.sum(axis=1) >= UNUSUAL_QUANTILES)
+
+
 Moved = npt.NDArray[np.bool_]
 Told = tuple[npt.NDArray[np.bool_], Floats, Floats]  # whether, the share now, and that before
 
@@ -529,18 +548,31 @@ class _Compared:
         told = now >= self.short * np.maximum(OUTSIDE_SHARE, 2.0 * most)
         return told & self.roaming, now, most
 
-    def unusual(self) -> Told:
-        """Whether quantiles lie beyond all of theirs; with the share of the rows that do."""
+    def unusual(self, later: npt.NDArray[np.bool_]) -> Told:
+        """Whether quantiles lie beyond all of theirs; with the share of the rows that do.
+
+        ``later``: which windows came after the numbers had moved. They are a past of their own:
+        then quantiles must lie beyond those, and apart from each window before.
+        """
         kinds, now, past = self.window.kinds, self.now.quantiles, self.past.quantiles
         low, high = past.min(axis=0), past.max(axis=0)
-        width = np.maximum(high - low, LEAST_WIDTH * (high[:, -1:] - low[:, :1]))
-        by = np.maximum(now - high, low - now)
-        beyond = (by >= UNUSUAL_WIDTHS * self.short * width) & (by > 0.0)
+        told = _lies_beyond(now, low, high, np.array(self.short))
+        n_later = later.sum(axis=0)
+        moved = np.flatnonzero(~told & (n_later >= LEAST_LATER) & (n_later < len(past)))
+        if len(moved):
+            own, inside = past[:, moved], later[:, moved, None]
+            lowest = np.where(inside, own, np.inf).min(axis=0)
+            highest = np.where(inside, own, -np.inf).max(axis=0)
+            short = 1.0 + SHORT_PAST / n_later[moved, None]
+            apart = np.abs(now[moved] - own) >= UNUSUAL_WIDTHS * short * _widths(lowest, highest)
+            elsewhere = (apart.sum(axis=2) >= UNUSUAL_QUANTILES) | later[:, moved]
+            beyond = _lies_beyond(now[moved], lowest, highest, short) & elsewhere.all(axis=0)
+            found = moved[beyond]
+            told[found], low[found], high[found] = True, lowest[beyond], highest[beyond]
         middle = (kinds.low + kinds.high) / 2
         away = (middle < low[:, :1]) | (middle > high[:, -1:])
-        told = self.roaming & (beyond.sum(axis=1) >= UNUSUAL_QUANTILES)
         usual = np.full(len(told), 2.0 * QUANTILES[0])
-        return told, (self.window.by_cell * away).sum(axis=1), usual
+        return told & self.roaming, (self.window.by_cell * away).sum(axis=1), usual
 
     def clock(self) -> Told:
         """Whether a field no longer follows from the hour of the day; shares of those that do."""

@@ -42,10 +42,9 @@ def visible_statistic(dof: Floats, level: float) -> Floats:
     """
     # A power of two, so that one list of critical values serves many windows.
     critical = critical_values(level, 1 << max(int(dof.max(initial=1.0)), 1).bit_length())
-    k = (np.maximum(np.arange(len(critical)), 1.0) - 1.0) / 2.0
-    shift = (np.sqrt(np.maximum(critical - k, 0.0)) + _NORMAL_90) ** 2 - k
-    shift[0] = np.inf
-    found: Floats = shift[np.maximum(dof, 0.0).astype(np.int64)]
+    whole = np.maximum(dof, 0.0).astype(np.int64)
+    k = (np.maximum(whole, 1) - 1.0) / 2.0
+    found: Floats = (np.sqrt(np.maximum(critical[whole] - k, 0.0)) + _NORMAL_90) ** 2 - k
     return found
 
 

@@ -255,6 +255,18 @@ def test_new_digits_are_news_after_numbers_that_moved(snapshots: list[bytes]) ->
     assert [(f.field, f.kind) for f in news.decision.facts] == [("speed", FactKind.NEW_LEVEL)]
 
 
+@pytest.mark.parametrize(("place", "is_told"), [(15.0, True), (0.0, False), (30.5, False)])
+def test_numbers_that_moved_have_a_past_of_their_own(place: float, is_told: bool) -> None:
+    """Halfway they never were; where they came from they were, and where they are."""
+    monitor, rng = DriftMonitor(window=500), np.random.default_rng(9)
+    for window in range(24):
+        load = rng.normal(size=500) + (30.0 if window >= 12 else 0.0)
+        monitor.update({"load": load, "wind": rng.normal(size=500)})
+    (report,) = monitor.update({"load": rng.normal(size=500) + place, "wind": load})
+    kinds = [fact.kind for fact in report.decision.facts if fact.field == "load"]
+    assert (FactKind.UNUSUAL in kinds) == is_told
+
+
 def test_numbers_a_little_beyond_the_range_are_not_far_outside(snapshots: list[bytes]) -> None:
     names = []
     for by in (1.2, 4.0):
