@@ -13,7 +13,7 @@ import logging
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -31,8 +31,6 @@ from tests.benchmarks.environment import (
 )
 from tests.benchmarks.truth import NETWORKS, Codes, Truth, graph_of, load_network
 
-# The table.
-
 COLUMNS = (
     "network",
     "rows",
@@ -44,7 +42,6 @@ COLUMNS = (
     "weighted tests",
     "fastest peer / time",
 )
-_TEXT_COLUMNS = 3
 
 
 @dataclass(frozen=True)
@@ -121,28 +118,15 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def render(results: Sequence[Result], *, markdown: bool) -> str:
-    """Return the table as text: aligned columns, or Markdown."""
-    rows = [row for result in results for row in result.cells]
-    if markdown:
-        rule = ("---",) * _TEXT_COLUMNS + ("--:",) * (len(COLUMNS) - _TEXT_COLUMNS)
-        return "".join(f"| {' | '.join(row)} |\n" for row in (COLUMNS, rule, *rows))
-    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
-    return "".join(_aligned(row, widths) for row in (COLUMNS, *rows))
-
-
-def render_distances(results: Sequence[Result]) -> str:
-    """Return a Markdown table of the SHD of every learner, with its time in brackets."""
-    learners = [entry.learner for entry in results[0].entries]
-    lines = [
-        ("network", "rows", *learners),
-        ("---", "--:", *("--:" for _ in learners)),
-        *(
-            (result.network, str(result.n_rows), *map(_distance, result.entries))
-            for result in results
-        ),
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def tables(results: Sequence[Result]) -> Iterator[tuple[Any, ...]]:
+    """Yield title, header, rows and number of words of each table."""
+    rows = tuple(row for result in results for row in result.cells)
+    yield "Learners", COLUMNS, rows, 3
+    learners = (entry.learner for entry in results[0].entries)
+    rows = tuple(
+        (result.network, str(result.n_rows), *map(_distance, result.entries)) for result in results
+    )
+    yield "SHD and time", ("network", "rows", *learners), rows, 1
 
 
 def _distance(entry: Entry) -> str:
@@ -150,14 +134,6 @@ def _distance(entry: Entry) -> str:
         return entry.note
     shd = _number(_mean(run.structural_distance for run in entry.runs), 1)
     return f"{shd} ({_duration(entry.seconds)})"
-
-
-def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
-    cells = [
-        cell.ljust(width) if i < _TEXT_COLUMNS else cell.rjust(width)
-        for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip() + "\n"
 
 
 PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
@@ -373,8 +349,9 @@ def main() -> None:
         ensure_jars(python)
     _log.info("on core %d", pin_to_one_core(arguments.core))
     results = run_all(options, python, with_own=not arguments.peers_only)
-    sys.stdout.write(render(results, markdown=arguments.markdown))
-    sys.stdout.write("\n" + render_distances(results))
+    text = importlib.import_module("tests.benchmarks.drift_text")  # after the process was pinned
+    for table in tables(results):
+        sys.stdout.write(text.Table(*table).render(markdown=arguments.markdown))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice, pairwise
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 from driftbn.datasets import alarm, asia, remove_edge
 from tests import networks
-from tests.changed_networks import generator
 from tests.drift_streams import (
     Abrupt,
     DriftStream,
@@ -17,14 +15,6 @@ from tests.drift_streams import (
     Repeats,
     Schedule,
     Sessions,
-)
-from tests.edge_picking import (
-    MEDIUM,
-    STRONG,
-    WEAK,
-    EdgeStrength,
-    pick_added_edges,
-    pick_removed_edges,
 )
 from tests.networks import BayesianNetwork, ancestors, joint
 
@@ -90,14 +80,6 @@ class TestSessions:
             assert len(held) == round(len(network.nodes) / 3)
             assert ancestors(network.dag, held) == set(held)
 
-    def test_each_row_follows_its_network_when_these_take_turns(self) -> None:
-        after = changed_asia()
-        stream = DriftStream(asia(), after, Recurring(0, 3), Sessions(50), seed=17)
-        codes = rows(stream, 120_000)
-        changed = stream.schedule.share_changed(np.arange(120_000)) == 1
-        assert_follows(after, codes[:, changed], tolerance=0.02)
-        assert_follows(asia(), codes[:, ~changed], tolerance=0.02)
-
 
 class TestStream:
     @pytest.mark.slow
@@ -110,15 +92,3 @@ class TestStream:
         whole = rows(stream, 1000)
         for batch in (1, 7, 250, 999):
             np.testing.assert_array_equal(rows(stream, 1000, batch=batch), whole)
-
-
-class TestPickers:
-    @pytest.mark.parametrize("pick", [pick_removed_edges, pick_added_edges])
-    @pytest.mark.parametrize("strength", [STRONG, MEDIUM, WEAK])
-    def test_keep_to_the_class(
-        self, pick: Callable[..., tuple[EdgeStrength, ...]], strength: tuple[float, float]
-    ) -> None:
-        network = networks.load("200_250")
-        picked = pick(network, 2, strength, generator(1))
-        assert len(picked) == len({edge.child for edge in picked}) == 2
-        assert all(strength[0] <= edge.strength <= strength[1] for edge in picked)

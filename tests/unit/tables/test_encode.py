@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn import Schema
-from driftbn.errors import DataError
 from tests.encoded import (
     KEEP_IDS,
     MAX_NAMED_LEVELS,
@@ -81,10 +80,6 @@ class TestFixedSchema:
         table = encode({"n": values}, Schema([self.SCHEMA["n"]]))
         assert np.flatnonzero(table.codes[0] != 2).tolist() == [1000, 1001]
         assert table.events[0].n_rows == 1000
-
-    def test_times_for_a_variable_are_an_error(self):
-        with pytest.raises(DataError, match=r"column 't', row 0: .*must not hold times"):
-            encode({"t": np.array(["2024"], "M8[Y]")}, self.SCHEMA)
 
     def test_schema_without_variables_gives_no_rows_of_codes(self):
         assert encode({"x": [1, 2]}, Schema([])).codes.shape == (0, 2)

@@ -8,8 +8,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from driftbn import DriftMonitor, Schema, datasets, learn_structure
 from driftbn.errors import DataError
@@ -69,12 +67,6 @@ class TestSources:
         table = infer_and_encode([{"a": 1}, {"a": 2, "b": "x"}, {"b": "x"}])
         assert labels_of(table, "a") == ["1", "2", MISSING]
         assert labels_of(table, "b") == [MISSING, "x", "x"]
-
-    @pytest.mark.parametrize("order", ["C", "F"])
-    def test_number_array_is_read_by_columns(self, order):
-        data = np.array([[1, 10], [2, 10], [1, 20]], order=order)
-        table = infer_and_encode(data, names=["x", "y"])
-        assert table.codes.tolist() == [[0, 1, 0], [0, 0, 1]]
 
     @pytest.mark.parametrize(
         ("dtype", "low", "high"),
@@ -137,19 +129,6 @@ class TestArrays:
         expected = infer_and_encode(values.copy(order="C"), names=list("abcd"))
         assert_same(infer_and_encode(values, names=list("abcd")), expected)
 
-    @given(
-        st.integers(1, 20).flatmap(
-            lambda n: st.lists(
-                st.lists(st.integers(-300, 300), min_size=3, max_size=3), min_size=n, max_size=n
-            )
-        ),
-        st.sampled_from(["i2", "i4", "i8"]),
-    )
-    def test_array_of_integers_gives_the_same_as_its_columns(self, rows, dtype):
-        array = np.array(rows, dtype)
-        columns = dict(zip("abc", array.T.tolist(), strict=True))
-        assert_same(infer_and_encode(array, names=list("abc")), infer_and_encode(columns))
-
 
 class TestArrowTables:
     TABLE = pa.table(
@@ -158,13 +137,6 @@ class TestArrowTables:
             "i": pa.array([1, 2, None, 1, 1, 2]),
         }
     )
-
-    @pytest.mark.parametrize("size", [1, 2, 4, 6])
-    def test_chunks_do_not_matter(self, size):
-        expected = infer_and_encode(self.TABLE)
-        chunked = pa.Table.from_batches(self.TABLE.to_batches(max_chunksize=size))
-        assert_same(infer_and_encode(chunked), expected)
-        assert_same(encode(chunked, expected.schema), expected)
 
     def test_slice_is_read_from_its_start(self):
         table = infer_and_encode(self.TABLE.slice(3, 3))
