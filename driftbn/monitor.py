@@ -52,6 +52,8 @@ from driftbn.report import (
 )
 from driftbn.snapshot import (
     CORE,
+    CORE_PARTS,
+    FIRST_READ,
     KIND,
     TAIL,
     VERSION,
@@ -164,11 +166,13 @@ class DriftMonitor:
         self._distances: tuple[int, ...] = ()  # Hamming distances of the newest calm windows
         self._history: FieldHistory | None = None  # what single fields were like so far
         self._kinds: FieldKinds | None = None  # what their codes mean, once that is known
+        self._unread: Mapping[str, Any] | None = None  # of a snapshot, until it is asked for
         self._last_report: WindowReport | None = None
         self._rows: deque[WindowRow] = deque(maxlen=KEPT_WINDOWS)
 
     def __repr__(self) -> str:
         """Say how windows are cut, what the reference is, and what was decided last."""
+        self._read_core()
         windows = self.config.windows
         parts = [] if windows.size is None else [f"{windows.size:,} rows"]
         parts += [] if windows.seconds is None else [f"{windows.seconds:g} s"]
@@ -251,6 +255,7 @@ class DriftMonitor:
 
     def accept(self) -> None:
         """Take the present as the new normal: the next window starts a new reference."""
+        self._read_core()
         self._decider.accept()
 
     def reset(self) -> None:
@@ -262,6 +267,7 @@ class DriftMonitor:
 
         ``wanted``: the change that should be seen, in nats above 0; a medium edge has 0.01 to 0.03.
         """
+        self._read_core()
         names = () if self.schema is None else self.schema.names
         return self._decider.calibration(names, wanted)
 
@@ -296,13 +302,15 @@ class DriftMonitor:
         Raises FormatError if the bytes are no snapshot, of a version that is not read, or damaged.
         """
         if tail is None:
-            values = unpack(KIND, VERSION, data)
+            core = rest = unpack(KIND, VERSION, data, FIRST_READ)
         else:
-            values = unpack(CORE, VERSION, data) | unpack(TAIL, VERSION, tail)
-        config = read_config(values["config"])
+            core = unpack(CORE, VERSION, data, FIRST_READ)
+            rest = unpack(TAIL, VERSION, tail, FIRST_READ)
+        config = read_config(core["config"])
         monitor = cls(config, clock=clock, independence_test=independence_test)
-        monitor._config_text = values["config"]
-        monitor._take_values(values)
+        monitor._config_text = core["config"]
+        monitor._take_tail(rest)
+        monitor._unread = core
         return monitor
 
     @cached_property
@@ -317,33 +325,41 @@ class DriftMonitor:
         }
 
     def _core_values(self) -> dict[str, Any]:
-        return {
-            "config": self._config_text,
-            "decider": self._decider.state(),
-            "previous": None if self._previous is None else learned_values(self._previous),
-            "dag": None if self._dag is None else dag_values(self._dag),
-            "taken_until": self._taken_until,
-            "distances": self._distances,
-            "history": None if self._history is None else self._history.state(),
-        }
+        if self._unread is not None:
+            return {name: self._unread[name] for name in CORE_PARTS}
+        parts = (
+            self._config_text,
+            self._decider.state(),
+            None if self._previous is None else learned_values(self._previous),
+            None if self._dag is None else dag_values(self._dag),
+            self._taken_until,
+            self._distances,
+            None if self._history is None else self._history.state(),
+        )
+        return dict(zip(CORE_PARTS, parts, strict=True))
 
-    def _take_values(self, values: Mapping[str, Any]) -> None:
-        config = self.config
+    def _take_tail(self, values: Mapping[str, Any]) -> None:
+        config, buffer = self.config, values["buffer"]
         self._intake = Intake.from_state(config, values["intake"])
-        if values["buffer"] is not None:
+        if buffer is not None:
             self._apply_knowledge()
             sampled = config.max_rows_per_window is not None
             kind = SampledBuffer if sampled else WindowBuffer
-            self._buffer = kind.from_state(config.windows, values["buffer"])
-        self._decider = CountDecider.from_state(values["decider"], config, self._learner)
-        if values["previous"] is not None:
-            self._previous = read_learned(values["previous"])
-        if values["dag"] is not None:
-            self._dag = read_dag(values["dag"])
+            self._buffer = kind.from_state(config.windows, buffer)
         self._events = tuple(read_event(event) for event in values["events"])
+
+    def _read_core(self) -> None:
+        """Read what a snapshot says of windows before; until one ends nobody asks for it."""
+        values, self._unread = self._unread, None
+        if values is None:
+            return
+        self._decider = CountDecider.from_state(values["decider"], self.config, self._learner)
+        previous, dag, history = values["previous"], values["dag"], values["history"]
+        self._previous = previous and read_learned(previous)
+        self._dag = dag and read_dag(dag)
         self._taken_until = values["taken_until"]
         self._distances = tuple(values["distances"])
-        self._history = values["history"] and FieldHistory.from_state(values["history"])
+        self._history = history and FieldHistory.from_state(history)
 
     def _take(self, encoded: Encoded | None) -> tuple[WindowReport, ...]:
         if encoded is None:
@@ -395,6 +411,7 @@ class DriftMonitor:
 
     def _report(self, window: Window) -> WindowReport:
         """Report on a window; where that fails, all is as if the window had not come."""
+        self._read_core()
         if window.sampled is not None:
             self._events = _of_kept(self._events, window.n_rows / window.sampled.n_taken)
         try:

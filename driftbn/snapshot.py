@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -50,7 +51,7 @@ def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
     ``None`` and arrays.
 
     >>> data = pack("example", 1, {"x": np.arange(3), "y": [1, None]})
-    >>> unpack("example", 1, data)
+    >>> dict(unpack("example", 1, data))
     {'x': array([0, 1, 2]), 'y': [1, None]}
     """
     arrays: list[npt.NDArray[Any]] = []
@@ -62,7 +63,8 @@ def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
         "arrays": [form for form, _ in stored],
         "values": tree,
     }
-    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    # Keys stay in their order, so that what was read is written as it was.
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     body = b"".join((len(text).to_bytes(_LENGTH_BYTES, "big"), text, *(data for _, data in stored)))
     codec = int(len(body) <= _SMALL_BYTES)
     head = bytes([codec]) + len(body).to_bytes(_LENGTH_BYTES - 1, "big")
@@ -70,20 +72,22 @@ def pack(kind: str, version: int, values: Mapping[str, Any]) -> bytes:
     return MAGIC + hashlib.sha256(frame).digest() + frame
 
 
-def unpack(kind: str, version: int, data: bytes) -> dict[str, Any]:
-    """Return the values that ``pack`` was given.
+def unpack(kind: str, version: int, data: bytes, since: int | None = None) -> Mapping[str, Any]:
+    """Return the values that ``pack`` was given, each read when it is asked for.
+
+    ``since``: the first version that is read too.
 
     Raises FormatError if the bytes are something else, of another kind or version, or damaged.
     """
     body = memoryview(_body(data))
     end = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     header = json.loads(bytes(body[_LENGTH_BYTES:end]))
-    for name, expected in (("kind", kind), ("version", version)):
-        if header.get(name) != expected:
-            found = header.get(name)
-            raise FormatError(f"state of {name} {found!r} cannot be read: it must be {expected!r}")
-    values: dict[str, Any] = _with_arrays(header["values"], _read(header["arrays"], body[end:]))
-    return values
+    versions = range(version if since is None else since, version + 1)
+    for name, allowed in (("kind", (kind,)), ("version", versions)):
+        if header.get(name) not in allowed:
+            found, expected = header.get(name), " or ".join(map(repr, allowed))
+            raise FormatError(f"state of {name} {found!r} cannot be read: it must be {expected}")
+    return _Values(header["values"], _Arrays(header["arrays"], body[end:]))
 
 
 def _body(data: bytes) -> bytes:
@@ -137,15 +141,42 @@ def _groups(n_levels: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, len(n_levels)
 
 
-def _read(forms: Sequence[Any], body: memoryview) -> list[npt.NDArray[Any]]:
-    found, at = [], 0
-    for dtype, shape, n_levels in forms:
+class _Arrays:
+    """The arrays of a state; each is read when it is asked for."""
+
+    def __init__(self, forms: Sequence[Any], body: memoryview) -> None:
+        self._forms = forms
+        self._body = body
+        self._begins = [0, *accumulate(map(_n_bytes, forms))]
+
+    def __getitem__(self, index: int) -> npt.NDArray[Any]:
+        dtype, shape, n_levels = self._forms[index]
         groups = [] if n_levels is None else list(_groups(n_levels))
         stored = shape if n_levels is None else (shape[1], len(groups))
-        array = np.frombuffer(body, np.dtype(dtype), math.prod(stored), at).reshape(stored)
-        at += array.nbytes
-        found.append(array.copy() if n_levels is None else _unpacked(array, n_levels, groups))
-    return found
+        at, n = self._begins[index], math.prod(stored)
+        array = np.frombuffer(self._body, np.dtype(dtype), n, at).reshape(stored)
+        return array.copy() if n_levels is None else _unpacked(array, n_levels, groups)
+
+
+def _n_bytes(form: Sequence[Any]) -> int:
+    dtype, shape, n_levels = form
+    n_items = math.prod(shape) if n_levels is None else shape[1] * len(list(_groups(n_levels)))
+    return int(n_items * np.dtype(dtype).itemsize)
+
+
+class _Values(Mapping[str, Any]):
+    def __init__(self, tree: dict[str, Any], arrays: _Arrays) -> None:
+        self._tree = tree
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> Any:
+        return _with_arrays(self._tree[name], self._arrays)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tree)
+
+    def __len__(self) -> int:
+        return len(self._tree)
 
 
 def _unpacked(packed: _Codes, n_levels: Sequence[int], groups: Sequence[tuple[int, int]]) -> _Codes:
@@ -169,7 +200,7 @@ def _without_arrays(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     return [_without_arrays(item, arrays) for item in value]
 
 
-def _with_arrays(value: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
+def _with_arrays(value: Any, arrays: _Arrays) -> Any:
     if isinstance(value, list):
         return [_with_arrays(item, arrays) for item in value]
     if not isinstance(value, dict):
@@ -184,7 +215,18 @@ def _with_arrays(value: Any, arrays: Sequence[npt.NDArray[Any]]) -> Any:
 KIND: Final = "monitor"
 CORE: Final = "monitor's core"
 TAIL: Final = "monitor's tail"
-VERSION: Final = 6
+CORE_PARTS: Final = (
+    "config",
+    "decider",
+    "previous",
+    "dag",
+    "taken_until",
+    "distances",
+    "history",
+)
+VERSION: Final = 7
+FIRST_READ: Final = 6
+"""The first version of snapshots that can still be read."""
 
 
 def config_text(config: MonitorConfig) -> str:

@@ -30,7 +30,7 @@ TEMPORAL: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WHOLE_FLOAT_TEXT: Final = re.compile(r"(-?(?:0|[1-9]\d*))\.0", re.ASCII)
-_NO_KIND: Final = 255
+NO_KIND: Final = 255
 
 
 class Kind(IntEnum):
@@ -147,7 +147,7 @@ def mixed_cells(values: Iterable[Any], *, exact: bool = False) -> tuple[Any, dic
             wrong[row] = f"the number has too many digits; {ALLOWED}"
         kinds.append(kind)
         texts.append(text if text is None else text.encode("utf-8", "surrogatepass"))
-    mixed = _mixed(pa.array(kinds, pa.uint8()), pa.array(texts, pa.large_binary()))
+    mixed = mixed_column(pa.array(kinds, pa.uint8()), pa.array(texts, pa.large_binary()))
     return mixed if exact else settled(mixed), wrong
 
 
@@ -191,7 +191,7 @@ def as_numpy(array: Any) -> NDArray[Any]:
 
 def kinds_of(array: Any) -> NDArray[np.uint8]:
     """Return the kind of each cell of a mixed column; 255 where it is missing."""
-    return as_numpy(array.field(0).fill_null(_NO_KIND))
+    return as_numpy(array.field(0).fill_null(NO_KIND))
 
 
 def mixed_texts(array: Any) -> Any:
@@ -219,7 +219,7 @@ def without_times(array: Any) -> Any:
     if not times.any():
         return array
     kinds = pa.array(kinds_of(array), mask=times | _nulls(array))
-    return settled(_mixed(kinds, mixed_texts(array)))
+    return settled(mixed_column(kinds, mixed_texts(array)))
 
 
 def missing_cells(array: Any) -> NDArray[np.bool_]:
@@ -329,7 +329,8 @@ def _texts(values: Sequence[Any]) -> Any:
     return pa.array(texts, pa.large_string())
 
 
-def _mixed(kinds: Any, texts: Any) -> Any:
+def mixed_column(kinds: Any, texts: Any) -> Any:
+    """Return a mixed column; what has no kind is missing, whatever its text."""
     if kinds.null_count > texts.null_count:
         texts = texts.take(pa.array(np.arange(len(kinds)), mask=_nulls(kinds)))
     return pa.StructArray.from_arrays([kinds, texts], fields=list(MIXED), mask=kinds.is_null())
@@ -361,7 +362,7 @@ def as_indices(array: Any) -> Any:
 
 def _of_kind(kind: Kind, texts: Any) -> Any:
     kinds = pa.array([kind], pa.uint8()).take(as_indices(texts))
-    return _mixed(kinds, texts.cast("large_binary"))
+    return mixed_column(kinds, texts.cast("large_binary"))
 
 
 def settled(array: Any) -> Any:
@@ -372,8 +373,8 @@ def settled(array: Any) -> Any:
     kinds = kinds_of(array)
     if {Kind.WHOLE, Kind.FLOAT} <= set(kinds.tolist()) and not _has_wide(array, kinds):
         kinds = np.where(kinds == Kind.WHOLE, np.uint8(Kind.FLOAT), kinds)
-        array = _mixed(pa.array(kinds, mask=kinds == _NO_KIND), mixed_texts(array))
-    found = list(set(kinds.tolist()) - {_NO_KIND})
+        array = mixed_column(pa.array(kinds, mask=kinds == NO_KIND), mixed_texts(array))
+    found = list(set(kinds.tolist()) - {NO_KIND})
     if not found:
         return pa.nulls(len(array))
     for kind in _PLAIN.get(found[0], ()) if len(found) == 1 else ():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,10 +21,15 @@ from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MissingPolicy, MonitorConf
 from driftbn.errors import DataError, FormatError
 from driftbn.tables.cells import (
     ALLOWED,
+    NO_KIND,
+    Kind,
     as_numpy,
-    cells_of,
     is_mixed,
+    is_text,
+    kinds_of,
     missing_cells,
+    mixed_column,
+    mixed_texts,
     time_cells,
     times_of,
     unified,
@@ -45,7 +49,6 @@ _MAX_PARTS: Final = 64
 _MAX_SHOWN: Final = 100
 """Characters of a value that an error shows."""
 _TIME: Final = date(1970, 1, 1)
-_HELD: Final = (type(None), bool, int, float, str, date)
 
 
 @dataclass(frozen=True)
@@ -221,35 +224,115 @@ class PendingRows:
             columns[name] = unified(arrays)
         return Table(self.n_rows, columns)
 
-    def to_json(self) -> str:
-        """Return the rows as JSON text that holds every value exactly."""
+    def state(self) -> dict[str, Any]:
+        """Return the rows as plain values and arrays that hold every value exactly."""
         columns = self._joined().columns
-        names = sorted(columns)
-        cells = [list(map(_stored, cells_of(columns[name]))) for name in names]
-        times = sorted(name for name, temporal in self.temporal.items() if temporal)
-        data = {"n_rows": self.n_rows, "names": names, "columns": cells, "times": times}
-        return json.dumps(data, allow_nan=False, separators=(",", ":"))
+        return {
+            "n_rows": self.n_rows,
+            "names": sorted(columns),
+            "columns": [_column_state(columns[name]) for name in sorted(columns)],
+            "times": sorted(name for name, temporal in self.temporal.items() if temporal),
+        }
 
-    def from_json(self, text: Any) -> PendingRows:
-        """Return the rows that ``to_json`` wrote, under the same settings.
+    def from_state(self, state: Any) -> PendingRows:
+        """Return the rows that gave ``state``, under the same settings.
 
         Raises FormatError if it is something else.
         """
         try:
-            data = json.loads(text)
-            n_rows, names, columns = data["n_rows"], data["names"], data["columns"]
-            read = [list(map(_restored, column)) for column in columns]
-            cells = dict(zip(names, read, strict=True))
-            times = dict.fromkeys(data["times"], True)
+            if isinstance(state, str):  # as version 6 of snapshots has it
+                n_rows, columns, times = _read_json(state)
+            else:
+                n_rows, times = state["n_rows"], state["times"]
+                read = [_read_column(one, n_rows) for one in state["columns"]]
+                columns = dict(zip(state["names"], read, strict=True))
         except (TypeError, ValueError, KeyError) as error:
             raise FormatError(f"not rows that are held: {error!r}") from error
-        if not _fits(n_rows, cells) or not times.keys() <= cells.keys():
-            raise FormatError(f"rows that are held must be {n_rows!r} plain values a column")
         if not n_rows:
             return self
-        table = read_batch(cells, exact=True) if cells else Table(n_rows, {})
-        held = replace(self, missing=MissingPolicy.LEVEL).add(table)
-        return replace(held, missing=self.missing, temporal=held.temporal | times)
+        held = replace(self, missing=MissingPolicy.LEVEL).add(Table(n_rows, columns))
+        temporal = held.temporal | dict.fromkeys(times, True)
+        return replace(held, missing=self.missing, temporal=temporal)
+
+
+def _column_state(array: Any) -> dict[str, Any]:
+    """Return a column of rows that are held: equal cells give equal arrays."""
+    if pa.types.is_null(array.type):
+        return {}
+    if is_mixed(array):
+        kinds = kinds_of(array)
+        # When a time was is not asked any more.
+        told = pa.array((kinds != NO_KIND) & (kinds != Kind.TIME))
+        return {"kinds": kinds, **_levels_state(mixed_texts(array).filter(told))}
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    valid = {} if not array.null_count else {"valid": np.packbits(as_numpy(array.is_valid()))}
+    present = array.drop_null()
+    if is_text(array.type):
+        return valid | _levels_state(present.cast(pa.large_binary()))
+    return valid | _numbers_state(as_numpy(present))
+
+
+def _levels_state(texts: Any) -> dict[str, Any]:
+    coded = texts.dictionary_encode()
+    levels = [text.decode("utf-8", "surrogatepass") for text in coded.dictionary.to_pylist()]
+    codes = as_numpy(coded.indices)
+    return {"codes": codes.astype(np.min_scalar_type(len(levels))), "levels": levels}
+
+
+def _numbers_state(values: NDArray[Any]) -> dict[str, Any]:
+    """Return numbers as whole ones of few bytes: a float with few decimal digits times those."""
+    if values.dtype.kind != "f":
+        return {"type": str(values.dtype), "values": _narrowed(values)}
+    values = values + 0.0  # a zero below zero is zero
+    for digits in range(_MOST_DIGITS + 1):
+        whole = np.rint(values * 10.0**digits)
+        if not (np.abs(whole) < _EXACT).all():
+            break
+        if (whole / 10.0**digits == values).all():
+            numbers = _narrowed(whole.astype(np.int64))
+            return {"type": "float64", "values": numbers, "digits": digits}
+    return {"type": "float64", "values": values}
+
+
+_MOST_DIGITS: Final = 6
+_EXACT: Final = 2.0**53  # up to here a float counts without gaps
+
+
+def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
+    if not values.size or values.dtype.kind == "b":
+        return values
+    narrow = np.promote_types(np.min_scalar_type(values.min()), np.min_scalar_type(values.max()))
+    return values if narrow.kind == "f" else values.astype(narrow)
+
+
+def _read_column(state: Mapping[str, Any], n_rows: int) -> Any:
+    if not state:
+        return pa.nulls(n_rows)
+    if "kinds" in state:
+        kinds = state["kinds"]
+        told = (kinds != NO_KIND) & (kinds != Kind.TIME)
+        texts = _read_levels(state, told, pa.large_binary()).fill_null(b"")
+        return mixed_column(pa.array(kinds, mask=kinds == NO_KIND), texts)
+    valid = np.ones(n_rows, np.bool_)
+    if "valid" in state:
+        valid = np.unpackbits(state["valid"], count=n_rows).astype(np.bool_)
+    if "levels" in state:
+        return _read_levels(state, valid, pa.large_string())
+    values = state["values"]
+    if "digits" in state:
+        values = values / 10.0 ** state["digits"]
+    return _spread(pa.array(values.astype(state["type"])), valid)
+
+
+def _read_levels(state: Mapping[str, Any], valid: NDArray[np.bool_], kind: Any) -> Any:
+    levels = pa.array([one.encode("utf-8", "surrogatepass") for one in state["levels"]], kind)
+    return _spread(levels.take(pa.array(state["codes"])), valid)
+
+
+def _spread(present: Any, valid: NDArray[np.bool_]) -> Any:
+    """Return values with a null where there is none."""
+    return present.take(pa.array(np.cumsum(valid) - 1, mask=~valid)) if len(valid) else present
 
 
 def _thin_out(n_values: Counter[str], since: dict[str, int]) -> None:
@@ -288,12 +371,11 @@ def _note_crowded(found: dict[int, DataError], columns: dict[str, Any]) -> None:
         found.setdefault(row, DataError(problem, row=row))
 
 
-def _stored(cell: Any) -> object:
-    if isinstance(cell, tuple):
-        return {"mark": "time"}
-    if isinstance(cell, float):  # a zero below zero is zero
-        return cell + 0.0 if math.isfinite(cell) else {"float": repr(cell)}
-    return cell
+def _read_json(text: str) -> tuple[int, dict[str, Any], list[str]]:
+    data = json.loads(text)
+    cells = [list(map(_restored, column)) for column in data["columns"]]
+    columns = dict(zip(data["names"], cells, strict=True))
+    return data["n_rows"], dict(read_batch(columns, exact=True).columns), data["times"]
 
 
 def _restored(value: Any) -> Any:
@@ -304,13 +386,6 @@ def _restored(value: Any) -> Any:
     if value != {"mark": "time"}:
         raise ValueError(f"{value!r} is no cell")
     return _TIME
-
-
-def _fits(n_rows: object, held: dict[Any, list[Any]]) -> bool:
-    named = all(isinstance(name, str) and name for name in held)
-    whole = all(len(cells) == n_rows for cells in held.values())
-    plain = all(isinstance(cell, _HELD) for cells in held.values() for cell in cells)
-    return type(n_rows) is int and n_rows >= 0 and named and whole and plain
 
 
 _VERSION: Final = 2
@@ -619,7 +694,7 @@ class Intake:
             "version": _VERSION,
             "schema": None if self._schema is None else self._schema.to_dict(),
             "n_rejected": self._n_rejected,
-            "pending": self._held.to_json(),
+            "pending": self._held.state(),
             "times": self._times,
             "records": self._records,
             "n_seen": self._n_seen,
@@ -641,7 +716,7 @@ class Intake:
         intake = cls(config)
         intake._n_rejected = n_rejected
         intake._schema = None if schema is None else Schema.from_dict(schema)
-        intake._held = intake._held.from_json(state.get("pending"))
+        intake._held = intake._held.from_state(state.get("pending"))
         intake._records = state.get("records", intake._records)
         intake._n_seen = state.get("n_seen", 0)
         n_rows = intake._held.n_rows

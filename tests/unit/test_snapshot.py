@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def kept_stream(start: int, stop: int) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(RELEASED.iterdir()), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RELEASED.glob("*.bin")), ids=lambda path: path.stem)
 def test_snapshots_of_released_versions_are_read(path: Path) -> None:
     monitor = DriftMonitor.restore(path.read_bytes())
     assert monitor.config.windows.size == 100
@@ -109,6 +110,45 @@ def test_snapshots_of_released_versions_are_read(path: Path) -> None:
     assert (report.index, report.first_record, report.last_record) == (5, 500, 599)
     assert report.decision.reference_windows >= 1
     assert DriftMonitor.restore(monitor.snapshot()).update(kept_stream(600, 700))
+
+
+WAITING = [
+    {"x": 3, "y": None, "z": "__other__", "t": date(2024, 1, 1)},
+    {"x": 2**60, "y": True, "z": "\ud800", "t": None},
+    {"x": -1, "y": False, "z": 1.5, "t": date(2024, 1, 2)},
+    {"x": None, "y": None, "z": 2**53 + 1, "t": None},
+]
+
+
+@pytest.mark.parametrize("path", sorted(RELEASED.glob("waiting/*.bin")), ids=lambda path: path.stem)
+def test_records_that_wait_are_read_from_snapshots_of_released_versions(path: Path) -> None:
+    monitor, fresh = DriftMonitor.restore(path.read_bytes()), DriftMonitor(window=100)
+    fresh.update(WAITING)
+    assert monitor.tail() == fresh.tail()
+    reports = [one.update(WAITING * 30) for one in (monitor, fresh)]
+    assert reports[0] == reports[1] != ()
+    assert monitor.schema == fresh.schema
+
+
+def test_records_that_wait_take_little_room() -> None:
+    monitor = DriftMonitor(window=5000)
+    monitor.update(datasets.sample(datasets.alarm(), 2500, 1))
+    assert len(monitor.tail()) < 18 * 1024
+
+
+def test_what_is_read_when_it_is_asked_for_is_all_of_it() -> None:
+    monitor = DriftMonitor(window=100)
+    monitor.update(kept_stream(0, 430))
+    data = monitor.snapshot()
+    asked = DriftMonitor.restore(data)
+    assert repr(asked) == repr(monitor).replace("window 3: stable", "no window yet")
+    assert asked.snapshot() == data
+    assert asked.calibration().window_rows == 100
+    for one in (monitor, accepted := DriftMonitor.restore(data)):
+        one.accept()
+    assert accepted.snapshot() == monitor.snapshot() != data
+    asked.reset()
+    assert asked.snapshot() == DriftMonitor(window=100).snapshot()
 
 
 def test_core_and_tail_are_the_snapshot_in_two_parts() -> None:
