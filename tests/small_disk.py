@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from driftbn_service.state import Store
+
 from tests.services.process import missing
 
 
@@ -37,3 +39,8 @@ def small_files(max_bytes: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+def limit_pages(store: Store, n_pages: int) -> None:
+    """Let SQLite's own limit of pages stand for the disk; it never is below what there is."""
+    store._database._writer.execute(f"PRAGMA max_page_count = {max(1, n_pages)}")

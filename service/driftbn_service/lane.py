@@ -527,6 +527,7 @@ class Committer:
     ) -> None:
         self.settings = settings
         self.trouble: str | None = None
+        self.waited_at: float | None = None  # when the state was last found to be away
         self.abandoned = threading.Event()
         self._outlets = outlets
         self._metrics = metrics
@@ -566,7 +567,7 @@ class Committer:
         """Wait a little for the state to answer; raises the error once abandoned."""
         if self.trouble is None:
             logger.error("%s; waiting until it can, nothing is lost", error)
-        self.trouble = str(error)
+        self.trouble, self.waited_at = str(error), self._clock()
         if self.abandoned.wait(FIRST_WAIT_SECONDS):
             raise error
 
@@ -576,7 +577,7 @@ class Committer:
         except (LaneLostError, DamagedError):
             raise
         except (OSError, StoreError) as error:
-            self.trouble = str(error)
+            self.trouble, self.waited_at = str(error), self._clock()
             self._metrics.commit_failed()
             logger.error(
                 "%s; reading stops until it can, nothing is lost; next try in %.1f s",

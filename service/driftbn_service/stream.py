@@ -275,9 +275,14 @@ class StreamPipeline:
 
     @property
     def busy_seconds(self) -> float:
-        """How long the worker has been at the same piece of work; 0 if it waits for work."""
-        since = self._busy_since
-        return 0.0 if since is None else self._clock() - since
+        """How long the worker has been at the same piece of work; 0 if it waits for work.
+
+        Whoever waits for the state is not stuck: it counts from the last try.
+        """
+        since, waited_at = self._busy_since, self.parts.committer.waited_at
+        if since is None:
+            return 0.0
+        return self._clock() - (since if waited_at is None else max(since, waited_at))
 
     def start(self) -> None:
         self._worker.start()  # first: whoever finds it not alive gives up

@@ -18,6 +18,7 @@ from driftbn_service.state import FILE, ActionKind, LaneLostError, Store, Wish
 
 from driftbn import DriftMonitor, datasets
 from tests.decoding import tables_of
+from tests.small_disk import limit_pages
 
 WINDOW = 200
 
@@ -365,11 +366,6 @@ def test_a_lane_that_another_process_has_taken_over_is_not_committed(
     with pytest.raises(LaneLostError, match="another process has taken over"):
         make_committer(Clock()).commit(lane)
     assert store.monitor("orders", "") is None
-
-
-def limit_pages(store: Store, n_pages: int) -> None:
-    """Let SQLite's own limit of pages stand for the disk; it never is below what there is."""
-    store._database._writer.execute(f"PRAGMA max_page_count = {max(1, n_pages)}")
 
 
 # What people want

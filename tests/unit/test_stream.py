@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driftbn_service.daemon import STUCK_SECONDS
 from driftbn_service.lane import Committer
 from driftbn_service.metrics import Metrics
 from driftbn_service.settings import CheckpointSettings, StreamSettings
@@ -22,6 +23,7 @@ from driftbn_service.stream import Quarantine, StreamParts, StreamPipeline, Stre
 from driftbn import datasets
 from tests.decoding import Chunk, Position, TableFormat
 from tests.services.process import wait_for
+from tests.small_disk import limit_pages
 
 WINDOW = 200
 
@@ -65,7 +67,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-def pipeline_of(store: Store, source: Partition) -> StreamPipeline:
+def pipeline_of(
+    store: Store, source: Partition, clock: Callable[[], float] = time.monotonic
+) -> StreamPipeline:
     kafka = {"kind": "kafka", "brokers": ["b:1"], "topic": "orders"}
     settings = {"name": "orders", "window": WINDOW, "source": kafka}
     metrics = Metrics().add_stream("orders", "kafka")
@@ -76,13 +80,13 @@ def pipeline_of(store: Store, source: Partition) -> StreamPipeline:
         journal=None,
         committer=Committer(
             CheckpointSettings(publish_seconds=0.01, interval_seconds=0.01),
-            [], metrics, lambda: None,
+            [], metrics, lambda: None, clock=clock,
         ),
         quarantine=Quarantine(store.path.parent / "quarantine.ndjson", 1 << 20, time.time),
         metrics=metrics,
         queue_bytes=1 << 20,
     )  # fmt: skip
-    return StreamPipeline(parts)
+    return StreamPipeline(parts, clock=clock)
 
 
 def test_it_commits_nothing_more_and_goes_on_with_what_is_its_own(store: Store) -> None:
@@ -107,6 +111,33 @@ def test_it_commits_nothing_more_and_goes_on_with_what_is_its_own(store: Store) 
     assert [row.n_windows for row in store.monitors()] == [1]
     assert source.released == [{"offset": WINDOW}]
     assert [row.position for row in store.lanes()] == [{"offset": WINDOW + 1}]
+
+
+def test_who_waits_for_the_state_for_hours_is_not_taken_for_stuck(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FIRST_WAIT_SECONDS", "LONGEST_WAIT_SECONDS"):
+        monkeypatch.setattr(f"driftbn_service.lane.{name}", 0.01)
+    ahead = [0.0]
+    source = Partition()
+    pipeline = pipeline_of(store, source, lambda: time.monotonic() + ahead[0])
+    pipeline.start()
+    try:
+        wait_for(lambda: pipeline.lanes == ("0",), "the lane is open")
+        limit_pages(store, 0)
+        source.given.put(datasets.sample(datasets.asia(), 8 * WINDOW, 1).to_dict("records"))
+        wait_for(lambda: pipeline.parts.committer.trouble is not None, "it waits")
+        for _ in range(3):
+            ahead[0] += 10 * STUCK_SECONDS
+            wait_for(lambda: pipeline.busy_seconds < STUCK_SECONDS, "it has tried again")
+        assert not pipeline.ready
+        limit_pages(store, 1 << 30)
+        wait_for(lambda: pipeline.ready, "it goes on")
+        assert pipeline.busy_seconds < STUCK_SECONDS
+    finally:
+        pipeline.stop()
+        assert pipeline.join(30)
+    assert [row.n_windows for row in store.monitors()] == [8]
 
 
 def test_who_waits_for_room_is_woken_when_half_of_it_is_there() -> None:
