@@ -96,7 +96,7 @@ def test_it_commits_nothing_more_and_goes_on_with_what_is_its_own(store: Store) 
     hung.start()
     try:
         source.given.put(records[:WINDOW])
-        wait_for(lambda: source.released == [{"offset": WINDOW}], "the first window")
+        wait_for(lambda: source.released == [{"offset": WINDOW}], "the first window", 120)
         with Store(store.path, clock=lambda: time.time() + 2 * LEASE_SECONDS) as other:
             lane = other.lane("orders", "0")
             assert lane.checkpoint.position == {"offset": WINDOW}
@@ -126,7 +126,7 @@ def test_who_waits_for_the_state_for_hours_is_not_taken_for_stuck(
         wait_for(lambda: pipeline.lanes == ("0",), "the lane is open")
         limit_pages(store, 0)
         source.given.put(datasets.sample(datasets.asia(), 8 * WINDOW, 1).to_dict("records"))
-        wait_for(lambda: pipeline.parts.committer.trouble is not None, "it waits")
+        wait_for(lambda: pipeline.parts.committer.trouble is not None, "it waits", 120)
         for _ in range(3):
             ahead[0] += 10 * STUCK_SECONDS
             wait_for(lambda: pipeline.busy_seconds < STUCK_SECONDS, "it has tried again")
