@@ -144,3 +144,14 @@ def test_every_package_of_an_extra_is_known() -> None:
         found = {name.replace("_", "-") for package in packages for name in modules[package]}
         assert needed <= found
         assert found == needed or extra == "opentelemetry"  # a name that many packages share
+
+
+@pytest.mark.slow
+def test_nothing_is_imported_that_only_some_need() -> None:
+    code = """
+import sys, driftbn
+assert "pandas" not in sys.modules
+import driftbn.monitor, driftbn.report, driftbn_service.cli
+sys.exit(bool({"river", "pyspark", "networkx"} & {*sys.modules}))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

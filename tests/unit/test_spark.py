@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -43,8 +41,3 @@ def test_live_monitors_take_no_more_than_their_room() -> None:
     kept.keep("2", ones[2])
     assert kept.take("2", ones[2].core, ones[2].tail) is ones[2].monitor
     assert kept.take("1", ones[1].core, ones[1].tail) is ones[1].monitor
-
-
-def test_the_library_is_imported_without_spark() -> None:
-    code = "import sys, driftbn, driftbn.monitor; sys.exit('pyspark' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, WarmStart
-from driftbn.datasets import random_dag, random_network, sample_codes
+from driftbn.datasets import random_network, sample_codes
 from driftbn.kernels.orientation import _n_subsets
 from driftbn.learning import (
     TALLY_DECAY,
@@ -29,7 +29,6 @@ from driftbn.learning import (
     StructureLearner,
 )
 from driftbn.learning.search import UNITS
-from driftbn.testing import DSeparationOracle
 from tests import reference
 from tests.networks import BayesianNetwork, load
 
@@ -124,10 +123,6 @@ def check_tests(learned: LearnedStructure, twin: reference.SearchTwin) -> None:
     assert sum(learned.cost.tests) == asked.total()
 
 
-def oracle_separates(test: IndependenceTest) -> reference.Separates:
-    return lambda x, y, members: test.first_separator(x, y, [members]) == 0
-
-
 class TableJudge:
     """Answers from plain tables; counts what is asked beyond the question itself."""
 
@@ -211,7 +206,7 @@ def test_search_on_data_is_that_of_the_twin(
     n_nodes=st.integers(0, 9),
     percent=st.integers(0, 60),
     seed=st.integers(0, 2**32 - 1),
-    max_conditioning=st.integers(1, 4),
+    max_conditioning=st.integers(0, 4),
     max_sets=st.sampled_from([None, 1, 2, 3, 5, 200]),
 )
 @settings(max_examples=150)
@@ -270,18 +265,6 @@ def test_cold_search_without_cap_asks_every_question_of_the_plain_one(
         assert len(asked) == len(set(asked))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
-def test_search_over_the_oracle_is_that_of_the_twin(algorithm: Algorithm) -> None:
-    for seed in range(10):
-        oracle = DSeparationOracle(random_dag(12, 22, seed=seed))
-        learner = StructureLearner(LearnerConfig(algorithm=algorithm), max_sets=None)
-        learned = learner.learn_from(oracle)
-        twin = twin_search(oracle_separates(oracle), oracle.names, learner)
-        check_outcome(learned, twin)
-        check_tests(learned, twin)
-
-
 def one_free_pair(n_common: int) -> tuple[NoisyTest, Knowledge, LearnedStructure]:
     """Nodes 0 and 1 with many common neighbours and a last one beside 1, all of them required."""
     test = NoisyTest(n_common + 3, 0)
@@ -327,21 +310,6 @@ def test_long_listing_outgrows_its_heap_and_misses_no_set(
     )
     assert ((0, 1) in twin.separators) is (separator is not None)
     assert last == 62
-    check_outcome(learned, twin)
-    check_tests(learned, twin)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.value)
-def test_size_zero_asks_no_set_but_the_empty_one(algorithm: Algorithm) -> None:
-    test = NoisyTest(7, 30, seed=2)
-    config = LearnerConfig(
-        algorithm=algorithm, max_conditioning=0, collider_rule=ColliderRule.STANDARD
-    )
-    learner = StructureLearner(config)
-    learned = learner.learn_from(test)
-    assert len(test.asked) == 21
-    assert {members for _, _, members in test.asked} == {()}
-    twin = twin_search(test.separates, test.names, learner)
     check_outcome(learned, twin)
     check_tests(learned, twin)
 
