@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from tests.integration.histories import (
     file_daemon,
     read_history,
 )
+from tests.outlet_parts import receiver
 from tests.services.daemon import DaemonService
 from tests.services.feeders import FileFeeder, KafkaFeeder, RedisFeeder
 from tests.services.kafka import KafkaService
@@ -145,31 +143,6 @@ def kafka(broker: KafkaService, topic: str, group: str | None = None) -> str:
     )
 
 
-class Receiver:
-    """A webhook that keeps the events that it gets."""
-
-    def __init__(self, port: int) -> None:
-        received: list[dict[str, Any]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                received.append(json.loads(self.rfile.read(length)))
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *arguments: object) -> None:
-                """Keep quiet."""
-
-        self.received = received
-        self.server = ThreadingHTTPServer((HOST, port), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
 def test_a_webhook_that_was_away_gets_every_event_in_order(
     records: Records, expected: History, tmp_path: Path
 ) -> None:
@@ -180,14 +153,11 @@ def test_a_webhook_that_was_away_gets_every_event_in_order(
     daemon.start()
     # Events wait by now, and more come; the longer it is away, the longer are the waits.
     wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS // 4, "a quarter", 120)
-    receiver = Receiver(port)
-    try:
-        wait_for(lambda: len(receiver.received) >= len(expected.events), "all events", 90)
+    with receiver(port=port) as found:
+        wait_for(lambda: len(found.requests) >= len(expected.events), "all events", 90)
         assert daemon.end() == 0, daemon.log_tail()
-    finally:
-        receiver.close()
-    assert [event["id"] for event in receiver.received] == expected.events
-    assert all(event["specversion"] == "1.0" for event in receiver.received)
+    assert found.ids == expected.events
+    assert all(request.document["specversion"] == "1.0" for request in found.requests)
     assert read_history(tmp_path) == expected
 
 

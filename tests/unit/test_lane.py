@@ -17,7 +17,9 @@ from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.state import FILE, ActionKind, LaneLostError, Store, Wish
 
 from driftbn import DriftMonitor, datasets
+from tests.clock import Clock
 from tests.decoding import tables_of
+from tests.services.broken import break_monitors
 from tests.small_disk import limit_pages
 
 WINDOW = 200
@@ -151,15 +153,8 @@ def test_keys_that_nobody_thought_of_cost_their_rows(
 
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have monitors fail over rows with a field 'poison', after these have changed them."""
-    update = DriftMonitor.update
-
-    def poisoned(self: DriftMonitor, batch: Any) -> Any:
-        reports = update(self, batch)
-        if isinstance(batch, pa.Table) and "poison" in batch.column_names:
-            raise ZeroDivisionError("poison")
-        return reports
-
-    monkeypatch.setattr(DriftMonitor, "update", poisoned)
+    monkeypatch.setattr(DriftMonitor, "update", DriftMonitor.update)  # put back in the end
+    break_monitors()
 
 
 def poisoned(table: pa.Table) -> pa.Table:
@@ -265,14 +260,6 @@ def test_each_changed_setting_is_told_with_its_old_and_new_value(
 
 
 # When to commit
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

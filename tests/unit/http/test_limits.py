@@ -49,27 +49,15 @@ def zstd(data: bytes) -> bytes:
     return pa.Codec("zstd").compress(data, asbytes=True)
 
 
-def request_of(
-    blocks: Iterable[bytes], headers: dict[str, str] | None = None, *, ends: bool = True
+def request_of(blocks: Iterable[bytes], headers: dict[str, str] | None = None) -> Request:
+    """Return a request whose body comes at once, in blocks."""
+    return slow_request(*((0, block) for block in blocks), headers=headers)
+
+
+def slow_request(
+    *blocks: tuple[float, bytes], ends: bool = True, headers: dict[str, str] | None = None
 ) -> Request:
-    """Return a request whose body comes in blocks, and never ends if not ``ends``."""
-    messages = [{"type": "http.request", "body": block, "more_body": True} for block in blocks]
-    if ends:
-        messages.append({"type": "http.request", "body": b"", "more_body": False})
-    waiting = iter(messages)
-
-    async def receive() -> dict[str, object]:
-        for message in waiting:
-            return message
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    raw = [(name.lower().encode(), text.encode()) for name, text in (headers or {}).items()]
-    return Request({"type": "http", "method": "POST", "headers": raw}, receive)
-
-
-def slow_request(*blocks: tuple[float, bytes], ends: bool = True) -> Request:
-    """Return a request whose blocks come after so many seconds each."""
+    """Return a request whose blocks come after so many seconds each; it may never end."""
 
     async def receive() -> dict[str, object]:
         for seconds, block in waiting:
@@ -80,7 +68,8 @@ def slow_request(*blocks: tuple[float, bytes], ends: bool = True) -> Request:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     waiting = iter(blocks)
-    return Request({"type": "http", "method": "POST", "headers": []}, receive)
+    raw = [(name.lower().encode(), text.encode()) for name, text in (headers or {}).items()]
+    return Request({"type": "http", "method": "POST", "headers": raw}, receive)
 
 
 async def received(reception: Reception, request: Request) -> bytes:

@@ -16,21 +16,15 @@ from driftbn_service.outlets.alertmanager import (
 from driftbn_service.settings import AlertmanagerOutletSettings
 from pydantic import ValidationError
 
+from tests.clock import Clock
 from tests.outlet_parts import OutletError, Receiver, answer, make_event, receiver
 
 NOW = 1_800_000_000.0
 
 
-class Clock:
-    now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def make_outlet(found: Receiver, clock: Clock | None = None, **values: Any) -> AlertmanagerOutlet:
     settings = AlertmanagerOutletSettings(url=f"http://127.0.0.1:{found.port}/", **values)
-    return AlertmanagerOutlet(settings, clock=clock or Clock())
+    return AlertmanagerOutlet(settings, clock=clock or Clock(NOW))
 
 
 def posted(found: Receiver) -> list[list[dict[str, Any]]]:
@@ -88,7 +82,7 @@ def test_links_lead_to_runbook_page_and_dashboard() -> None:
     }
     with receiver() as found:
         settings = AlertmanagerOutletSettings(url=found.url)
-        outlet = AlertmanagerOutlet(settings, links, clock=Clock())
+        outlet = AlertmanagerOutlet(settings, links, clock=Clock(NOW))
         outlet.send([make_event(3, key="eu")])
         outlet.close()
     texts = found.requests[0].document[0]["annotations"]
@@ -192,7 +186,7 @@ def test_alert_begins_with_the_episode_and_never_in_the_future(
 
 
 def test_open_episodes_fire_on() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     with receiver() as found:
         outlet = make_outlet(found, clock)
         clock.now += 60

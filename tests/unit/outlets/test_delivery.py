@@ -24,18 +24,11 @@ from driftbn_service.outlets.base import Outlet as Base
 from driftbn_service.state import DamagedRowError
 
 from driftbn.errors import DriftbnError
+from tests.clock import Clock
 from tests.outlet_parts import OutletError, make_event
 
 LANES = frozenset({("orders", "")})
 PATIENCE = 10.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Store:

@@ -9,18 +9,12 @@ import pytest
 from driftbn_service.events import EventType
 from driftbn_service.state import FILE, ActionKind, Store, Wish
 
+from tests.clock import Clock
 from tests.http_service import N_BEFORE, drifting_publications
 
 OUTLETS = (("hook", None),)
 HOUR, DAY = 3600.0, 86_400.0
 WINDOWS = drifting_publications()
-
-
-class Clock:
-    now = 1e9
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from driftbn_service.state import history as state_history
 from driftbn.config import MonitorConfig
 from driftbn.datasets import asia, labelled, remove_edge
 from driftbn.monitor import DriftMonitor
+from tests.clock import Clock
 from tests.drift_streams import Abrupt, DriftStream
 from tests.reports import published as publications_of
 
@@ -26,16 +27,6 @@ OUTLETS: list[tuple[str, tuple[str, ...] | None]] = [
     ("all", None),
     ("ends", ("io.driftbn.drift.ended.v1",)),
 ]
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self, now: float = 1e9) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(scope="module")
