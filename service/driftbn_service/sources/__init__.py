@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from uuid import UUID
 
 from driftbn_service.errors import part_of_kind
@@ -13,11 +14,15 @@ from driftbn_service.state import Journal
 def make_source(
     stream: StreamSettings, journal: Journal | None, state: UUID | None = None
 ) -> RecordSource:
-    """Return the source of a stream; over HTTP its records wait in a journal.
+    """Return the source of a stream, whose class asks for what it needs beside its settings.
 
-    ``state`` is the identity of the state that they go to.
+    Over HTTP records wait in a ``journal``; ``state`` is the identity of the state that they go to.
     """
-    make = part_of_kind(__package__, stream.source.kind, "make")
-    more = {"state": state} if stream.source.kind == "kafka" else {}
-    source: RecordSource = make(stream, journal, **more)
+    kind = stream.source.kind
+    made = part_of_kind(__package__, kind, f"{kind.title()}Source")
+    given = {"max_record_bytes": stream.max_record_bytes, "journal": journal, "state": state}
+    wanted = inspect.signature(made).parameters
+    source: RecordSource = made(
+        stream.source, **{name: value for name, value in given.items() if name in wanted}
+    )
     return source

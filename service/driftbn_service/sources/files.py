@@ -35,9 +35,8 @@ from driftbn_service.records.formats import (
     form_of,
     suffix_and_codec,
 )
-from driftbn_service.settings import FilesSourceSettings, StreamSettings
+from driftbn_service.settings import FilesSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.state import Journal
 
 PRINT_BYTES: Final = 256
 """Bytes at each end by which a file is told from another with the same inode."""
@@ -471,11 +470,6 @@ def _begins_alike(file: TrackedFile, found: Found) -> bool:
 
 GRACE_SECONDS: Final = 60.0
 """How long a file that was renamed or deleted is followed if no other comes in its place."""
-
-
-def make(stream: StreamSettings, journal: Journal | None = None) -> FilesSource:
-    assert isinstance(stream.source, FilesSourceSettings)  # the factory chose by its kind
-    return FilesSource(stream.source, max_record_bytes=stream.max_record_bytes)
 
 
 class FilesSource:

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.settings import HttpSourceSettings, StreamSettings
+from driftbn_service.settings import HttpSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
 from driftbn_service.state import Body, Journal, StoreError
 
@@ -19,12 +19,6 @@ logger = logging.getLogger("driftbn.service.sources.http")
 
 CHUNK_BYTES: Final = 8 << 20
 """Bytes of bodies that are joined: many small ones are as fast as a large one."""
-
-
-def make(stream: StreamSettings, journal: Journal | None) -> HttpSource:
-    assert isinstance(stream.source, HttpSourceSettings)  # the factory chose by its kind
-    assert journal is not None  # such a stream has one
-    return HttpSource(stream.source, journal)
 
 
 class HttpSource:

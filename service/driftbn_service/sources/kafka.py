@@ -15,9 +15,8 @@ from uuid import UUID
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.settings import KafkaSourceSettings, Partitions, Start, StreamSettings
+from driftbn_service.settings import KafkaSourceSettings, Partitions, Start
 from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
-from driftbn_service.state import Journal
 
 logger = logging.getLogger("driftbn.service.sources.kafka")
 Answer = TypeVar("Answer")
@@ -458,13 +457,6 @@ ASSIGN_SECONDS: Final = 20.0
 """How long brokers may take to say where a partition begins before the group is joined anew."""
 CLOSE_SECONDS: Final = 2.0
 """How long the last commit may take."""
-
-
-def make(
-    stream: StreamSettings, journal: Journal | None = None, *, state: UUID | None = None
-) -> KafkaSource:
-    assert isinstance(stream.source, KafkaSourceSettings)  # the factory chose by its kind
-    return KafkaSource(stream.source, state=state)
 
 
 class KafkaSource:

@@ -19,9 +19,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from driftbn_service.records.formats import TableFormat
-from driftbn_service.settings import RedisSourceSettings, Start, StreamSettings
+from driftbn_service.settings import RedisSourceSettings, Start
 from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
-from driftbn_service.state import Journal
 
 ANSWER_SECONDS: Final = 10.0
 """How long the server may take to answer."""
@@ -393,11 +392,6 @@ LOOK_SECONDS: Final = 1.0
 """How long to look through pending entries that were given out, in one go."""
 BEHIND_SECONDS: Final = 2.0
 """How often to ask how many entries wait."""
-
-
-def make(stream: StreamSettings, journal: Journal | None = None) -> RedisSource:
-    assert isinstance(stream.source, RedisSourceSettings)  # the factory chose by its kind
-    return RedisSource(stream.source)
 
 
 class RedisSource:

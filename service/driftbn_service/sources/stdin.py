@@ -23,9 +23,8 @@ from driftbn_service.records.formats import (
     RecordCutter,
     TableFormat,
 )
-from driftbn_service.settings import StdinSourceSettings, StreamSettings
+from driftbn_service.settings import StdinSourceSettings
 from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceError
-from driftbn_service.state import Journal
 
 logger = logging.getLogger("driftbn.service.sources.stdin")
 
@@ -33,11 +32,6 @@ DEFAULT_RECORD_BYTES: Final = 1 << 20
 """The longest record unless the stream says otherwise."""
 
 _HEADER_ENCODING: Final = "latin-1"  # gives every byte back
-
-
-def make(stream: StreamSettings, journal: Journal | None = None) -> StdinSource:
-    assert isinstance(stream.source, StdinSourceSettings)  # the factory chose by its kind
-    return StdinSource(stream.source, max_record_bytes=stream.max_record_bytes)
 
 
 class StdinSource:
