@@ -33,7 +33,7 @@ _COMMANDS: Final = {
     "diff": "compare two graphs or two tables",
     "paper": "repeat the experiment of the paper that the learner is from",
     "warm-up": "compile everything now, as for an image",
-    "completion": "print completions for bash and zsh",
+    "completion": "print completions for bash, zsh or fish",
     "version": "print versions",
 }
 _ADDED_BY: Final = {
@@ -58,6 +58,19 @@ _driftbn() {{
 }}
 complete -o default -F _driftbn driftbn
 """
+_FISH: Final = """\
+# Completions of driftbn for fish: driftbn completion fish | source
+function __driftbn_words
+    set -l words (commandline -opc)
+    switch "$words[2..3] "
+{cases}
+        case '*'
+            string split ' ' -- '{commands}'
+    end
+end
+complete -c driftbn -a '(__driftbn_words)'
+"""
+SHELLS: Final = ("bash", "zsh", "fish")
 _STANDS_ON: Final = ("numpy", "numba", "scipy", "pyarrow", "pandas", "networkx")
 _EXIT_CODES = """exit codes:
   0    done (diff, replay: whether or not there is a difference or a drift)
@@ -127,7 +140,9 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         if name == chosen == "version":
             _add_version(commands)
         elif name == chosen == "completion":
-            commands.add_parser(name).set_defaults(run=_write_completion)
+            completion = commands.add_parser(name)
+            completion.add_argument("shell", nargs="?", choices=SHELLS, default=SHELLS[0])
+            completion.set_defaults(run=_write_completion)
         elif name == chosen:
             module, _, add = _ADDED_BY.get(name, f"{name}.add_parser").partition(".")
             part_of_kind("driftbn_service.commands", module, add)(commands)
@@ -153,13 +168,16 @@ def _write_versions(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_completion(_: argparse.Namespace) -> int:
+def _write_completion(arguments: argparse.Namespace) -> int:
+    script, case = _COMPLETION, "        '{path} '*) words='{words}' ;;"
+    if arguments.shell == "fish":
+        script, case = _FISH, "        case '{path} *'\n            string split ' ' -- '{words}'"
     cases = "\n".join(
-        f"        '{path} '*) words='{' '.join(words)}' ;;"
+        case.format(path=path, words=" ".join(words))
         for name in _COMMANDS
         for path, words in _words_of(_parsers(_parser(name))[name], name)
     )
-    sys.stdout.write(_COMPLETION.format(cases=cases, commands=" ".join(_COMMANDS)))
+    sys.stdout.write(script.format(cases=cases, commands=" ".join(_COMMANDS)))
     return 0
 
 

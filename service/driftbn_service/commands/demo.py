@@ -237,7 +237,13 @@ class _Teller:
 
 def _found(episodes: list[EpisodeRow]) -> tuple[str, str]:
     windows = ", ".join(str(episode.started_window) for episode in episodes)
-    return windows or "not seen", "; ".join(episode.headline for episode in episodes)
+    return windows or "not seen", "; ".join(map(_finding, episodes))
+
+
+def _finding(episode: EpisodeRow) -> str:
+    """Return the newest headline of an episode without the window, which has its own column."""
+    finding = episode.headline.partition(": ")[2] or episode.headline
+    return finding[0].upper() + finding[1:]
 
 
 def _settings(directory: Path, port: int) -> Settings:
