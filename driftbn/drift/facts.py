@@ -346,12 +346,14 @@ class _Window:
 
         There is none where fewer than half of the rows have.
         """
+        found = np.full(len(self.codes), np.nan)
         if self.times is None or (hours == UNKNOWN).all():
-            return np.full(len(self.codes), np.nan)
-        usual = hours[:, self._hour]
-        known, other = _mean(usual != UNKNOWN), _mean((usual != UNKNOWN) & (usual != self.codes))
-        found = np.full(len(known), np.nan)
-        np.divide(other, known, out=found, where=known >= 0.5)
+            return found
+        known = (hours != UNKNOWN) @ np.bincount(self._hour, minlength=HOURS) / self.n_rows
+        follow = np.flatnonzero(known >= 0.5)
+        usual = hours[follow][:, self._hour]
+        other = _mean((usual != UNKNOWN) & (usual != self.codes[follow]))
+        found[follow] = other / known[follow]
         return found
 
     def _in_order(self) -> tuple[Floats, Floats, Floats]:
@@ -369,7 +371,7 @@ class _Window:
         if self.times is None:
             return np.asarray(moved.sum(axis=1), np.float64)
         days = self.times // SECONDS_OF_DAY
-        found = np.asarray(moved[:, days[1:] == days[:-1]].sum(axis=1), np.float64)
+        found = np.asarray((moved & (days[1:] == days[:-1])).sum(axis=1), np.float64)
         if self.before.size and self.last_day == days[0]:
             found += self.before[:, -1] != self.codes[:, 0]
         return found
