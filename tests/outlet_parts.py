@@ -159,10 +159,3 @@ def receiver(answers: Sequence[Answer] = (), port: int = 0) -> Iterator[Receiver
 def no_content(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(204)
     handler.end_headers()
-
-
-def closed_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
