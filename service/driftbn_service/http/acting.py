@@ -6,7 +6,6 @@ A body must be sent as JSON, which no page of another site can do without asking
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Final, TypeVar
@@ -84,9 +83,8 @@ Body = TypeVar("Body", bound=Acceptance)
 class Acting:
     """Takes in what people want; it is in the history when it is answered."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._reception = Reception(replace(limits, max_body_bytes=MAX_BYTES))
-        self._clock = clock
 
     async def accept(
         self, service: ServiceView, request: Request, name: Name, key: Key = ""
@@ -140,7 +138,7 @@ class Acting:
 
     def _silenced(self, service: ServiceView, place: tuple[str, str], body: Silence) -> ActionRow:
         find_monitor(service, *place)
-        until = self._clock() + _SECONDS_AN_HOUR * body.hours
+        until = time.time() + _SECONDS_AN_HOUR * body.hours
         return service.act(Wish(ActionKind.SILENCE, *place, None, until, body.author, body.comment))
 
     def _commented(self, service: ServiceView, place: tuple[str, str], body: Comment) -> ActionRow:
