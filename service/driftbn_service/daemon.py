@@ -460,30 +460,22 @@ class Daemon:
     signals. ``reload`` returns the settings as they are in the file now; ``None`` if they stay.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        reload: Callable[[], Settings] | None = None,
-        notifier: Notifier | None = None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, settings: Settings, *, reload: Callable[[], Settings] | None = None) -> None:
         self.settings = settings
         self._reload = reload
-        self._notifier = notifier or Notifier()
-        self._clock = clock
+        self._notifier = Notifier()
         self._assembly = Assembly(settings)
         self.view = DaemonView(self._assembly)
         self._was_ready = False
-        self._alive_at = clock()
+        self._alive_at = monotonic()
         self._chores = [
-            _Chore(PRUNE_SECONDS, self._assembly.prune, clock()),
-            _Chore(HEED_SECONDS, self._assembly.heed, clock() - HEED_SECONDS),
-            _Chore(LEASE_SECONDS, self._assembly.renew_lease, clock()),
-            _Chore(COPY_SECONDS, self._assembly.back_up, clock() - COPY_SECONDS),
+            _Chore(PRUNE_SECONDS, self._assembly.prune, monotonic()),
+            _Chore(HEED_SECONDS, self._assembly.heed, monotonic() - HEED_SECONDS),
+            _Chore(LEASE_SECONDS, self._assembly.renew_lease, monotonic()),
+            _Chore(COPY_SECONDS, self._assembly.back_up, monotonic() - COPY_SECONDS),
         ]
         if self._assembly.store.shared:
-            self._chores.append(_Chore(LIVE_SECONDS, self._assembly.live.wake, clock()))
+            self._chores.append(_Chore(LIVE_SECONDS, self._assembly.live.wake, monotonic()))
 
     @property
     def address(self) -> str | None:
@@ -524,7 +516,7 @@ class Daemon:
 
     def tick(self) -> bool:
         """Look after everything once; ``False`` when there is nothing left to do."""
-        now = self._clock()
+        now = monotonic()
         self._tell_manager(now)
         for chore in self._chores:
             chore.do_if_due(now)
@@ -538,7 +530,7 @@ class Daemon:
         """Read the settings again and apply what can be applied without a restart."""
         if self._reload is None:
             return
-        self._notifier.reloading(self._clock())
+        self._notifier.reloading(monotonic())
         try:
             settings = self._reload()
         except DriftbnError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -31,16 +31,14 @@ _CONSUMER: Final[Mapping[str, Any]] = {
 }
 
 
-def events_at_end(
-    config: Mapping[str, Any], partitions: Sequence[TopicPartition], clock: Callable[[], float]
-) -> list[str]:
+def events_at_end(config: Mapping[str, Any], partitions: Sequence[TopicPartition]) -> list[str]:
     """Return fingerprints from the end of each partition; ``KafkaException`` if not in time."""
     consumer = Consumer({**config, **_CONSUMER}, logger=logger)
     try:
         tail = _Tail(consumer, partitions)
-        deadline = clock() + TIMEOUT_SECONDS
+        deadline = monotonic() + TIMEOUT_SECONDS
         while tail.open:
-            if clock() >= deadline:
+            if monotonic() >= deadline:
                 reason = "the end of the topic could not be read in time"
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))
             tail.read()
@@ -104,12 +102,9 @@ class KafkaOutlet(Outlet):
     that are still to be sent.
     """
 
-    def __init__(
-        self, settings: KafkaOutletSettings, *, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, settings: KafkaOutletSettings) -> None:
         super().__init__(settings.name)
         self._settings = settings
-        self._clock = clock
         self._producer: Producer | None = None
         self._reset()
 
@@ -124,7 +119,7 @@ class KafkaOutlet(Outlet):
         try:
             producer = Producer({**self._common(), **_PRODUCER}, logger=logger)
             partitions = self._partitions(producer)
-            self._done.add(events_at_end(self._common(), partitions, self._clock))
+            self._done.add(events_at_end(self._common(), partitions))
         except KafkaException as error:
             raise OutletError(self.name, self._problem(error.args[0])) from error
         self._producer = producer
