@@ -266,7 +266,7 @@ def _when(report: WindowReport) -> str:
             f"It shows in the last {decision.scale} windows together, up to window"
             f" {report.index:,} ({place}), so it may have begun before that one."
         )
-    return f"It is seen since window {report.index:,} ({place})."
+    return f"First seen in window {report.index:,} ({place})."
 
 
 def _window_sentence(report: WindowReport) -> str:

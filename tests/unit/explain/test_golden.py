@@ -78,8 +78,8 @@ GOLDEN = {
 Drift in window 10: 'risk' stopped coming.
 
 - The field 'risk' is absent, not empty: no record has it any more.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - While that lasts, how 'risk' and 'segment' depend on each other cannot be
   compared with before.
 
@@ -90,8 +90,8 @@ What to do:
 Drift in window 10: 'risk' has no value in 40% of the records.
 
 - Before, every record had one.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - While that lasts, how 'risk' and 'segment' depend on each other cannot be
   compared with before.
 
@@ -105,8 +105,8 @@ changed.
 
 - About half of its values were between 25.73 and 66.98 until now; about half
   are between 2,312 and 9,810 now.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - While that lasts, how 'price' and 'segment' depend on each other cannot be
   compared with before.
 
@@ -118,8 +118,8 @@ What to do:
 Drift in window 10: 'price' is no longer a number.
 
 - There is a text in its place, such as '10.00 EUR', in every record.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - While that lasts, how 'price' and 'segment' depend on each other cannot be
   compared with before.
 
@@ -131,8 +131,8 @@ Drift in window 10: a value of 'status' seems to have been renamed.
 
 - 'review' (14% of the records before) no longer comes, and 'manual_review',
   never seen before, comes in 14%.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - While that lasts, how 'status' and 'risk' depend on each other cannot be
   compared with before.
 
@@ -146,8 +146,8 @@ and 'risk'.
 
 - The values of 'segment' themselves come as often as before, so they may belong
   to other records now.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - How it changed: among records with 'price' above 66.98, 'segment' = 'business'
   went from 68% to 37%; among records with 'country' = 'US', 'segment' =
   'private' went from 29% to 63%; among records with 'risk' = 'medium',
@@ -161,8 +161,8 @@ What to do:
 Drift in window 10: the dependency between 'risk' and 'status' was removed.
 
 - Knowing 'risk' tells next to nothing about 'status' any more.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - How it changed: among records with 'risk' = 'high', 'status' = 'approved' went
   from 35% to 82%; among records with 'risk' = 'low', 'status' = 'approved' went
   from 92% to 81%.
@@ -175,8 +175,8 @@ What to do:
 Drift in window 10: a dependency between 'country' and 'status' was added.
 
 - Knowing 'country' now tells something about 'status'.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - How it changed: among records with 'country' = 'US', 'status' = 'review' went
   from 12% to 54%.
 
@@ -189,8 +189,8 @@ Drift in window 10: 'status' now comes out differently for the same values of
 'risk'.
 
 - Which fields depend on each other is as before, as far as records show.
-- It is seen since window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20
-  to 14:06:39 UTC).
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
 - How it changed: among records with 'risk' = 'medium', 'status' = 'review' went
   from 20% to 60%.
 

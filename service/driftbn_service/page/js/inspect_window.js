@@ -37,6 +37,7 @@ export function windowWords({ model, detail, episode, told, chosen, onPick }) {
   return [
     make("p", {}, make("span.pill", { "data-state": state }, stateWord(state))),
     make("p.headline-words", {}, chosen ? withoutLead(explanation.headline) : headlineOf(report, detail.explanation, episode)),
+    calm && !chosen && told ? make("p.soft", {}, `As told in window ${whole(told.explained_window)}:`) : null,
     make("ul.sentences", {}, ...explanation.sentences.map((text) => make("li", {}, text))),
     explanation.advice.length ? block("What to do", make("ul.advice", {}, ...explanation.advice.map((text) => make("li", {}, text)))) : null,
     changesBlock(model, onPick, calm),
