@@ -61,22 +61,22 @@ def records_of(key: int) -> list[dict[str, Any]]:
 
 
 class Feed:
-    """Sends the records of all keys in quarters, each key to a partition of its own."""
+    """Sends the records of all keys, each key to a partition of its own."""
 
     def __init__(self, broker: KafkaService, topic: str) -> None:
         self._feeder = KafkaFeeder(broker, topic, N_PARTITIONS)
         self._records = [records_of(key) for key in range(N_KEYS)]
         self._n_sent = 0
 
-    def send_quarter(self) -> int:
-        """Send two more windows of each key; return how many windows there are then."""
-        share = slice(self._n_sent * WINDOW, (self._n_sent + N_WINDOWS // 4) * WINDOW)
+    def send(self, n_windows: int) -> int:
+        """Send more windows of each key; return how many windows there are then."""
+        share = slice(self._n_sent * WINDOW, (self._n_sent + n_windows) * WINDOW)
         for partition in range(N_PARTITIONS):
             keys = self._records[partition::N_PARTITIONS]
             # The keys of a partition take turns, as they do in life.
             turns = zip(*(records[share] for records in keys), strict=True)
             self._feeder.send([record for turn in turns for record in turn], partition)
-        self._n_sent += N_WINDOWS // 4
+        self._n_sent += n_windows
         return self._n_sent * N_KEYS
 
 
@@ -147,7 +147,7 @@ def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
     killed, paused, steady, added = (
         make_daemon(name, unique, place) for name in ("killed", "paused", "steady", "added")
     )
-    n_windows = feed.send_quarter()
+    n_windows = feed.send(2)
     for daemon in (killed, paused, steady):
         daemon.begin()
     for daemon in (killed, paused, steady):
@@ -156,24 +156,31 @@ def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
 
     added.start()
     wait_for(lambda: owns_a_lane(added), "the one that was added has a share", 60)
-    n_windows = feed.send_quarter()
+    n_windows = feed.send(2)
     wait_for(lambda: total(place) > n_windows // 2, "work has begun", 60)
     killed.kill()
     wait_for(lambda: total(place) == n_windows, "the second quarter", 120)
 
     alone = make_daemon("alone", f"{unique}-alone", None)
     alone.begin()
-    assert owns_a_lane(paused)
-    n_windows = feed.send_quarter()
+    wait_for(lambda: owns_a_lane(paused), "it has a share again", 60)
+    feed.send(1)
     paused.signal(signal.SIGSTOP)
-    # Its lease must run out first; only then others have its lanes.
+    n_windows = feed.send(1)
+    # Its lease must run out first; only then others have its lanes, and these records.
     wait_for(lambda: total(place) == n_windows, "the third quarter", 120)
     assert not owns_a_lane(paused)
     paused.signal(signal.SIGCONT)
 
-    n_windows = feed.send_quarter()
-    wait_for(lambda: total(place) > 3 * N_KEYS * N_WINDOWS // 4, "work has begun", 60)
-    postgres_server.restart(lambda: wait_for(lambda: told_away(steady), "it is told", 30))
+    feed.send(1)
+    wait_for(lambda: total(place) > n_windows, "work has begun", 60)
+
+    def meanwhile() -> None:
+        feed.send(1)  # so that there is something to write
+        wait_for(lambda: told_away(steady), "it is told", 60)
+
+    postgres_server.restart(meanwhile)
+    n_windows = N_KEYS * N_WINDOWS
     wait_for(lambda: total(place) == n_windows, "all windows", 120)
     wait_for(lambda: total(alone.place) == n_windows, "all windows of a single one", 120)
     for daemon in (paused, steady, added, alone):
@@ -236,7 +243,7 @@ def test_a_daemon_with_another_state_is_kept_out_of_the_group(
     make_daemon: Any, kafka_broker: KafkaService, tmp_path: Path, unique: str
 ) -> None:
     """Partitions that came to it would begin with empty monitors, and silently."""
-    n_windows = Feed(kafka_broker, unique).send_quarter()
+    n_windows = Feed(kafka_broker, unique).send(2)
     Store(tmp_path / "other" / "state" / FILE, new_id=uuid4).close()
     daemon = make_daemon("one", unique, None)
     daemon.start()

@@ -16,6 +16,7 @@ from driftbn import DriftMonitor, datasets
 from driftbn.config import LatePolicy, MonitorConfig, WindowConfig
 from driftbn.errors import CombinedConfigError, ConfigError, DataError
 from driftbn.snapshot import pack, unpack
+from driftbn.tables.encode import encode
 from driftbn.windows.buffer import Window, WindowBuffer
 from driftbn.windows.sample import SampledBuffer, candidate_threshold, record_hash
 
@@ -241,6 +242,17 @@ def test_records_left_out_before_change_nothing(n_batches: int) -> None:
     for part in np.array_split(numbers[wanted], n_batches):
         reports += monitor.update(STREAM.iloc[part], records=part)
     assert documents([*reports, *monitor.finish()]) == whole()
+
+
+def test_codes_that_were_made_elsewhere_give_the_same_reports() -> None:
+    calm = STREAM.iloc[6000:]
+    monitor, coded = (DriftMonitor(SIZE, max_rows_per_window=KEPT) for _ in range(2))
+    reports = [*monitor.update(calm), *monitor.finish()]
+    found = list(coded.update(calm.iloc[:1000]))
+    for start in range(1000, len(calm), 700):
+        part = calm.iloc[start : start + 700]
+        found += coded.update(part if coded.schema is None else encode(part, coded.schema))
+    assert documents([*found, *coded.finish()]) == documents(reports)
 
 
 def test_what_is_left_out_is_not_read() -> None:
