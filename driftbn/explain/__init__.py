@@ -273,10 +273,10 @@ def _window_sentence(report: WindowReport) -> str:
     first, last = report.first_record, report.last_record
     numbers = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
     when = span(report.start, report.end)
-    return (
-        f"Window {report.index:,} holds {counted(report.rows, 'record')} ({numbers})"
-        f"{', ' + when if when else ''}."
-    )
+    had = counted(report.rows, "record")
+    if report.sample is not None:
+        had = f"{counted(report.sample.records, 'record')}, of which {report.rows:,} were judged"
+    return f"Window {report.index:,} holds {had} ({numbers}){', ' + when if when else ''}."
 
 
 def _level_sentences(report: WindowReport) -> list[str]:

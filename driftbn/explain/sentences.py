@@ -14,7 +14,7 @@ from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from driftbn.tables.schema import MISSING, OTHER
 
 if TYPE_CHECKING:
-    from driftbn.report import Sample, WindowReport
+    from driftbn.report import WindowReport
 
 
 MAX_NAME = 60
@@ -220,8 +220,9 @@ _MAX_PAIRS = 3
 
 def caveat_sentences(report: WindowReport) -> list[str]:
     """Return what limits the report, and differences from the schema."""
-    found = [] if report.sample is None else [_sampled(report.rows, report.sample)]
-    found += _undecided(report)
+    found, sample = _undecided(report), report.sample
+    if sample is not None and sample.visible_change is not None:
+        found.insert(0, _sampled(report.rows, sample.visible_change))
     if report.overrun is not None:
         found.append(_overrun(report.overrun))
     if report.relearned is not None and report.relearned.overrun is not None:
@@ -240,12 +241,12 @@ def caveat_sentences(report: WindowReport) -> list[str]:
     return found
 
 
-def _sampled(rows: int, sample: Sample) -> str:
-    shown = ""
-    if sample.visible_change is not None:
-        size = f"{decimal(sample.visible_change)} nats ({strength(sample.visible_change)})"
-        shown = f"; in nine of ten pairs of fields they show a change from {size} on"
-    return f"Of the {sample.records:,} records of this window {rows:,} were judged{shown}."
+def _sampled(rows: int, change: float) -> str:
+    size = f"{decimal(change)} nats ({strength(change)})"
+    return (
+        f"The {rows:,} records that were judged show a change from {size} on in nine of ten pairs"
+        " of fields."
+    )
 
 
 def _undecided(report: WindowReport) -> list[str]:

@@ -486,7 +486,7 @@ class Intake:
 
     @property
     def n_pending(self) -> int:
-        """Records since the schema's first row, until it is known."""
+        """Records that wait for the schema."""
         if self._sampled and self._schema is None:
             return self._n_seen
         return self._held.n_rows

@@ -356,13 +356,19 @@ class StreamPipeline:
                 if self._stopping.is_set() or (is_locked and not self._may_change_hands):
                     raise
                 if not told:
-                    logger.warning("waiting for a lane: %s", error, extra={"stream": self.name})
+                    self._tell_wait(error)
                     self._become(StreamState.WAITING)
                 told, self.stands_by = True, is_locked
                 self._stopping.wait(FIRST_RETRY_SECONDS)
             else:
                 self.stands_by = False
                 return taken
+
+    def _tell_wait(self, error: LockedError | AwayError) -> None:
+        if isinstance(error, LockedError):
+            logger.info("standing by: %s has the lane", error.holder, extra={"stream": self.name})
+        else:
+            logger.warning("waiting for the state: %s", error, extra={"stream": self.name})
 
     def _taken_over(self, lane: str) -> Lane:
         state = self.parts.store.lane(self.name, lane, self.parts.journal)

@@ -225,6 +225,7 @@ def test_a_stream_of_one_lane_goes_from_daemon_to_daemon(
         feeder.send(records[:third])
         wait_for(lambda: count_windows(place) >= third // WINDOW_OF_ONE, "a third", 120)
         assert owns_a_lane(first)
+        assert f"standing by: process {first.pid} has the lane" in second.log.read_text()
         first.signal(signal.SIGSTOP)
         wait_for(lambda: owns_a_lane(second), "the lease has run out", 60)
         feeder.send(records[third : 2 * third])

@@ -33,7 +33,8 @@ class LockedError(StoreError):
     def __init__(self, path: Path | str, pid: int, host: str) -> None:
         self.pid = pid
         where = "" if host == socket.gethostname() else f" on {host}"
-        problem = f"process {pid}{where} uses this state: stop it, or give another state directory"
+        self.holder = f"process {pid}{where}"
+        problem = f"{self.holder} uses this state: stop it, or give another state directory"
         super().__init__(path, problem)
 
 

@@ -273,8 +273,8 @@ def test_a_report_says_what_was_judged_and_what_that_shows() -> None:
     assert (second.rows, second.sample.records) == (KEPT, SIZE)
     assert 0.01 < second.sample.visible_change < 1.0
     words = " ".join(str(second.explain()).split())
-    assert "Of the 3,000 records of this window 400 were judged" in words
-    assert "pairs of fields they show a change from" in words
+    assert "Window 1 holds 3,000 records, of which 400 were judged (numbers 3," in words
+    assert "The 400 records that were judged show a change from" in words
     (level,) = [event for event in second.events if event.column == STREAM.columns[2]]
     share = np.mean(STREAM.iloc[SIZE : 2 * SIZE, 2] == "never")
     assert abs(level.n_rows / second.rows - share) < 0.1
