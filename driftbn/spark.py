@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from driftbn import datasets
 from driftbn.config import MonitorConfig
 from driftbn.errors import ConfigError, DataError, KnowledgeError, MissingExtraError
 from driftbn.monitor import DriftMonitor
 from driftbn.report import WindowReport
+from driftbn.windows.sample import SEED, candidate_threshold
 
 try:
     import pandas as pd
@@ -61,28 +65,26 @@ REPORT_SCHEMA: Final = _schema(
 )
 """A row for each window, with all of its report as JSON; or one with a key and its ``error``."""
 
+_FOUND: Final = _schema(head="string", report="string")
+"""What a call gives: a column of pandas costs more than to write and read JSON."""
+_HEAD: Final = StructType([field for field in REPORT_SCHEMA if field.name != "report"])
 _STATE: Final = _schema(core="binary", tail="binary", quiet_at="double")
 _KEY: Final = "__driftbn_key"
-_CLOCK: Final = "__driftbn_clock"
+_PACKED: Final = _schema(key="string", rows="binary", newest="long")
+_PACKED_BYTES: Final = 64 << 20
+"""Of records that are packed together, as they are in memory."""
 
 Row = tuple[Any, ...]
 
 
-class _Query(NamedTuple):
-    """What each call is given beside the rows of its key."""
-
-    config: MonitorConfig
-    order: str
-    timed: bool
-
-
-def monitor_stream(
+def monitor_stream(  # noqa: PLR0913 - each a choice of its own, most by name only
     df: DataFrame,
     key: str,
     config: MonitorConfig,
     *,
     order: str,
     watermark: str | None = None,
+    numbered: bool = False,
 ) -> DataFrame:
     """Return the reports of one monitor for each key of a stream, as a streaming DataFrame.
 
@@ -90,32 +92,47 @@ def monitor_stream(
     that puts the rows of a key in order, such as an offset or a time, with no value twice; rows of
     a trigger are sorted by it, and come after those of earlier triggers. All other columns are
     fields. ``watermark``: where windows end by time, how far behind the newest record of all keys a
-    record may be, such as "10 minutes": Spark leaves out those that are later, and a key that has
-    been quiet for so long has its last window reported.
+    record may be, such as "10 minutes": Spark may leave out those that are later, and a key that
+    has been quiet for so long has its last window reported. ``numbered``: whether ``order`` is the
+    number of the record among those of its key, from 0 without a gap; with ``max_rows_per_window``
+    records that no window keeps are then left out where they are read.
 
     A batch of a key that cannot be read is left out as a whole and reported by a row with
     ``error``; its later batches and the other keys go on.
 
-    Raises ConfigError if a column does not exist, or ``watermark`` has no times to go by.
+    Raises ConfigError if a column does not exist, ``watermark`` has no times to go by, or
+    ``numbered`` has nothing to leave out.
     """
-    columns, timeout = _columns(df, key, order, config), GroupStateTimeout.NoTimeout
-    if watermark is not None:
-        time = _time_of_windows(df, config, watermark)
-        # The monitor takes the time as a number, which Spark cannot go by.
-        df = df.withColumn(_CLOCK, _column(time)).withWatermark(_CLOCK, watermark)
-        columns.append(_column(_CLOCK))
+    selected, timeout = _selected(df, key, order, config), GroupStateTimeout.NoTimeout
+    packing = _packing(selected, order, config)._replace(
+        timed=watermark is not None, numbered=numbered
+    )
+    if numbered:
+        selected = selected.where(_may_be_kept(order, config))
+    packed = selected.mapInArrow(packing.pack, _PACKED)
+    if watermark is None:
+        packed = packed.drop("newest")
+    else:
+        _check_time_of_windows(df, config, watermark)
+        newest = sql.timestamp_micros("newest")
+        packed = packed.withColumn("newest", newest).withWatermark("newest", watermark)
         timeout = GroupStateTimeout.EventTimeTimeout
-    query = _Query(config, order, watermark is not None)
 
     def call(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        rows = _take_new(query, None if pd.isna(key[0]) else key[0], frames, state)
+        rows = _take_new(packing, None if pd.isna(key[0]) else key[0], frames, state)
         if rows:
-            yield pd.DataFrame(rows, columns=REPORT_SCHEMA.names)
+            yield pd.DataFrame(
+                np.array([_found(row) for row in rows], object), columns=_FOUND.names
+            )
 
-    keyed = df.select(columns).groupBy(_column(_KEY))
-    return keyed.applyInPandasWithState(call, REPORT_SCHEMA, _STATE, "append", timeout)
+    keyed = packed.groupBy("key")
+    found = keyed.applyInPandasWithState(call, _FOUND, _STATE, "append", timeout)
+    head = sql.from_json("head", _HEAD)
+    return found.select(head.alias("head"), "report").select(
+        *("report" if name == "report" else f"head.{name}" for name in REPORT_SCHEMA.names)
+    )
 
 
 def monitor_table(df: DataFrame, key: str, config: MonitorConfig, *, time: str) -> DataFrame:
@@ -124,14 +141,16 @@ def monitor_table(df: DataFrame, key: str, config: MonitorConfig, *, time: str) 
     All rows of a key are one batch, sorted by ``time`` and held in memory together; the last window
     may be short. Otherwise as ``monitor_stream``.
     """
+    selected = _selected(df, key, time, config)
+    packing = _packing(selected, time, config)
 
     def call(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-        batch = table.sort_by(time).drop_columns(_no_fields(config, time))
-        columns = zip(*_whole(config, key[0].as_py(), batch), strict=True)
-        return pa.table([list(column) for column in columns], to_arrow_schema(REPORT_SCHEMA))
+        rows = _whole(packing, key[0].as_py(), table["rows"].to_pylist())
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return pa.table(columns, to_arrow_schema(REPORT_SCHEMA))
 
-    keyed = df.select(_columns(df, key, time, config)).groupBy(_column(_KEY))
-    return keyed.applyInArrow(call, REPORT_SCHEMA)
+    packed = selected.mapInArrow(packing.pack, _PACKED)
+    return packed.groupBy("key").applyInArrow(call, REPORT_SCHEMA)
 
 
 def warm_up() -> None:
@@ -143,7 +162,97 @@ def warm_up() -> None:
     DriftMonitor.restore(monitor.core(), monitor.tail())
 
 
-# The columns that Spark hands over
+# The rows of a key are packed where they are read: Spark then carries one value instead of many
+
+
+class Packing(NamedTuple):
+    """How records are packed by key, and unpacked."""
+
+    config: MonitorConfig
+    schema: pa.Schema
+    order: str
+    timed: bool = False
+    numbered: bool = False
+
+    def pack(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of each key, in order, as one value, for as many as fit in memory."""
+        held: list[pa.RecordBatch] = []
+        n_bytes = 0
+        for batch in (batch for batch in batches if batch.num_rows):
+            held.append(batch)
+            n_bytes += batch.nbytes
+            if n_bytes > _PACKED_BYTES:
+                yield self._by_key(held)
+                held, n_bytes = [], 0
+        if held:
+            yield self._by_key(held)
+
+    def _by_key(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = pa.Table.from_batches(batches).combine_chunks()
+        keys = rows[_KEY].chunk(0).cast(pa.string()).dictionary_encode(null_encoding="encode")
+        codes = keys.indices.to_numpy()
+        if _is_sorted(rows[self.order]):
+            sequence = pa.array(np.argsort(codes, kind="stable"))
+        else:
+            rows = rows.set_column(0, _KEY, keys.indices)
+            sequence = pc.sort_indices(rows, [(_KEY, "ascending"), (self.order, "ascending")])
+        fields = rows.drop_columns(_KEY).cast(self.schema).to_batches()[0].take(sequence)
+        stops = np.cumsum(np.bincount(codes))
+        starts = np.concatenate(([0], stops[:-1]))
+        parts = [
+            fields.slice(start, n_rows).serialize().to_pybytes()
+            for start, n_rows in zip(starts.tolist(), (stops - starts).tolist(), strict=True)
+        ]
+        return pa.record_batch(
+            [keys.dictionary, pa.array(parts, pa.binary()), self._newest(fields, starts)],
+            to_arrow_schema(_PACKED),
+        )
+
+    def _newest(self, fields: pa.RecordBatch, starts: NDArray[np.intp]) -> pa.Array:
+        if not self.timed:
+            return pa.nulls(len(starts), pa.int64())
+        seconds = fields[self.config.time_column].to_numpy(zero_copy_only=False)
+        seconds = np.fmax.reduceat(seconds, starts)
+        return pa.array(np.rint(seconds * 1e6), from_pandas=True).cast(pa.int64())
+
+    def unpack(self, packed: Iterable[bytes]) -> pa.Table:
+        """Return all rows, in order."""
+        parts = [pa.ipc.read_record_batch(pa.py_buffer(part), self.schema) for part in packed]
+        rows = pa.Table.from_batches(parts)
+        return rows if len(parts) == 1 or _is_sorted(rows[self.order]) else rows.sort_by(self.order)
+
+    def update(self, monitor: DriftMonitor, rows: pa.Table) -> tuple[WindowReport, ...]:
+        records = rows[self.order].to_numpy() if self.numbered else None
+        fields = rows if self.order == self.config.time_column else rows.drop_columns(self.order)
+        return monitor.update(fields, records)
+
+
+def _selected(df: DataFrame, key: str, order: str, config: MonitorConfig) -> DataFrame:
+    """Return the key as text, and all other columns; event times as seconds since the epoch."""
+    names = {"key": key, "order": order, "time_column": config.time_column}
+    for setting, name in names.items():
+        if name is not None and name not in df.columns:
+            raise ConfigError(setting, name, f"one of the columns {df.columns}")
+    columns = [_column(key).cast("string").alias(_KEY)]
+    for name in (name for name in df.columns if name != key):
+        seconds = name == config.time_column and _is_timestamp(df, name)
+        columns.append(_column(name).cast("double").alias(name) if seconds else _column(name))
+    return df.select(columns)
+
+
+def _packing(selected: DataFrame, order: str, config: MonitorConfig) -> Packing:
+    schema = to_arrow_schema(selected.drop(_KEY).schema, timezone="UTC")
+    return Packing(config, schema, order)
+
+
+def _may_be_kept(order: str, config: MonitorConfig) -> Column:
+    """Return whether a window of the library may keep a record, as far as its number tells."""
+    most, windows = config.max_rows_per_window, config.windows
+    if most is None or windows.seconds is not None:
+        allowed = "False unless max_rows_per_window is set and windows end by rows"
+        raise ConfigError("numbered", True, allowed)
+    seed, number = sql.lit(SEED).cast("bigint"), _column(order).cast("bigint")
+    return sql.xxhash64(seed, number) <= candidate_threshold(windows.row_limit, most)
 
 
 def _column(name: str) -> Column:
@@ -151,34 +260,20 @@ def _column(name: str) -> Column:
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
-def _columns(df: DataFrame, key: str, order: str, config: MonitorConfig) -> list[Column]:
-    """Return the key as text, and all other columns; event times as seconds since the epoch."""
-    names = {"key": key, "order": order, "time_column": config.time_column}
-    for setting, name in names.items():
-        if name is not None and name not in df.columns:
-            raise ConfigError(setting, name, f"one of the columns {df.columns}")
-    found = [_column(key).cast("string").alias(_KEY)]
-    for name in (name for name in df.columns if name != key):
-        seconds = name == config.time_column and _is_timestamp(df, name)
-        found.append(_column(name).cast("double").alias(name) if seconds else _column(name))
-    return found
-
-
 def _is_timestamp(df: DataFrame, name: str) -> bool:
     return isinstance(df.schema[name].dataType, TimestampType)
 
 
-def _time_of_windows(df: DataFrame, config: MonitorConfig, watermark: str) -> str:
+def _is_sorted(values: pa.ChunkedArray) -> bool:
+    rises = pc.less_equal(values[:-1], values[1:])
+    return pc.all(rises, skip_nulls=False).as_py() is True
+
+
+def _check_time_of_windows(df: DataFrame, config: MonitorConfig, watermark: str) -> None:
     time = config.time_column
     if time is None or config.windows.seconds is None or not _is_timestamp(df, time):
         allowed = "None unless windows end by time and the time is a timestamp of Spark"
         raise ConfigError("watermark", watermark, allowed)
-    return time
-
-
-def _no_fields(config: MonitorConfig, order: str) -> list[str]:
-    """Return the columns that records do not have."""
-    return [_KEY] if order == config.time_column else [_KEY, order]
 
 
 # A call: the new rows of one key
@@ -227,19 +322,19 @@ _LIVE: Final = LiveMonitors(32 << 20)  # about ten times as much memory
 
 
 def _take_new(
-    query: _Query, key: str | None, frames: Iterator[pd.DataFrame], state: GroupState
+    packing: Packing, key: str | None, frames: Iterator[pd.DataFrame], state: GroupState
 ) -> list[Row]:
     """Take in the new rows of a key, or that it is quiet; store the state; return reports."""
     core, tail, quiet_at = state.get if state.exists else (b"", b"", -math.inf)
     core, tail = bytes(core), bytes(tail)
-    monitor = _LIVE.take(key, core, tail) or _restored(query.config, core, tail)
+    monitor = _LIVE.take(key, core, tail) or _restored(packing.config, core, tail)
     try:
         if state.hasTimedOut:
             reports, quiet_at = monitor.finish(), -math.inf
         else:
-            batch = _in_order(frames, query)
-            reports = monitor.update(batch)
-            quiet_at = max(quiet_at, _quiet_after(batch, query))
+            rows = packing.unpack(part for frame in frames for part in frame["rows"])
+            reports = packing.update(monitor, rows)
+            quiet_at = max(quiet_at, _quiet_after(rows, packing))
     except (DataError, KnowledgeError) as error:  # the stored state stays as it was
         _set_timeout(state, quiet_at)
         return [_error_row(key, error)]
@@ -260,21 +355,13 @@ def _restored(config: MonitorConfig, core: bytes, tail: bytes) -> DriftMonitor:
     return monitor
 
 
-def _in_order(frames: Iterator[pd.DataFrame], query: _Query) -> pd.DataFrame:
-    parts = list(frames)
-    rows = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-    if not rows[query.order].is_monotonic_increasing:
-        rows = rows.sort_values(query.order, kind="stable")
-    clock = [_CLOCK] if query.timed else []
-    return rows.drop(columns=[*_no_fields(query.config, query.order), *clock])
-
-
-def _quiet_after(batch: pd.DataFrame, query: _Query) -> float:
+def _quiet_after(rows: pa.Table, packing: Packing) -> float:
     """Return when all windows that the rows of a batch are in will have ended."""
-    windows = query.config.windows
-    if not query.timed or windows.seconds is None:
+    windows = packing.config.windows
+    if not packing.timed or windows.seconds is None:
         return -math.inf
-    return float(batch[query.config.time_column].max()) + windows.seconds + windows.lateness_seconds
+    newest = float(pc.max(rows[packing.config.time_column]).as_py())
+    return newest + windows.seconds + windows.lateness_seconds
 
 
 def _set_timeout(state: GroupState, quiet_at: float) -> None:
@@ -282,10 +369,10 @@ def _set_timeout(state: GroupState, quiet_at: float) -> None:
         state.setTimeoutTimestamp(max(int(quiet_at * 1000), state.getCurrentWatermarkMs() + 1))
 
 
-def _whole(config: MonitorConfig, key: str | None, batch: pa.Table) -> list[Row]:
-    monitor = DriftMonitor(config)
+def _whole(packing: Packing, key: str | None, packed: Iterable[bytes]) -> list[Row]:
+    monitor = DriftMonitor(packing.config)
     try:
-        reports = (*monitor.update(batch), *monitor.finish())
+        reports = (*packing.update(monitor, packing.unpack(packed)), *monitor.finish())
     except (DataError, KnowledgeError) as error:
         return [_error_row(key, error)]
     return [_row(key, report) for report in reports]
@@ -309,6 +396,12 @@ def _row(key: str | None, report: WindowReport) -> Row:
         orjson.dumps(report.to_dict()).decode(),
         None,
     )
+
+
+def _found(row: Row) -> tuple[str, str | None]:
+    values = dict(zip(REPORT_SCHEMA.names, row, strict=True))
+    report = values.pop("report")
+    return orjson.dumps(values).decode(), report
 
 
 def _error_row(key: str | None, error: Exception) -> Row:

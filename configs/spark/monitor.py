@@ -22,7 +22,9 @@ def main() -> None:
     arguments = parsed()
     spark = SparkSession.builder.appName("driftbn").getOrCreate()
     window = WindowConfig(size=arguments.window, seconds=arguments.seconds)
-    config = MonitorConfig(window=window, time_column=arguments.time)
+    config = MonitorConfig(
+        window=window, time_column=arguments.time, max_rows_per_window=arguments.max_rows
+    )
     if arguments.table:
         rows = spark.read.parquet(arguments.files)
         reports = monitor_table(rows, arguments.key, config, time=arguments.order)
@@ -34,6 +36,7 @@ def main() -> None:
         config,
         order=arguments.order,
         watermark=arguments.watermark,
+        numbered=arguments.numbered,
     )
     writer = reports.writeStream.option("checkpointLocation", arguments.checkpoint)
     if arguments.until_drained:
@@ -77,6 +80,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="after which a window ends even so")
     parser.add_argument("--time", help="the column with event times")
     parser.add_argument("--watermark", help="how late a record may be, such as '10 minutes'")
+    parser.add_argument("--max-rows", type=int, help="records that a window keeps")
+    parser.add_argument(
+        "--numbered", action="store_true", help="the order is the record's number in its stream"
+    )
     parser.add_argument("--most", default="1000", help="files or messages in a batch")
     parser.add_argument("--every", default="10 seconds", help="how often there is a batch")
     parser.add_argument("--until-drained", action="store_true", help="end when all is read")

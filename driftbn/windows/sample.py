@@ -39,7 +39,7 @@ _PRIMES: Final = tuple(
         ),
     )
 )
-_SEED: Final = 0
+SEED: Final = 0
 _ROUND: Final = 1 << 14  # numbers hashed at once, which stay in the processor's cache
 _LARGEST: Final = 2**63 - 1
 SPARE: Final = 6.0
@@ -81,7 +81,7 @@ def _turned(x: NDArray[np.uint64], n_bits: int) -> NDArray[np.uint64]:
 
 
 with np.errstate(over="ignore"):
-    _SEEDED: Final = _hashed(np.array([_SEED]), np.uint64(42)).view(np.uint64)[0]
+    _SEEDED: Final = _hashed(np.array([SEED]), np.uint64(42)).view(np.uint64)[0]
 
 
 def candidate_threshold(size: int, max_rows: int) -> int:

@@ -179,6 +179,41 @@ def test_a_table_of_all_hours(cluster: Cluster, hours: list[pa.Table], tmp_path:
         assert reports == documents((*monitor.update(rows), *monitor.finish()))
 
 
+def test_numbered_records_that_no_window_keeps_are_left_out_by_spark(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    n_keys, n_rows, size, most = 3, 12_000, 5000, 500
+    records, out = tmp_path / "records", tmp_path / "out"
+    records.mkdir()
+    rng = np.random.default_rng(5)
+    shop = np.repeat(np.arange(n_keys), n_rows)
+    a = rng.integers(0, 3, n_keys * n_rows)
+    table = pa.table(
+        {
+            "shop": [f"shop {name}" for name in shop],
+            "n": np.tile(np.arange(n_rows), n_keys),
+            "a": np.array(["x", "y", "z"])[a],
+            "d": a + rng.normal(0, 1, a.size),
+        }
+    )
+    config = MonitorConfig(window=size, max_rows_per_window=most)
+    for number, part in enumerate((table.slice(0, 20_000), table.slice(20_000))):
+        pq.write_table(shuffled(part), records / f"{number}.parquet")
+    cluster.submit(
+        *("--files", records, "--schema", "shop string, n long, a string, d double"),
+        *("--key", "shop", "--order", "n", "--window", str(size), "--max-rows", str(most)),
+        *("--numbered", "--most", "1", "--until-drained", "--out", out),
+        *("--checkpoint", tmp_path / "state"),
+    ).finish()
+
+    found = read(out)
+    for number in range(n_keys):
+        rows = of_shop(table, number).drop_columns(["n"])
+        expected = documents(DriftMonitor(config).update(rows))
+        assert len(expected) == n_rows // size
+        assert found[f"shop {number}"] == expected
+
+
 def test_kafka_with_a_worker_killed(
     cluster: Cluster, hours: list[pa.Table], kafka_broker: KafkaService, unique: str, tmp_path: Path
 ) -> None:
