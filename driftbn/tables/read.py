@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -36,6 +36,8 @@ _MISSING_TYPES: Final = frozenset(("NoneType", "NAType", "NaTType"))
 _NO_NAMES: Final = (
     "an array has no column names: make it a DataFrame, or pass names= to learn_structure"
 )
+MAX_DEPTH: Final = 4
+"""Objects that may be nested in each other; deeper ones are no value that can be read."""
 _NO_COLUMNS: Final = "the table has no columns; there must be at least one"
 _UNREADABLE: Final = (TypeError, ValueError, ArithmeticError, NotImplementedError)
 """What pandas, Arrow and NumPy raise for cells that they cannot convert."""
@@ -185,7 +187,7 @@ def read_table(
         raise DataError(_NO_COLUMNS)
     if not split.n_rows:
         raise DataError("the table has no rows; there must be at least one")
-    return _read(split, skip, exact=False)
+    return _read_flat(data, split, skip, exact=False)
 
 
 def read_batch(
@@ -206,7 +208,68 @@ def read_batch(
         if not lenient:
             raise DataError(_NO_COLUMNS)
         split = split._replace(of_records=True)
-    return _read(split, skip, exact=exact)
+    return _read_flat(data, split, skip, exact=exact, lenient=lenient)
+
+
+def _read_flat(
+    data: Any, split: _Split, skip: Collection[str], *, exact: bool, lenient: bool = False
+) -> Table:
+    """Read a table; objects in it become fields with dotted names."""
+    table = _read(split, skip, exact=exact)
+    if not any(_has_nested(one) for one in table.unread.values()):
+        return table
+    return _read(_split_named(_flat_table(data), lenient=lenient), skip, exact=exact)
+
+
+def _has_nested(unread: Unread) -> bool:
+    return any(_is_nested(value_at(unread.values, row)) for row in unread.problems)
+
+
+def _is_nested(cell: object) -> bool:
+    return isinstance(cell, Mapping) and bool(cell)
+
+
+def _flat_table(data: Any) -> Any:
+    """Return a table whose cells are no objects, unless they are too deep.
+
+    >>> _flat_table([{"a": {"b": 1, "c": {"d": 2}}, "e": 3}])
+    [{'a.b': 1, 'a.c.d': 2, 'e': 3}]
+    """
+    if isinstance(data, list | tuple):
+        return [_flat_record(one, 1) if isinstance(one, Mapping) else one for one in data]
+    split = _split_named(data)
+    columns = zip(_checked_names(split.labels), split.columns, strict=True)
+    found = list(chain.from_iterable(_flat_column(name, raw) for name, raw in columns))
+    _checked_names([name for name, _ in found])
+    return dict(found)
+
+
+def _flat_record(record: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for label, cell in record.items():
+        if isinstance(cell, Mapping) and cell and depth < MAX_DEPTH:
+            below = {f"{label}.{name}": v for name, v in _flat_record(cell, depth + 1).items()}
+            found |= below if found.keys().isdisjoint(below) else {label: cell}
+        else:
+            found[label] = cell
+    return found
+
+
+def _flat_column(name: str, raw: Any, depth: int = 1) -> Iterator[tuple[str, Any]]:
+    if isinstance(raw, pa.Array | pa.ChunkedArray) and not is_mixed(raw):
+        if pa.types.is_struct(raw.type) and raw.type.num_fields and depth < MAX_DEPTH:
+            for part, below in zip(raw.type, raw.flatten(), strict=True):
+                yield from _flat_column(f"{name}.{part.name}", below, depth + 1)
+        else:
+            yield name, raw
+        return
+    cells = list(raw)
+    if not any(map(_is_nested, cells)):
+        yield name, raw
+        return
+    records = [_flat_record({name: cell}, 1) for cell in cells]
+    for key in dict.fromkeys(chain.from_iterable(records)):
+        yield key, [record.get(key) for record in records]
 
 
 def _read(split: _Split, skip: Collection[str], *, exact: bool) -> Table:

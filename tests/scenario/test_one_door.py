@@ -168,6 +168,19 @@ def test_a_file_means_the_same_through_every_door(
         assert schema == infer_and_encode(whole).schema
 
 
+def test_records_in_python_are_read_as_their_lines_are(tmp_path: Path) -> None:
+    lines = written(TableFormat.NDJSON, records())
+    (tmp_path / "t.ndjson").write_bytes(lines)
+    monitor, reports = DriftMonitor(WINDOW), []
+    for line in lines.splitlines():
+        record = json.loads(line)
+        del record["place"]["tags"]  # a list, which is refused where nothing is set aside
+        reports += monitor.update(record)
+    expected = by_update(tmp_path / "t.ndjson")
+    assert monitor.schema == expected.schema
+    assert [report.to_dict() for report in reports] == expected.reports
+
+
 def test_what_a_cell_is(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(written(TableFormat.CSV, records()))
     schema = by_update(tmp_path / "t.csv").schema

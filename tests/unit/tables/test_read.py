@@ -336,8 +336,7 @@ BAD_COLUMNS = [
     ([[1], [2]], 0),
     ([None, [1]], 1),
     ([1, [2]], 1),
-    (["a", {"b": 1}], 1),
-    ([{"b": 1}, {"b": 2}], 0),
+    (["a", {}], 1),
     (["a", {1}], 1),
     ([1, object()], 1),
     ([1j, 2j], 0),
@@ -350,8 +349,38 @@ BAD_COLUMNS = [
     ([pd.Interval(0, 1), 1], 0),
     (pd.arrays.IntervalArray.from_breaks([0, 1, 2]), 0),
     (pa.array([None, [1]]), 1),
-    (pa.array([{"a": 1}]), 0),
+    (pa.array([{}]), 0),
 ]
+
+
+NESTED = [{"a": 1, "b": {"c": "x", "d": {"e": True}}}, {"a": {"f": 2}, "b": {"c": "y"}}, {}]
+FLAT = {"a": [1, None, None], "a.f": [None, 2, None], "b.c": ["x", "y", None]}
+
+
+class TestObjects:
+    def test_objects_become_fields_with_dotted_names(self):
+        columns = {"a": [1, {"f": 2}, None], "b": [one.get("b") for one in NESTED]}
+        for data in (NESTED, columns, pd.DataFrame(columns)):
+            found = read_table(data)
+            assert {k: v.to_pylist() for k, v in found.columns.items() if k in FLAT} == FLAT
+            assert found.array("b.d.e").to_pylist() == [True, None, None]
+
+    def test_objects_of_arrow_do_too(self):
+        table = pa.table({"b": [one.get("b") for one in NESTED], "a": [1, 2, 3]})
+        assert list(read_table(table).columns) == ["b.c", "b.d.e", "a"]
+        assert read_table(table).array("b.c").to_pylist() == FLAT["b.c"]
+
+    def test_objects_too_deep_are_no_value(self):
+        deep = [{"b": 1}, {"b": {"c": {"d": {"e": 1}}}}]
+        with pytest.raises(DataError, match="column 'x.b.c.d', row 1"):
+            infer_and_encode({"x": deep})
+
+    def test_two_fields_of_one_name_are_no_value(self):
+        found = read_table([{"a.b": 1, "a": {"b": 2}}, {"a": {"b": 3}}])
+        assert found.array("a.b").to_pylist() == [1, 3]
+        assert list(found.unread["a"].problems) == [0]
+        with pytest.raises(DataError, match="taken twice"):
+            read_table(pa.table({"a.b": [1], "a": [{"b": 2}]}))
 
 
 class TestBadCells:
