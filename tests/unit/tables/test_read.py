@@ -372,7 +372,7 @@ class TestObjects:
 
     def test_objects_too_deep_are_no_value(self):
         deep = [{"b": 1}, {"b": {"c": {"d": {"e": 1}}}}]
-        with pytest.raises(DataError, match="column 'x.b.c.d', row 1"):
+        with pytest.raises(DataError, match=r"column 'x\.b\.c\.d', row 1"):
             infer_and_encode({"x": deep})
 
     def test_two_fields_of_one_name_are_no_value(self):
