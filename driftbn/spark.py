@@ -35,6 +35,12 @@ try:
     from pyspark.sql import functions as sql
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+    from pyspark.sql.streaming.stateful_processor import (
+        StatefulProcessor,
+        StatefulProcessorHandle,
+        TimerValues,
+        ValueState,
+    )
     from pyspark.sql.types import StructType, TimestampType
 except ImportError as error:
     raise MissingExtraError("driftbn.spark", "spark") from error
@@ -74,6 +80,9 @@ _PACKED: Final = _schema(key="string", rows="binary", newest="long")
 _PACKED_BYTES: Final = 64 << 20
 """Of records that are packed together, as they are in memory."""
 
+GROUPS: Final = "applyInPandasWithState"
+TRANSFORM: Final = "transformWithStateInPandas"
+
 Row = tuple[Any, ...]
 
 
@@ -85,6 +94,7 @@ def monitor_stream(  # noqa: PLR0913 - each a choice of its own, most by name on
     order: str,
     watermark: str | None = None,
     numbered: bool = False,
+    backend: str = GROUPS,
 ) -> DataFrame:
     """Return the reports of one monitor for each key of a stream, as a streaming DataFrame.
 
@@ -95,14 +105,17 @@ def monitor_stream(  # noqa: PLR0913 - each a choice of its own, most by name on
     record may be, such as "10 minutes": Spark may leave out those that are later, and a key that
     has been quiet for so long has its last window reported. ``numbered``: whether ``order`` is the
     number of the record among those of its key, from 0 without a gap; with ``max_rows_per_window``
-    records that no window keeps are then left out where they are read.
+    records that no window keeps are then left out where they are read. ``backend``: how Spark keeps
+    the state: ``GROUPS`` writes all of it with every batch of a key; ``TRANSFORM`` writes what a
+    window changes only when one has ended, and knows no watermark.
 
     A batch of a key that cannot be read is left out as a whole and reported by a row with
     ``error``; its later batches and the other keys go on.
 
-    Raises ConfigError if a column does not exist, ``watermark`` has no times to go by, or
-    ``numbered`` has nothing to leave out.
+    Raises ConfigError if a column does not exist, ``watermark`` has no times to go by,
+    ``numbered`` has nothing to leave out, or there is no such backend.
     """
+    _check_backend(backend, watermark)
     selected, timeout = _selected(df, key, order, config), GroupStateTimeout.NoTimeout
     packing = _packing(selected, order, config)._replace(
         timed=watermark is not None, numbered=numbered
@@ -121,14 +134,21 @@ def monitor_stream(  # noqa: PLR0913 - each a choice of its own, most by name on
     def call(
         key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        rows = _take_new(packing, None if pd.isna(key[0]) else key[0], frames, state)
-        if rows:
-            yield pd.DataFrame(
-                np.array([_found(row) for row in rows], object), columns=_FOUND.names
-            )
+        core, tail, quiet_at = state.get if state.exists else (b"", b"", -math.inf)
+        stored = _Stored(bytes(core), bytes(tail), quiet_at)
+        rows, left = _take_new(packing, key, None if state.hasTimedOut else frames, stored)
+        if left is not stored:
+            state.update(tuple(left))
+        if left.quiet_at > -math.inf:  # Spark takes no time that has passed
+            earliest = state.getCurrentWatermarkMs() + 1
+            state.setTimeoutTimestamp(max(int(left.quiet_at * 1000), earliest))
+        yield from _frames(rows)
 
     keyed = packed.groupBy("key")
-    found = keyed.applyInPandasWithState(call, _FOUND, _STATE, "append", timeout)
+    if backend == TRANSFORM:
+        found = keyed.transformWithStateInPandas(_Processor(packing), _FOUND, "append", "none")
+    else:
+        found = keyed.applyInPandasWithState(call, _FOUND, _STATE, "append", timeout)
     head = sql.from_json("head", _HEAD)
     return found.select(head.alias("head"), "report").select(
         *("report" if name == "report" else f"head.{name}" for name in REPORT_SCHEMA.names)
@@ -269,6 +289,13 @@ def _is_sorted(values: pa.ChunkedArray) -> bool:
     return pc.all(rises, skip_nulls=False).as_py() is True
 
 
+def _check_backend(backend: str, watermark: str | None) -> None:
+    if backend not in (GROUPS, TRANSFORM):
+        raise ConfigError("backend", backend, f"{GROUPS!r} or {TRANSFORM!r}")
+    if backend == TRANSFORM and watermark is not None:
+        raise ConfigError("backend", backend, f"{GROUPS!r} where there is a watermark")
+
+
 def _check_time_of_windows(df: DataFrame, config: MonitorConfig, watermark: str) -> None:
     time = config.time_column
     if time is None or config.windows.seconds is None or not _is_timestamp(df, time):
@@ -321,28 +348,69 @@ _LIVE: Final = LiveMonitors(32 << 20)  # about ten times as much memory
 """Those of this Python worker, which is one thread."""
 
 
+class _Stored(NamedTuple):
+    """What Spark keeps of a key."""
+
+    core: bytes
+    tail: bytes
+    quiet_at: float  # when all windows with rows will have ended
+
+
 def _take_new(
-    packing: Packing, key: str | None, frames: Iterator[pd.DataFrame], state: GroupState
-) -> list[Row]:
-    """Take in the new rows of a key, or that it is quiet; store the state; return reports."""
-    core, tail, quiet_at = state.get if state.exists else (b"", b"", -math.inf)
-    core, tail = bytes(core), bytes(tail)
+    packing: Packing, keys: tuple[Any, ...], frames: Iterator[pd.DataFrame] | None, stored: _Stored
+) -> tuple[list[Row], _Stored]:
+    """Take in the new rows of a key, or that it is quiet; return reports and the new state."""
+    key, (core, tail, quiet_at) = None if pd.isna(keys[0]) else keys[0], stored
     monitor = _LIVE.take(key, core, tail) or _restored(packing.config, core, tail)
     try:
-        if state.hasTimedOut:
+        if frames is None:
             reports, quiet_at = monitor.finish(), -math.inf
         else:
             rows = packing.unpack(part for frame in frames for part in frame["rows"])
             reports = packing.update(monitor, rows)
             quiet_at = max(quiet_at, _quiet_after(rows, packing))
     except (DataError, KnowledgeError) as error:  # the stored state stays as it was
-        _set_timeout(state, quiet_at)
-        return [_error_row(key, error)]
+        return [_error_row(key, error)], stored
     live = LiveMonitor(monitor, monitor.core() if reports or not core else core, monitor.tail())
-    state.update((live.core, live.tail, quiet_at))
-    _set_timeout(state, quiet_at)
     _LIVE.keep(key, live)
-    return [_row(key, report) for report in reports]
+    return [_row(key, report) for report in reports], _Stored(live.core, live.tail, quiet_at)
+
+
+def _frames(rows: list[Row]) -> Iterator[pd.DataFrame]:
+    if rows:
+        found = np.array([_found(row) for row in rows], object)
+        yield pd.DataFrame(found, columns=_FOUND.names)
+
+
+def _value(state: ValueState) -> bytes:
+    found = state.get() if state.exists() else None
+    return b"" if found is None else bytes(found[0])
+
+
+class _Processor(StatefulProcessor):
+    """Keeps core and tail apart, and writes only the one that has changed."""
+
+    def __init__(self, packing: Packing) -> None:
+        self._packing = packing
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._core = handle.getValueState("core", "core binary")
+        self._tail = handle.getValueState("tail", "tail binary")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[Any, ...],
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        core, tail = _value(self._core), _value(self._tail)
+        stored = _Stored(core, tail, -math.inf)
+        found, left = _take_new(self._packing, key, rows, stored)
+        if left.core != core:
+            self._core.update((left.core,))
+        if left.tail != tail:
+            self._tail.update((left.tail,))
+        yield from _frames(found)
 
 
 def _restored(config: MonitorConfig, core: bytes, tail: bytes) -> DriftMonitor:
@@ -362,11 +430,6 @@ def _quiet_after(rows: pa.Table, packing: Packing) -> float:
         return -math.inf
     newest = float(pc.max(rows[packing.config.time_column]).as_py())
     return newest + windows.seconds + windows.lateness_seconds
-
-
-def _set_timeout(state: GroupState, quiet_at: float) -> None:
-    if quiet_at > -math.inf:  # Spark takes no time that has passed
-        state.setTimeoutTimestamp(max(int(quiet_at * 1000), state.getCurrentWatermarkMs() + 1))
 
 
 def _whole(packing: Packing, key: str | None, packed: Iterable[bytes]) -> list[Row]:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamReader
 
 from driftbn import MonitorConfig
 from driftbn.config import WindowConfig
-from driftbn.spark import monitor_stream, monitor_table
+from driftbn.spark import GROUPS, TRANSFORM, monitor_stream, monitor_table
 
 
 def main() -> None:
@@ -37,6 +37,7 @@ def main() -> None:
         order=arguments.order,
         watermark=arguments.watermark,
         numbered=arguments.numbered,
+        backend=arguments.backend,
     )
     writer = reports.writeStream.option("checkpointLocation", arguments.checkpoint)
     if arguments.until_drained:
@@ -84,6 +85,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--numbered", action="store_true", help="the order is the record's number in its stream"
     )
+    parser.add_argument("--backend", choices=[GROUPS, TRANSFORM], default=GROUPS)
     parser.add_argument("--most", default="1000", help="files or messages in a batch")
     parser.add_argument("--every", default="10 seconds", help="how often there is a batch")
     parser.add_argument("--until-drained", action="store_true", help="end when all is read")

@@ -89,7 +89,7 @@ EXTRAS: Final = {
     "redis": ("redis",),
     "png": ("resvg_py", "ziafont"),
     "river": ("river",),
-    "spark": ("pyspark",),
+    "spark": ("google", "pyspark"),
 }
 """The packages of each extra, by the names under which they are imported."""
 

@@ -179,8 +179,9 @@ def test_a_table_of_all_hours(cluster: Cluster, hours: list[pa.Table], tmp_path:
         assert reports == documents((*monitor.update(rows), *monitor.finish()))
 
 
+@pytest.mark.parametrize("backend", ["applyInPandasWithState", "transformWithStateInPandas"])
 def test_numbered_records_that_no_window_keeps_are_left_out_by_spark(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, backend: str
 ) -> None:
     n_keys, n_rows, size, most = 3, 12_000, 5000, 500
     records, out = tmp_path / "records", tmp_path / "out"
@@ -202,7 +203,7 @@ def test_numbered_records_that_no_window_keeps_are_left_out_by_spark(
     cluster.submit(
         *("--files", records, "--schema", "shop string, n long, a string, d double"),
         *("--key", "shop", "--order", "n", "--window", str(size), "--max-rows", str(most)),
-        *("--numbered", "--most", "1", "--until-drained", "--out", out),
+        *("--backend", backend, "--numbered", "--most", "1", "--until-drained", "--out", out),
         *("--checkpoint", tmp_path / "state"),
     ).finish()
 

@@ -16,7 +16,8 @@ if importlib.util.find_spec("pyspark") is None:
         pytest.fail("Spark is not installed; CI must test its adapter", pytrace=False)
     pytest.skip("Spark is not installed: pip install 'driftbn[spark]'", allow_module_level=True)
 
-from driftbn.spark import LiveMonitor, LiveMonitors, Packing
+from driftbn.errors import ConfigError
+from driftbn.spark import TRANSFORM, LiveMonitor, LiveMonitors, Packing, monitor_stream
 
 
 def live(n_bytes: int) -> LiveMonitor:
@@ -73,3 +74,11 @@ def test_records_come_in_order_out_of_parts_that_were_packed_by_key(order: str) 
         assert max(row["newest"] for row in mine) == newest * 1e6
         unpacked = packing.unpack(row["rows"] for row in mine)
         assert unpacked.equals(expected)
+
+
+@pytest.mark.parametrize(("backend", "watermark"), [("other", None), (TRANSFORM, "1 hour")])
+def test_a_backend_that_is_not_there_or_knows_no_watermark_is_refused(
+    backend: str, watermark: str | None
+) -> None:
+    with pytest.raises(ConfigError, match=r"backend.*applyInPandasWithState"):
+        monitor_stream(None, "k", MonitorConfig(), order="n", watermark=watermark, backend=backend)
