@@ -21,7 +21,7 @@ from driftbn.drift.outcome import (
     Family,
     NodeChange,
 )
-from driftbn.drift.shares import ELSEWHERE, LEAST_MOVED, Moved
+from driftbn.drift.shares import ELSEWHERE, LEAST_MOVED, Moved, Value
 from driftbn.explain.sentences import (
     counted,
     decimal,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 EMPTY_SHARE: Final = 0.995  # of the records without a value: from here on all are said to be
 MOSTLY: Final = 0.5  # of the records: from here on an event is about the field as a whole
 RENAMED_RATIO: Final = 2.0  # of the shares of a lost and a new value: at most, if one is the other
+RESCALED: Final = 2.0  # times as large or small: from here on numbers may have another unit
 LEAST_OTHERWISE: Final = 0.05  # by which a share moves if a field comes otherwise than before
 
 MAX_CHANGES = 5
@@ -188,12 +189,19 @@ def _of_fact(fact: Fact, report: WindowReport) -> Cause:
             lead = lead or "Before, every record had one."
             advice = _fills(name)
         case FactKind.OUTSIDE | FactKind.UNUSUAL if fact.share >= MOSTLY:
-            finding = f"the numbers of {name} have another size, as if its unit had changed"
-            lead = _middles(fact.field, report.moved) or lead
-            advice = (
-                f"Check the unit of {name} at its source, such as cents for euros or milliseconds"
-                " for seconds."
-            )
+            middles = _middles(fact.field, report.moved)
+            finding = f"the numbers of {name} lie elsewhere than ever"
+            if middles is None or _is_rescaled(*middles):
+                finding = f"the numbers of {name} have another size, as if its unit had changed"
+                advice = (
+                    f"Check the unit of {name} at its source, such as cents for euros or"
+                    " milliseconds for seconds."
+                )
+            if middles is not None:
+                before, now = map(range_words, middles)
+                lead = (
+                    f"About half of its values were {before} until now; about half are {now} now."
+                )
         case FactKind.CONSTANT:
             advice = f"Look whether {name} is stuck at its source."
         case FactKind.LOST_LEVEL | FactKind.NEW_LEVEL:
@@ -209,14 +217,30 @@ def _own(field: str, moved: Sequence[Moved]) -> list[Moved]:
     return [one for one in moved if one.value.field == field and not one.among]
 
 
-def _middles(field: str, moved: Sequence[Moved]) -> str | None:
-    """Say where the middle half of the numbers was and is, if that is known."""
+def _middles(field: str, moved: Sequence[Moved]) -> tuple[Value, Value] | None:
+    """Return where the middle half of the numbers was and is, if that is known."""
     ranges = [one for one in _own(field, moved) if one.value.level is None]
     if len(ranges) < 2:
         return None
-    before = range_words(min(ranges, key=lambda one: abs(one.shares[0] - 0.5)).value)
-    now = range_words(min(ranges, key=lambda one: abs(one.shares[1] - 0.5)).value)
-    return f"About half of its values were {before} until now; about half are {now} now."
+    before, now = (min(ranges, key=lambda one: abs(one.shares[i] - 0.5)).value for i in (0, 1))
+    return before, now
+
+
+def _is_rescaled(before: Value, now: Value) -> bool:
+    """Whether numbers may be in another unit; what turns its sign is no unit.
+
+    >>> _is_rescaled(Value("x", None, 20.0, 60.0), Value("x", None, 2000.0, 6000.0))
+    True
+    >>> _is_rescaled(Value("x", None, -9.0, 3.0), Value("x", None, 8.0, 20.0))
+    False
+    """
+    was, is_now = (_middle_of(value) for value in (before, now))
+    return was * is_now > 0.0 and not 1 / RESCALED < is_now / was < RESCALED
+
+
+def _middle_of(value: Value) -> float:
+    ends = [end for end in (value.low, value.high) if end is not None]
+    return sum(ends) / max(len(ends), 1)
 
 
 _FACTS: Final = {

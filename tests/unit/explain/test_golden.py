@@ -60,6 +60,7 @@ FAULTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "dropped field": lambda frame: frame.drop(columns="risk"),
     "null flood": _without_values,
     "unit change": lambda frame: frame.assign(price=frame.price * 100),
+    "other numbers": lambda frame: frame.assign(price=frame.price - 150),
     "other type": lambda frame: frame.assign(price=[f"{price:.2f} EUR" for price in frame.price]),
     "renamed level": lambda frame: frame.replace({"status": {"review": "manual_review"}}),
     "broken join": lambda frame: _permuted(frame, "segment"),
@@ -113,6 +114,19 @@ changed.
 What to do:
 - Check the unit of 'price' at its source, such as cents for euros or
   milliseconds for seconds.
+""",
+    "other numbers": """
+Drift in window 10: the numbers of 'price' lie elsewhere than ever.
+
+- About half of its values were between 25.73 and 66.98 until now; about half
+  are between -139.3 and 0.142 now.
+- First seen in window 10 (records 20,000 to 21,999, from 2026-03-02 13:33:20 to
+  14:06:39 UTC).
+- While that lasts, how 'price' and 'segment' depend on each other cannot be
+  compared with before.
+
+What to do:
+- Look for what changed at the source of 'price'.
 """,
     "other type": """
 Drift in window 10: 'price' is no longer a number.
