@@ -434,12 +434,15 @@ class DriftMonitor:
             return
         n_tests = n_nodes * (n_nodes - 1) // 2 * len(self.config.scales)
         shift = float(visible_statistic(np.ones(1), self.config.level / n_tests)[0])
+        n_wanted = -(-shift // (STRONG * 100)) * 100
+        if n_wanted <= report.rows:  # what hides changes is not the size
+            return
         _log.warning(
             "windows of %d records are too small to show any change between %d fields: use at least"
             " %d, which show strong changes of fields with few values",
             report.rows,
             n_nodes,
-            -(-shift // (STRONG * 100)) * 100,
+            n_wanted,
         )
 
     def _judge_table(self, index: int, batch: Batch) -> WindowReport:
