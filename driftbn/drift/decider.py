@@ -410,10 +410,8 @@ class CountDecider:
         if back is None:
             regime.absorb(window, suspicious=suspicious)
             return self.episodes.quiet(decision)
-        self.archive.remove(back.regime)
-        self._archive(regime)
-        self.regime = back.regime
-        self.regime.absorb(back.window)
+        self._go_back(regime, back.regime)
+        back.regime.absorb(back.window)
         return self.episodes.quiet(replace(decision, recurring=True, regime=back.regime.number))
 
     def _settle(self, new: _Incoming, left: Regime) -> DriftDecision:
@@ -483,10 +481,14 @@ class CountDecider:
             sizes = [len(naming.edges) + len(naming.nodes) or len(window.names) for naming in named]
             nearest = known[sizes.index(min(sizes))]
         if nearest is not judgement:
-            self.archive.remove(nearest.regime)
-            self._archive(judgement.regime)
-            self.regime = nearest.regime
+            self._go_back(judgement.regime, nearest.regime)
         return nearest
+
+    def _go_back(self, left: Regime, regime: Regime) -> None:
+        """Continue from an archived regime, and archive the one that is left."""
+        self.archive.remove(regime)
+        self._archive(left)
+        self.regime = regime
 
     def _returned(self, new: _Incoming, n_least: int = 1) -> Judgement | None:
         """Return the archived regime that explains a window best, if one does.

@@ -37,7 +37,7 @@ _NO_NAMES: Final = (
     "an array has no column names: make it a DataFrame, or pass names= to learn_structure"
 )
 MAX_DEPTH: Final = 4
-"""Objects that may be nested in each other; deeper ones are no value that can be read."""
+"""Objects within each other that are taken apart: names have four parts at most."""
 _NO_COLUMNS: Final = "the table has no columns; there must be at least one"
 _UNREADABLE: Final = (TypeError, ValueError, ArithmeticError, NotImplementedError)
 """What pandas, Arrow and NumPy raise for cells that they cannot convert."""
@@ -247,7 +247,7 @@ def _flat_table(data: Any) -> Any:
 def _flat_record(record: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for label, cell in record.items():
-        if isinstance(cell, Mapping) and cell and depth < MAX_DEPTH:
+        if depth < MAX_DEPTH and _is_nested(cell):
             below = {f"{label}.{name}": v for name, v in _flat_record(cell, depth + 1).items()}
             found |= below if found.keys().isdisjoint(below) else {label: cell}
         else:

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from driftbn.tables.read import cell_type, is_plain, plain_column
+from driftbn.tables.read import MAX_DEPTH, cell_type, is_plain, plain_column
 from driftbn_service.records.rows import (
-    MAX_DEPTH,
     Limits,
     Problem,
     RejectReason,

@@ -134,8 +134,6 @@ class Problem(Exception):  # noqa: N818 - never leaves the package
 
 MAX_FIELDS: Final = 2000
 """Fields of a record or a table unless the stream says otherwise."""
-MAX_DEPTH: Final = 4
-"""Objects within each other that are taken apart: names have four parts at most."""
 MAX_NAME_LENGTH: Final = 256
 """Characters of the name of a field, with those of the objects around it."""
 MAX_CELLS: Final = 1 << 24

@@ -26,13 +26,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from driftbn.tables.cells import mixed_cells
-from driftbn.tables.read import as_records
+from driftbn.tables.read import MAX_DEPTH, as_records
 from driftbn_service.records.columns import check_schema, flat_table
 from driftbn_service.records.formats import BYTE_ORDER_MARK, JsonItems
 from driftbn_service.records.rows import (
     EXACT,
     MAX_CELLS,
-    MAX_DEPTH,
     MAX_KEPT_BYTES,
     MAX_NAME_LENGTH,
     Limits,
