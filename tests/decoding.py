@@ -30,7 +30,7 @@ def place(number: int, byte: int) -> str:
 
 
 def decode(data: bytes, kind: TableFormat = TableFormat.NDJSON, limit: int = 1000) -> Decoded:
-    return Decoder(kind, max_record_bytes=limit).decode(chunk(data, kind))
+    return Decoder(max_record_bytes=limit).decode(chunk(data, kind))
 
 
 def chunk(data: Any, kind: TableFormat | None = TableFormat.NDJSON) -> Undecoded:
@@ -87,7 +87,7 @@ def take(
     scanner: bool = True,
 ) -> Taken:
     """Send chunks through a decoder to the library."""
-    decoder = Decoder(kind, max_record_bytes=1000, time_column=config.time_column)
+    decoder = Decoder(max_record_bytes=1000, time_column=config.time_column)
 
     def rows(data: bytes, intake: Intake) -> tuple[Sequence[Any], tuple[Rejected, ...]]:
         decoder.use_schema(intake.schema if scanner else None)

@@ -358,7 +358,7 @@ class Receiver:
         window = WindowConfig(seconds=SECONDS, size=WINDOW) if timed else WINDOW
         time_column = TIME if timed else None
         self._config = MonitorConfig(window=window, time_column=time_column, on_error="reject_rows")
-        self._decoder = Decoder(kind, max_record_bytes=1 << 20, time_column=time_column)
+        self._decoder = Decoder(max_record_bytes=1 << 20, time_column=time_column)
         self._monitors: dict[str, DriftMonitor] = {}
         self._n_waiting: Counter[str] = Counter()  # rows of each that are in no window yet
 

@@ -320,7 +320,6 @@ class StreamPipeline:
         taken = self._take_over(lane)
         settings = self.parts.settings
         self._decoders[lane] = Decoder(
-            getattr(settings.source, "format", None),
             max_record_bytes=settings.max_record_bytes,
             max_fields=settings.max_fields,
             time_column=settings.monitor.time_column,

@@ -215,7 +215,7 @@ def _two_threads(chunks: list[bytes], kind: TableFormat, window: int) -> int:
 
 
 def _decoder(kind: TableFormat) -> Decoder:
-    return Decoder(kind, max_record_bytes=MAX_RECORD_BYTES)
+    return Decoder(max_record_bytes=MAX_RECORD_BYTES)
 
 
 def _decoded(decoder: Decoder, chunks: list[bytes], kind: TableFormat) -> Iterator[Decoded]:

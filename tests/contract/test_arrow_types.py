@@ -103,14 +103,14 @@ class Stream:
         self.config = config_of(place, known=known)
         self.key = "k" if place in ("beside", "key") else None
         self.decoder = Decoder(
-            None, max_record_bytes=1000, time_column=self.config.time_column, key=self.key
+            max_record_bytes=1000, time_column=self.config.time_column, key=self.key
         )
         self.monitors: dict[str, DriftMonitor] = {}
         self.n_windows = 0
 
     def send(self, data: bytes, kind: TableFormat) -> Decoded:
         """Take a body twice, as the journal gives two that came together."""
-        sent = Decoder(kind, max_record_bytes=1000).decode(Undecoded(data, kind, place_of))
+        sent = Decoder(max_record_bytes=1000).decode(Undecoded(data, kind, place_of))
         if sent.rejected:
             return sent
         body = one_table(sent.batches)

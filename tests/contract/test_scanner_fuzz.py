@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from driftbn import Schema
 from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
-from tests.decoding import TableFormat, chunk, n_rows_of, records_of
+from tests.decoding import chunk, n_rows_of, records_of
 from tests.encoded import EncodedTable, Exclusion, ExclusionReason, Variable, VariableKind, encode
 
 N_LINES, N_CHUNKS = 102_000, 60
@@ -139,11 +139,9 @@ def test_the_scanner_gives_the_codes_or_the_rejection_of_the_slow_path(
     monkeypatch.setattr(scanner, "_MAX_UNFIT_SHARE", 1.0)
     monkeypatch.setattr(scanner, "_MAX_APART", N_LINES)
     schema = Schema(VARIABLES, IGNORED, missing)
-    fast = Decoder(TableFormat.NDJSON, max_record_bytes=300, scan=True)
-    slow = Decoder(TableFormat.NDJSON, max_record_bytes=300, scan=False)
+    fast, slow = (Decoder(max_record_bytes=300) for _ in range(2))
+    fast.use_schema(schema)
     n_scanned = 0
-    for decoder in (fast, slow):
-        decoder.use_schema(schema)
     for data in chunks_of_lines(n_lines, random.Random(7)):
         by_scanner = fast.decode(chunk(data))
         assert outcome(by_scanner, schema) == outcome(slow.decode(chunk(data)), schema)
@@ -156,7 +154,7 @@ def test_the_scanner_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b'{"colour":"red","city":"bern","size":1,"whole":0}\n' * 3
     for setting, is_on in (("on", True), ("off", False)):
         monkeypatch.setenv("DRIFTBN_SCANNER", setting)
-        decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100)
+        decoder = Decoder(max_record_bytes=100)
         decoder.use_schema(Schema(VARIABLES))
         (rows,) = decoder.decode(chunk(lines)).batches
         assert isinstance(rows, EncodedTable) == is_on

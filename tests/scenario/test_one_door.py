@@ -94,19 +94,19 @@ def by_update(path: Path) -> Outcome:
             for batch in source.batches(n_rows=130):
                 yield Undecoded(batch.data, None, place, checked=True)
 
-    return outcome(parts(), Decoder(None, max_record_bytes=1000))
+    return outcome(parts(), Decoder(max_record_bytes=1000))
 
 
 def by_files(path: Path) -> Outcome:
     source = FilesSource(FilesSourceSettings(path=str(path)), max_record_bytes=1000)
-    return outcome(polled(source), Decoder(None, max_record_bytes=1000))
+    return outcome(polled(source), Decoder(max_record_bytes=1000))
 
 
 def by_stdin(path: Path) -> Outcome:
     settings = StdinSourceSettings(format=SUFFIXES[path.suffix])
     with path.open("rb") as file:
         source = StdinSource(settings, file, max_record_bytes=1000)
-        return outcome(polled(source), Decoder(None, max_record_bytes=1000))
+        return outcome(polled(source), Decoder(max_record_bytes=1000))
 
 
 def polled(source: FilesSource | StdinSource) -> Iterator[Undecoded]:
@@ -121,7 +121,7 @@ def polled(source: FilesSource | StdinSource) -> Iterator[Undecoded]:
 def by_http(path: Path) -> Outcome:
     stored = pa.ipc.open_stream(stream(body_of(path).unify_dictionaries())).read_all()
     chunk = Undecoded(stored, None, place, checked=True)
-    return outcome(iter([chunk]), Decoder(None, max_record_bytes=1000))
+    return outcome(iter([chunk]), Decoder(max_record_bytes=1000))
 
 
 def body_of(path: Path) -> pa.Table:

@@ -338,7 +338,6 @@ def submission_of(
         # One object on several lines is one line of NDJSON: no text in it has a line end.
         kind, body = TableFormat.NDJSON, body.translate(_LINE_ENDS)
     decoder = Decoder(
-        kind,
         max_record_bytes=stream.max_record_bytes,
         max_fields=stream.max_fields,
         max_decoded_bytes=max_decoded_bytes,

@@ -16,6 +16,7 @@ from driftbn_service.records.rows import (
     Problem,
     RejectReason,
     check_cells,
+    check_fields,
     check_name,
 )
 from driftbn_service.records.sizes import (
@@ -51,7 +52,7 @@ def read_parquet(data: bytes, limits: Limits) -> pa.Table:
     try:
         view = memoryview(data)
         footer = read_footer(lambda at, size: view[at : at + size], len(data), _FOOTER_BYTES)
-        limits.check_fields(len(footer.leaves))
+        check_fields(len(footer.leaves), limits.fields)
         check_cells(footer.n_rows)
         file = open_parquet(pa.BufferReader(data), footer)
         schema = file.schema_arrow
@@ -151,9 +152,9 @@ def check_schema(schema: pa.Schema, limits: Limits) -> None:
     """
     names, kinds = schema.names, schema.types
     if any(kind.num_fields for kind in kinds):
-        limits.check_fields(sum(map(_n_fields, names, kinds)))
+        check_fields(sum(map(_n_fields, names, kinds)), limits.fields)
     else:
-        limits.check_fields(len(names))
+        check_fields(len(names), limits.fields)
         check_name(max(map(len, names), default=0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -73,15 +73,14 @@ class Decoder:
 
     All but ``use_schema`` belong to one thread.
 
-    ``kind`` is the format of chunks that do not name their own. A record of more than
-    ``max_record_bytes`` (from 1; not for Parquet and Arrow) is set aside, and so is a record or a
-    table of more than ``max_fields`` fields; ``max_decoded_bytes`` bounds what the buffers of
-    Parquet and Arrow become. After ``max_rejected`` bad records, if it is given, the rest of a
-    chunk is not looked at. With a ``time_column`` there is no straight way to codes. The value of
-    the field ``key`` says to which monitor a record goes. ``scan`` is whether lines of JSON may go
-    straight to codes: they may, unless the environment variable ``DRIFTBN_SCANNER`` is ``off``.
+    A record of more than ``max_record_bytes`` (from 1; not for Parquet and Arrow) is set aside, and
+    so is a record or a table of more than ``max_fields`` fields; ``max_decoded_bytes`` bounds what
+    the buffers of Parquet and Arrow become. After ``max_rejected`` bad records, if it is given, the
+    rest of a chunk is not looked at. With a ``time_column``, or where the environment variable
+    ``DRIFTBN_SCANNER`` is ``off``, there is no straight way to codes. The value of the field
+    ``key`` says to which monitor a record goes.
 
-    >>> decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100)
+    >>> decoder = Decoder(max_record_bytes=100)
     >>> lines = b'{"x": 1, "y": {"z": "a"}}\n{"x": 1, "x": 2}\n'
     >>> place = "line {}, byte {}".format
     >>> decoded = decoder.decode(Undecoded(lines, TableFormat.NDJSON, place))
@@ -93,7 +92,6 @@ class Decoder:
 
     def __init__(  # noqa: PLR0913 - limits by their names in the settings
         self,
-        kind: TableFormat | None,
         *,
         max_record_bytes: int,
         max_fields: int = MAX_FIELDS,
@@ -101,14 +99,11 @@ class Decoder:
         max_rejected: int | None = None,
         time_column: str | None = None,
         key: str | None = None,
-        scan: bool | None = None,
     ) -> None:
-        self.kind = kind
         self.limits = Limits(max_record_bytes, max_fields, max_decoded_bytes, max_rejected)
         self.time_column = time_column
         self._required = RequiredFields(time_column, key)
-        is_on = os.environ.get("DRIFTBN_SCANNER", "on") != "off" if scan is None else scan
-        self._scans = time_column is None and is_on
+        self._scans = time_column is None and os.environ.get("DRIFTBN_SCANNER") != "off"
         self._scanning = ScanningDecoder(self.limits)
         self._readers: dict[TableFormat, Callable[[bytes, Place], Iterator[_Read]]] = {
             TableFormat.NDJSON: self._read_lines,
@@ -170,9 +165,7 @@ class Decoder:
         return taken, rejected
 
     def _read(self, kind: TableFormat | None, data: bytes, place: Place) -> _Read:
-        kind = kind or self.kind
-        if kind is None:
-            raise Problem(RejectReason.BAD_TABLE, "bytes of which the format is not known")
+        assert kind is not None, "bytes have a format"
         batches: list[Rows] = []
         rejected: list[Rejected] = []
         n_cells = 0
@@ -265,11 +258,6 @@ class KeyedRows(NamedTuple):
     n_rows: int
 
 
-class Keys(NamedTuple):
-    texts: list[str]  # the distinct ones
-    codes: NDArray[np.int64]  # [rows]: which of them; -1 for a row without a key
-
-
 def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
     """Part rows by the value of ``field``, in the order in which the keys come first.
 
@@ -293,27 +281,23 @@ def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
         yield KeyedRows(texts[code] if code >= 0 else None, rest.slice(starts[i], n_rows), n_rows)
 
 
-def read_keys(rows: Any, field: str) -> Keys:
-    """Return the keys of rows.
+def read_keys(rows: Any, field: str) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the distinct keys of rows, and which of them each has, -1 for none.
 
     No key are a missing value, an empty text or one of more than 256 characters, a list and a time.
     """
     if rows.schema.get_field_index(field) < 0:
-        return Keys([], np.full(len(rows), -1))
+        return [], np.full(len(rows), -1)
     array = one_array(plain_column(rows[field]))
     array = mixed_texts(array).cast("string") if is_mixed(array) else array
     if pa.types.is_temporal(array.type) or pa.types.is_null(array.type) or not is_plain(array.type):
-        return Keys([], np.full(len(rows), -1))
+        return [], np.full(len(rows), -1)
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     places = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
-    return _coded([_key_text(value) for value in encoded.dictionary.to_pylist()], places)
-
-
-def _coded(texts: Sequence[str | None], places: NDArray[np.int64]) -> Keys:
-    """Return the keys of rows, of which each has the text at a place, -1 for none."""
     found: dict[str, int] = {}
+    texts = map(_key_text, encoded.dictionary.to_pylist())
     codes = [-1 if text is None else found.setdefault(text, len(found)) for text in texts]
-    return Keys(list(found), np.array([*codes, -1])[places])
+    return list(found), np.array([*codes, -1])[places]
 
 
 def _key_text(value: object) -> str | None:
@@ -333,6 +317,8 @@ MAX_KEPT: Final = 100
 def set_aside(
     rows: Rows, numbers: NDArray[np.intp], place: Place, reason: RejectReason, detail: str
 ) -> Iterator[Rejected]:
+    if not len(numbers):
+        return
     texts = _texts(picked(rows, numbers[:MAX_KEPT]))
     for number, text in zip(numbers.tolist(), texts, strict=False):
         yield Rejected(place(number, 0), reason, detail, text)
@@ -382,12 +368,6 @@ def _shown(column: Any) -> list[Any]:
     return found
 
 
-class _Lack(NamedTuple):
-    reason: RejectReason
-    detail: str
-    rows: NDArray[np.bool_]  # [rows]
-
-
 class RequiredFields(NamedTuple):
     """The fields without which a record cannot be taken; ``None`` where a stream has none."""
 
@@ -401,28 +381,20 @@ class RequiredFields(NamedTuple):
         """
         if isinstance(rows, EncodedTable):  # a stream that requires a field has none of these
             return rows, []
-        timed, lacks = self._read(rows)
-        if not any(lack.rows.any() for lack in lacks):
-            return timed, []
+        timed, name = rows, self.time_column
         bad = np.zeros(len(rows), np.bool_)
         rejected: list[Rejected] = []
-        for lack in lacks:
-            new = np.flatnonzero(lack.rows & ~bad)
-            rejected += set_aside(rows, new, place, lack.reason, lack.detail)
-            bad |= lack.rows
-        return picked(timed, np.flatnonzero(~bad)), rejected
-
-    def _read(self, rows: pa.Table) -> tuple[pa.Table, list[_Lack]]:
-        lacks = []
-        given, name = rows, self.time_column
         if name is not None:
             is_there = name in rows.column_names
             times = read_times(rows[name]) if is_there else np.full(len(rows), np.nan)
-            detail = f"no event time in the field {name!r}"
-            lacks.append(_Lack(RejectReason.NO_TIME, detail, ~np.isfinite(times)))
             if is_there:
-                given = rows.set_column(rows.column_names.index(name), name, pa.array(times))
+                timed = rows.set_column(rows.column_names.index(name), name, pa.array(times))
+            bad = ~np.isfinite(times)
+            detail = f"no event time in the field {name!r}"
+            rejected += set_aside(rows, np.flatnonzero(bad), place, RejectReason.NO_TIME, detail)
         if self.key is not None:
+            lacking = (read_keys(rows, self.key)[1] < 0) & ~bad
             detail = f"no text or number of at most 256 characters in the key field {self.key!r}"
-            lacks.append(_Lack(RejectReason.NO_KEY, detail, read_keys(rows, self.key).codes < 0))
-        return given, lacks
+            rejected += set_aside(rows, np.flatnonzero(lacking), place, RejectReason.NO_KEY, detail)
+            bad |= lacking
+        return picked(timed, np.flatnonzero(~bad)) if rejected else timed, rejected

@@ -515,7 +515,7 @@ class Input:
         """
         first_row = n_unread = 0
         decoder = Decoder(
-            None, max_record_bytes=_MAX_RECORD_BYTES, max_fields=_MAX_FIELDS,
+            max_record_bytes=_MAX_RECORD_BYTES, max_fields=_MAX_FIELDS,
             max_decoded_bytes=_MAX_BYTES, time_column=time_column,
         )  # fmt: skip
         with blamed_on(self.name):

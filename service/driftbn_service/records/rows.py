@@ -165,9 +165,6 @@ class Limits:
         """Whether so many records are bad that the rest need not be looked at."""
         return self.rejected is not None and len(rejected) >= self.rejected
 
-    def check_fields(self, n_fields: int) -> None:
-        check_fields(n_fields, self.fields)
-
     def check_bytes(self, n_bytes: int) -> None:
         if n_bytes > self.table_bytes:
             detail = (
@@ -185,12 +182,8 @@ def check_fields(n_fields: int, max_fields: int) -> None:
 
 def check_name(n_characters: int) -> None:
     if n_characters > MAX_NAME_LENGTH:
-        raise long_name(n_characters)
-
-
-def long_name(n_characters: int) -> Problem:
-    detail = f"a name of {n_characters} characters, where a field may have {MAX_NAME_LENGTH}"
-    return Problem(RejectReason.TOO_LARGE, detail)
+        detail = f"a name of {n_characters} characters, where a field may have {MAX_NAME_LENGTH}"
+        raise Problem(RejectReason.TOO_LARGE, detail)
 
 
 def check_cells(n_cells: int) -> None:
@@ -261,7 +254,14 @@ def one_table(batches: Sequence[pa.Table], max_fields: int | None = None) -> pa.
         raise DataError("there are no rows; there must be at least one")
     names = dict.fromkeys(chain.from_iterable(batch.column_names for batch in batches))
     if max_fields is not None:
-        _check_size(sum(map(len, batches)), len(names), max_fields)
+        check_fields(len(names), max_fields)
+        n_rows = sum(map(len, batches))
+        if len(names) * n_rows > MAX_CELLS:
+            raise Problem(
+                RejectReason.TOO_LARGE,
+                f"{n_rows} records with {len(names)} different fields are too much for one"
+                f" table of at most {MAX_CELLS} cells: send fewer at a time",
+            )
     if not names:
         raise DataError("no record has a field: there must be at least one")
     if len(batches) == 1:
@@ -269,16 +269,6 @@ def one_table(batches: Sequence[pa.Table], max_fields: int | None = None) -> pa.
     found = pa.table({name: _joined(name, batches) for name in names})
     is_of_records = any(as_records(b).schema.metadata == b.schema.metadata for b in batches)
     return as_records(found) if is_of_records else found
-
-
-def _check_size(n_rows: int, n_fields: int, max_fields: int) -> None:
-    check_fields(n_fields, max_fields)
-    if n_fields * n_rows > MAX_CELLS:
-        raise Problem(
-            RejectReason.TOO_LARGE,
-            f"{n_rows} records with {n_fields} different fields are too much for one"
-            f" table of at most {MAX_CELLS} cells: send fewer at a time",
-        )
 
 
 def _joined(name: str, batches: Sequence[pa.Table]) -> pa.Array | pa.ChunkedArray:

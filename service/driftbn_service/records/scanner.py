@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import orjson
@@ -165,13 +165,6 @@ _SPARE: Final = 1.25
 """Room for lines, by those of the text before: seldom too little, and then they are counted."""
 
 
-class Scanned(NamedTuple):
-    codes: NDArray[np.uint8]  # [variables, lines]; of any value where a line does not fit
-    starts: NDArray[np.int64]  # [lines]
-    stops: NDArray[np.int64]  # [lines]
-    fits: NDArray[np.bool_]  # [lines]
-
-
 class Scanner:
     """Knows by their bytes the records that a schema gives codes to.
 
@@ -195,8 +188,8 @@ class Scanner:
             for token in likely_tokens(variable):
                 self._learn(row, token)
 
-    def scan(self, data: bytes, is_unicode: bool) -> Scanned:
-        """Return the codes of the lines that fit.
+    def scan(self, data: bytes, is_unicode: bool) -> Found:
+        """Return the lines, with the codes of those that fit.
 
         ``is_unicode`` says that all of the data is known to be UTF-8.
         """
@@ -216,7 +209,7 @@ class Scanner:
         self._lines_a_byte = _SPARE * n_lines / max(1, len(data))
         codes = np.ascontiguousarray(found.codes[:, :n_lines])
         starts, stops, fits = found.starts[:n_lines], found.stops[:n_lines], found.fits[:n_lines]
-        return Scanned(codes, starts, stops, fits)
+        return Found(codes, starts, stops, fits, found.odd[:n_lines])
 
     def encode(self, records: Sequence[Record]) -> NDArray[np.uint8] | None:
         """Return the codes of records; ``None`` if one of them is an event or is refused."""
@@ -363,33 +356,28 @@ class ScanningDecoder:
     def _read(
         self, scanner: Scanner, data: bytes, is_unicode: bool, place: Place
     ) -> tuple[list[Rows], list[Rejected]] | None:
-        scanned = scanner.scan(data, is_unicode)
-        scanned.fits[scanned.stops - scanned.starts > self.limits.record_bytes] = False
-        unfit = np.flatnonzero(~scanned.fits)
+        found = scanner.scan(data, is_unicode)
+        found.fits[found.stops - found.starts > self.limits.record_bytes] = False
+        unfit = np.flatnonzero(~found.fits)
         if not len(unfit):
-            return [EncodedTable(scanner.schema, scanned.codes)], []
-        if len(unfit) > max(1, len(scanned.fits) * _MAX_UNFIT_SHARE):
+            return [EncodedTable(scanner.schema, found.codes)], []
+        if len(unfit) > max(1, len(found.fits) * _MAX_UNFIT_SHARE):
             return None
-        text = _text(data, scanned, is_unicode)
+        lines = Lines(found.starts, found.stops, np.zeros(len(found.fits), np.bool_))
+        text = Text(data, np.frombuffer(data, np.uint8), lines, is_unicode)
         records, rejected = decode_records(text, unfit.tolist(), place, self.limits)
         good = [record for record in records if record is not None]
         read = dict(zip(unfit.tolist(), records, strict=True))
-        kept = np.ones(len(scanned.fits), np.bool_)
+        kept = np.ones(len(found.fits), np.bool_)
         kept[[row for row, record in read.items() if record is None]] = False
         codes = scanner.encode(good)
         if codes is not None:
-            scanned.codes[:, unfit[kept[unfit]]] = codes
-            left = scanned.codes if kept.all() else scanned.codes[:, kept]
+            found.codes[:, unfit[kept[unfit]]] = codes
+            left = found.codes if kept.all() else found.codes[:, kept]
             return [EncodedTable(scanner.schema, np.ascontiguousarray(left))], rejected
         apart = {row: record for row, record in read.items() if record is not None}
-        batches = _interleaved(scanner.schema, scanned.codes, kept, apart)
+        batches = _interleaved(scanner.schema, found.codes, kept, apart)
         return None if batches is None else (batches, rejected)
-
-
-def _text(data: bytes, scanned: Scanned, is_unicode: bool) -> Text:
-    plain = np.zeros(len(scanned.fits), np.bool_)
-    lines = Lines(scanned.starts, scanned.stops, plain)
-    return Text(data, np.frombuffer(data, np.uint8), lines, is_unicode)
 
 
 def _interleaved(

@@ -42,8 +42,8 @@ from driftbn_service.records.rows import (
     RejectReason,
     Rows,
     check_cells,
+    check_fields,
     check_name,
-    long_name,
     table_of,
     tables_of,
 )
@@ -63,8 +63,7 @@ def read_record(text: bytes, data: Bytes, start: int, limits: Limits) -> Record:
     left out: ``null``, a list, a field without a name. Raises ``Problem`` if it is none, or too
     large.
     """
-    if len(text) > limits.record_bytes:
-        raise limits.long_record(len(text))
+    limits.check_record(len(text))
     try:
         record = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -93,7 +92,7 @@ def flat(record: Record, limits: Limits) -> Record:
         for name, value in record.items()
         if value is not None and name and type(value) is not list and type(value) is not dict
     }
-    limits.check_fields(len(plain))
+    check_fields(len(plain), limits.fields)
     if len(plain) == len(record):
         return plain
     for name, value in record.items():
@@ -109,8 +108,7 @@ def _add_parts(plain: Record, prefix: str, parts: Record, depth: int, limits: Li
     for part, value in parts.items():
         if value is None or type(value) is list:
             continue
-        if len(prefix) + len(part) >= MAX_NAME_LENGTH:
-            raise long_name(len(prefix) + 1 + len(part))
+        check_name(len(prefix) + 1 + len(part))
         name = f"{prefix}.{part}"
         if type(value) is dict:
             _add_parts(plain, name, value, depth + 1, limits)
@@ -119,7 +117,7 @@ def _add_parts(plain: Record, prefix: str, parts: Record, depth: int, limits: Li
             problem = f"two fields get the name {name[:100]!r} when the record is made flat"
             raise Problem(RejectReason.DUPLICATE_KEY, problem)
         plain[name] = value
-        limits.check_fields(len(plain))
+        check_fields(len(plain), limits.fields)
 
 
 def n_names(record: Record) -> int:
@@ -277,7 +275,7 @@ def _check_width(records: list[Record], limits: Limits) -> None:
         return
     n_fields = len(set(chain.from_iterable(records)))
     if n_fields * len(records) > MAX_CELLS:
-        limits.check_fields(n_fields)
+        check_fields(n_fields, limits.fields)
         check_cells(n_fields * len(records))
 
 
@@ -330,9 +328,10 @@ def _read_table(text: Text, limits: Limits) -> Rows | None:
 
 def _parse_all(data: bytes) -> pa.Table:
     table = _parse(data, ())
-    times = [field for field in table.schema if _holds_times(field.type)]
     # Arrow takes text that looks like a time for one where all of a column does.
-    return _parse(data, [_untimed(field) for field in times]) if times else table
+    untimed = [(_untimed(field), field) for field in table.schema]
+    texts = [text for text, field in untimed if text != field]
+    return _parse(data, texts) if texts else table
 
 
 def _parse(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
@@ -345,19 +344,11 @@ def _parse(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
 
 
 def _untimed(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _without_times(field.type))
-
-
-def _holds_times(kind: pa.DataType) -> bool:
+    """Return a field with text where there are times, in the objects within it too."""
+    kind = field.type
     if pa.types.is_struct(kind):
-        return any(_holds_times(field.type) for field in kind)
-    return bool(pa.types.is_temporal(kind))
-
-
-def _without_times(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([_untimed(field) for field in kind])
-    return pa.string() if pa.types.is_temporal(kind) else kind
+        return field.with_type(pa.struct(map(_untimed, kind)))
+    return field.with_type(pa.string()) if pa.types.is_temporal(kind) else field
 
 
 def _is_exact(column: Any) -> bool:
@@ -466,7 +457,7 @@ def _header_names(header: bytes, limits: Limits) -> list[str]:
         (names,) = csv.reader([header.decode()], strict=True)
     except (UnicodeDecodeError, csv.Error, ValueError) as error:
         raise Problem(RejectReason.BAD_TABLE, f"the header cannot be read: {error}") from None
-    limits.check_fields(len(names))
+    check_fields(len(names), limits.fields)
     check_name(max(map(len, names)))
     twice = [name for name, count in Counter(names).items() if count > 1 and name]
     if twice:

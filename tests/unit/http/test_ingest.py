@@ -309,7 +309,7 @@ def test_a_monitor_sees_the_same_in_the_table_as_in_the_records() -> None:
         if i % 13:
             row["d"] = i % 2 == 0
         rows.append(row)
-    decoder = Decoder(TableFormat.NDJSON, max_record_bytes=1000)
+    decoder = Decoder(max_record_bytes=1000)
     decoded = decoder.decode(Undecoded(lines(*rows), TableFormat.NDJSON, "{} {}".format))
     config = MonitorConfig(window=200)
     stored = pa.ipc.open_stream(stream(one_table(decoded.batches))).read_all()

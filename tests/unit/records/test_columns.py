@@ -35,7 +35,7 @@ FLAT = {
     ids=["parquet", "stream", "file", "compressed", "columns"],
 )
 def test_columns_are_taken_as_they_are_and_made_flat(data, kind):
-    decoded = Decoder(None, max_record_bytes=10).decode(chunk(data, kind))
+    decoded = Decoder(max_record_bytes=10).decode(chunk(data, kind))
     (table,) = decoded.batches
     assert table.to_pydict() == FLAT
     assert (decoded.n_rows, decoded.rejected) == (3, ())
@@ -157,4 +157,4 @@ def test_a_name_that_is_no_unicode_is_one_problem():
 
 
 def decode_table(table: pa.Table) -> Decoded:
-    return Decoder(None, max_record_bytes=10).decode(chunk(table, None))
+    return Decoder(max_record_bytes=10).decode(chunk(table, None))

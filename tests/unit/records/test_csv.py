@@ -128,7 +128,7 @@ def test_a_quote_that_does_not_close_costs_one_row():
 
 
 def test_event_times_may_be_numbers_and_text():
-    decoder = Decoder(TableFormat.CSV, max_record_bytes=100, time_column="t")
+    decoder = Decoder(max_record_bytes=100, time_column="t")
     data = b"t,x\n1.5,a\n1970-01-01T00:00:02Z,b\nnoon,c\n,d\n"
     decoded = decoder.decode(chunk(data, TableFormat.CSV))
     assert decoded.batches[0].to_pydict() == {"t": [1.5, 2.0], "x": ["a", "b"]}

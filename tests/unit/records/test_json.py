@@ -1,9 +1,9 @@
 import json
 
 import pytest
-from driftbn_service.records import Decoder, RejectReason, decoder
+from driftbn_service.records import RejectReason, decoder
 
-from tests.decoding import TableFormat, chunk, column_of, decode, rows_of
+from tests.decoding import TableFormat, column_of, decode, rows_of
 
 GOOD = b'{"a":1,"b":"x"}'
 BAD = [
@@ -180,11 +180,3 @@ class TestArrays:
         decoded = decode(b'[{"a":"x\ny"},{"a":"z"}]', TableFormat.JSON)
         assert rows_of(decoded) == [{"a": "z"}]
         assert [found.reason for found in decoded.rejected] == [RejectReason.NOT_JSON]
-
-
-def test_the_format_of_the_chunk_goes_before_that_of_the_source():
-    source = Decoder(TableFormat.CSV, max_record_bytes=100)
-    assert source.decode(chunk(GOOD, TableFormat.NDJSON)).n_rows == 1
-    assert source.decode(chunk(b"a\n1\n", None)).n_rows == 1
-    nothing = Decoder(None, max_record_bytes=100).decode(chunk(GOOD, None))
-    assert [found.reason for found in nothing.rejected] == [RejectReason.BAD_TABLE]

@@ -64,14 +64,14 @@ WRITERS = [
 @pytest.mark.parametrize(("write", "kind"), WRITERS)
 def test_an_empty_key_costs_one_record(write, kind) -> None:
     data = write(pa.table({"k": ["a", None, "b", "a"], "x": [1, 2, 3, 4]}))
-    decoded = Decoder(kind, max_record_bytes=100, key="k").decode(chunk(data, kind))
+    decoded = Decoder(max_record_bytes=100, key="k").decode(chunk(data, kind))
     (rows,) = decoded.batches
     assert parts(rows) == [("a", [{"x": 1}, {"x": 4}]), ("b", [{"x": 3}])]
     (rejected,) = decoded.rejected
     assert rejected.reason is RejectReason.NO_KEY
     assert rejected.record == b'{"x": 2}'
     # Also where nobody looked before.
-    (rows,) = Decoder(kind, max_record_bytes=100).decode(chunk(data, kind)).batches
+    (rows,) = Decoder(max_record_bytes=100).decode(chunk(data, kind)).batches
     assert parts(rows)[1] == (None, [{"x": 2}])
 
 
@@ -79,7 +79,7 @@ def test_an_empty_key_costs_one_record(write, kind) -> None:
 @pytest.mark.parametrize("key", [3, 3.0, "3", "3.0"])
 def test_a_number_and_its_text_are_one_key_in_every_format(write, kind, key) -> None:
     data = write(pa.table({"k": [key, None], "x": [1, 2]}))
-    decoded = Decoder(kind, max_record_bytes=100, key="k").decode(chunk(data, kind))
+    decoded = Decoder(max_record_bytes=100, key="k").decode(chunk(data, kind))
     assert [parts(rows) for rows in decoded.batches] == [[("3", [{"x": 1}])]]
 
 
@@ -103,7 +103,7 @@ if hasattr(pa, "decimal32"):
 @pytest.mark.parametrize(("keys", "text"), TYPED_KEYS, ids=[str(k.type) for k, _ in TYPED_KEYS])
 def test_a_key_of_any_type_is_its_canonical_text(keys, text) -> None:
     table = pa.table({"k": keys, "x": pa.array(["p", "q"], pa.string_view())})
-    (rows,) = Decoder(None, max_record_bytes=100).decode(chunk(table, None)).batches
+    (rows,) = Decoder(max_record_bytes=100).decode(chunk(table, None)).batches
     assert parts(rows) == [(text, [{"x": "p"}]), (None, [{"x": "q"}])]
 
 

@@ -16,7 +16,7 @@ GOOD = b'{"a":1}\n'
 
 
 def decoded(data, kind=TableFormat.NDJSON, **limits):
-    return Decoder(kind, max_record_bytes=1 << 20, **limits).decode(chunk(data, kind))
+    return Decoder(max_record_bytes=1 << 20, **limits).decode(chunk(data, kind))
 
 
 def details(data, kind=TableFormat.NDJSON, **limits):

@@ -19,7 +19,7 @@ NOT_TIMES = [
 
 
 def decoded_by(data, kind=None, **fields):
-    return Decoder(kind, max_record_bytes=100, **fields).decode(chunk(data, kind))
+    return Decoder(max_record_bytes=100, **fields).decode(chunk(data, kind))
 
 
 @pytest.mark.parametrize("times", NOT_TIMES, ids=[str(times.type) for times in NOT_TIMES])

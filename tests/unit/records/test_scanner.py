@@ -75,7 +75,7 @@ def test_a_text_may_have_many_more_lines_than_the_one_before():
 class TestDecoder:
     @pytest.fixture
     def decoder(self):
-        decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100)
+        decoder = Decoder(max_record_bytes=100)
         decoder.use_schema(Schema([COLOUR]))
         return decoder
 
@@ -139,7 +139,7 @@ class TestDecoder:
         assert EncodedTable not in self.kinds(decoder, ["red"])
 
     def test_there_are_no_codes_where_times_are_needed(self):
-        decoder = Decoder(TableFormat.NDJSON, max_record_bytes=100, time_column="t")
+        decoder = Decoder(max_record_bytes=100, time_column="t")
         decoder.use_schema(Schema([COLOUR]))
         decoded = decoder.decode(chunk(b'{"colour": "red", "t": 1}\n'))
         assert (decoded.n_rows, EncodedTable in map(type, decoded.batches)) == (1, False)
@@ -173,7 +173,7 @@ def test_nothing_is_compiled_after_warming_up():
     kernels_used = [find_lines, cut_items, count_names, scan]
     before = [len(kernel.signatures) for kernel in kernels_used]
     assert all(before)
-    used = Decoder(TableFormat.NDJSON, max_record_bytes=100)
+    used = Decoder(max_record_bytes=100)
     used.use_schema(Schema([Variable("a", VariableKind.CATEGORICAL, ("x",))]))
     used.decode(chunk(b'{"a":"x"}\n{"a":1}\noops\n'))
     used.decode(chunk(b'[{"a":"x"}]', TableFormat.JSON))

@@ -66,7 +66,7 @@ def test_bodies_whose_dictionaries_arrow_cannot_join_are_read_in_one_chunk(
     chunk = source.poll(0)
     assert chunk is not None
     assert (chunk.start, chunk.position) == ({"sequence": 0}, {"sequence": 2})
-    (rows,) = Decoder(None, max_record_bytes=1000).decode(chunk).batches
+    (rows,) = Decoder(max_record_bytes=1000).decode(chunk).batches
     assert isinstance(rows, pa.Table)
     assert rows["t"].to_pylist() == first + second
 
@@ -175,7 +175,7 @@ def test_a_damaged_body_is_set_aside_as_a_whole_and_those_behind_it_are_given(
     source = source_of(journal)
     chunks = [source.poll(0) for _ in range(3)]
     assert source.poll(0) is None
-    decoder = Decoder(None, max_record_bytes=100)
+    decoder = Decoder(max_record_bytes=100)
     decoded = [decoder.decode(chunk) for chunk in chunks if chunk is not None]
     assert [one.n_rows for one in decoded] == [1, 0, 1]
     ((rejected,),) = [one.rejected for one in decoded if one.rejected]
