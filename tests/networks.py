@@ -16,17 +16,21 @@ from driftbn.graphs.files import (  # noqa: F401
 )
 from driftbn.graphs.network import BayesianNetwork, ancestors, fit_parameters, joint  # noqa: F401
 
-_FOLDER = Path(__file__).parent / "networks"
-_BUNDLED = ("asia", "alarm", "100_130", "200_250")
+_HERE = Path(__file__).parent
+_FOLDERS = (_HERE / "networks", _HERE / "benchmarks" / "networks")  # the latter are for timing
 
-NAMES = (*_BUNDLED, *sorted(path.stem for path in _FOLDER.glob("*.json")))
-"""All that `load` knows, the bundled ones first."""
+NAMES = (
+    *("asia", "alarm", "100_130", "200_250"),
+    *sorted(path.stem for path in _FOLDERS[0].glob("*.json")),
+)
+"""Networks to test with, the bundled ones first."""
 
 
 @cache
 def load(name: str) -> BayesianNetwork:
-    if name in _BUNDLED:
+    path = next((path for f in _FOLDERS if (path := f / f"{name}.json").exists()), None)
+    if path is None:
         return datasets.load(name)
-    data = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
+    data = json.loads(path.read_text("utf-8"))
     parents = [[data["nodes"][i] for i in indices] for indices in data["parents"]]
     return BayesianNetwork(data["nodes"], data["states"], parents, data["cpts"])

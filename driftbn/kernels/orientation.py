@@ -22,6 +22,7 @@ from driftbn.kernels.search import (
     Subsets,
     begin_subsets,
     next_subset,
+    set_span,
 )
 
 Small = npt.NDArray[np.int32]
@@ -171,9 +172,7 @@ def _fill_block(census: Census) -> None:
         for i in range(size):
             census.asked_with[pair, question.sets[count, i]] += 1
         count += 1
-    question.span[BEGIN] = 0
-    question.span[END] = count
-    question.span[WIDTH] = size
+    set_span(question, count, size)
 
 
 @kernel
@@ -296,51 +295,15 @@ def _undirect_if_both(arrows: Arrows, x: int, y: int, conflict: Mask) -> None:
 
 
 @kernel
-def undirect_cycles(arrows: Arrows, fixed: Mask, on_cycle: Mask) -> int:
-    """Take the direction from every arrow on a directed cycle, but for fixed ones; count them.
-
-    ``on_cycle`` is scratch; it must be all false.
-    """
-    if not _has_cycle(arrows):
-        return 0
+def undirect_cycles(arrows: Arrows, fixed: Mask, on_cycle: Mask) -> None:
+    """Take the direction from every arrow on a directed cycle, but for fixed ones; mark them."""
     n_nodes = arrows.edge.shape[0]
     for x in range(n_nodes):
         for y in range(n_nodes):
             on_cycle[x, y] = arrows.arrow[x, y] and not fixed[x, y] and reaches(arrows, y, x)
-    count = 0
     for x in range(n_nodes):
         for y in range(n_nodes):
-            if on_cycle[x, y]:
-                arrows.arrow[x, y] = False
-                count += 1
-    return count
-
-
-@kernel
-def _has_cycle(arrows: Arrows) -> bool:
-    """Whether some node is left when nodes without a parent are taken away again and again."""
-    waiting, ready = arrows.seen, arrows.stack
-    n_nodes = waiting.shape[0]
-    n_ready = 0
-    for node in range(n_nodes):
-        waiting[node] = 0
-        for i in range(arrows.first[node], arrows.first[node + 1]):
-            waiting[node] += arrows.arrow[arrows.neighbour[i], node]
-        if waiting[node] == 0:
-            ready[n_ready] = node
-            n_ready += 1
-    done = 0
-    while done < n_ready:
-        node = ready[done]
-        done += 1
-        for i in range(arrows.first[node], arrows.first[node + 1]):
-            child = arrows.neighbour[i]
-            if arrows.arrow[node, child]:
-                waiting[child] -= 1
-                if waiting[child] == 0:
-                    ready[n_ready] = child
-                    n_ready += 1
-    return done < n_nodes
+            arrows.arrow[x, y] &= not on_cycle[x, y]
 
 
 @kernel

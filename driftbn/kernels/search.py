@@ -55,7 +55,7 @@ def begin_subsets(subsets: Subsets, count: int, size: int) -> None:
     subsets.place[3] = tied or size == 1
 
 
-@open_kernel
+@inlined
 def next_subset(subsets: Subsets, out: Ints) -> bool:
     """Write the next subset to ``out`` in rising order of index; false when there is none."""
     if subsets.place[2] == DONE:
@@ -264,7 +264,7 @@ class Search(NamedTuple):
     plan: Ints  # [4]
 
 
-@open_kernel
+@inlined
 def pair_index(x: int, y: int) -> int:
     """Return the place of the pair in a list of all pairs, whatever the order of x and y."""
     low, high = min(x, y), max(x, y)
@@ -366,7 +366,7 @@ def _ask_recalled(search: Search) -> bool:
         question.pair[1] = y
         for i in range(size):
             question.sets[0, i] = search.recalled[pair, i]
-        _set_span(question, 1, size)
+        set_span(question, 1, size)
         return True
     return False
 
@@ -379,7 +379,8 @@ def _refill_pool(search: Search) -> None:
 
 
 @inlined
-def _set_span(question: Question, count: int, size: int) -> None:
+def set_span(question: Question, count: int, size: int) -> None:
+    """Have the first ``count`` sets tried, of this size."""
     question.span[BEGIN] = 0
     question.span[END] = count
     question.span[WIDTH] = size
@@ -475,7 +476,7 @@ def _fill_block(search: Search) -> bool:
             repeated = repeated and pool[y, question.sets[count, i]]
         if not repeated:
             count += 1
-    _set_span(question, count, size)
+    set_span(question, count, size)
     return count > 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -30,16 +31,13 @@ from driftbn.learning.orientation import (
     unoriented,
 )
 from driftbn.learning.search import (
-    KnownEdges,
     Limits,
     Overrun,
     RdsaTally,
-    SearchStart,
     SeparatorMap,
     apply_knowledge,
     find_skeleton,
-    plan_of,
-    recall,
+    make_search,
 )
 from driftbn.tables.encode import EncodedTable
 from driftbn.tables.infer import Bins, find_duplicates, infer_and_encode
@@ -64,7 +62,6 @@ __all__ = [
 
 MAX_SETS = 50  # tried for a pair and size at most, in the order of the tallies
 CENSUS_SIZE = 2  # of the largest set around a triple that finds colliders; 1 before a repair
-TALLY_DECAY = 0.5  # what the tallies of an earlier structure are worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,14 +142,9 @@ class StructureLearner:
         self.max_sets, self.census_size = max_sets, census_size
 
     def with_config(self, config: LearnerConfig) -> StructureLearner:
-        return StructureLearner(
-            config,
-            self.knowledge,
-            self._clock,
-            self._make_test,
-            max_sets=self.max_sets,
-            census_size=self.census_size,
-        )
+        other = copy(self)
+        other.config = config
+        return other
 
     def learn(
         self,
@@ -224,24 +216,26 @@ class StructureLearner:
         config = self.config
         test = test.ordered_by_data()
         known = apply_knowledge(self.knowledge, test.names, excluded)
-        limits = self._limits(started)
-        warm = previous is not None and config.warm is not WarmStart.NONE
+        seconds = config.deadline_seconds
+        stop_at = None if seconds is None else started + seconds
+        limits = Limits(self._clock, stop_at, config.max_tests)
+        earlier = None if config.warm is WarmStart.NONE else previous
         scored = test if config.repair and isinstance(test, ChiSquareTest) else None
         census_size = self.census_size if scored is None else 1
         test.begin(max(config.max_conditioning, census_size))
-        skeleton = find_skeleton(
-            test,
-            plan_of(config.algorithm, config.max_conditioning),
-            self._start(test.names, known, previous if warm else None),
-            self.max_sets,
-            limits,
-        )
+        tallies = separators = None
+        if earlier is not None:
+            tallies = earlier.tallies
+            recalls = config.warm is WarmStart.TALLIES_AND_SEPARATORS
+            separators = earlier.separators if recalls else None
+        search = make_search(test, config, known, self.max_sets, tallies, separators)
+        skeleton = find_skeleton(test, search, limits)
         asked = test.tests.copy()
         plan = OrientationPlan(config.collider_rule, census_size, self.max_sets, scored is not None)
         if not skeleton.finished:
             oriented = unoriented(skeleton)
-        elif previous is not None and warm and scored and previous.overrun is None:
-            oriented = orient_like(skeleton, previous.graph, known)
+        elif earlier is not None and scored and earlier.overrun is None:
+            oriented = orient_like(skeleton, earlier.graph, known)
         else:
             oriented = orient(skeleton, test, plan, known, limits)
         directed = test.tests.copy()
@@ -259,30 +253,11 @@ class StructureLearner:
                 orientation_tests=tuple((directed - asked)[:, 0].tolist()),
                 repair_tables=n_tables,
                 seconds=self._clock() - started,
-                warm=warm,
+                warm=earlier is not None,
             ),
             overrun=None if oriented.finished else limits.overrun(test),
             schema=schema,
         )
-
-    def _limits(self, started: float) -> Limits:
-        seconds = self.config.deadline_seconds
-        stop_at = None if seconds is None else started + seconds
-        return Limits(self._clock, stop_at, self.config.max_tests)
-
-    def _start(
-        self, names: tuple[str, ...], known: KnownEdges, previous: LearnedStructure | None
-    ) -> SearchStart:
-        config = self.config
-        start = SearchStart.cold(len(names), config.max_conditioning)
-        start = replace(start, adjacent=known.possible, fixed=known.required | known.required.T)
-        if previous is None:
-            return start
-        start = replace(start, tallies=previous.tallies.started_from(names, TALLY_DECAY))
-        if config.warm is WarmStart.TALLIES:
-            return start
-        recalled, sizes = previous.separators.started_from(names, config.max_conditioning)
-        return replace(start, recalled=recalled, recalled_size=recall(sizes))
 
 
 def _with_twins(graph: Pdag, names: Sequence[str], twins: Mapping[int, int]) -> Pdag:

@@ -6,11 +6,12 @@ import enum
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.config import Algorithm, Knowledge
+from driftbn.config import Algorithm, Knowledge, LearnerConfig
 from driftbn.errors import KnowledgeError
 from driftbn.graphs.graph import find_cycle
 from driftbn.kernels.search import (
@@ -160,6 +161,7 @@ class Limits:
 
 # RDSA tallies: how often a node has helped to separate a target from others.
 
+TALLY_DECAY = 0.5  # what the tallies of an earlier structure are worth
 UNITS = 2520  # of one: 1 to 10 divide it, so 1/size is exact and sums do not depend on their order
 
 
@@ -218,6 +220,8 @@ def with_more_room(subsets: Subsets) -> Subsets:
 
 # Which sets separate which pairs, and the search that finds them.
 
+_Place = TypeVar("_Place", int, Ints)
+
 BLOCK = 16  # sets of one question: few enough to list in vain, many enough to stay in the kernel
 
 
@@ -245,7 +249,7 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
         members_of = np.zeros((n_pairs, width), np.int16)
         sizes = np.full(n_pairs, NO_SEPARATOR, np.int8)
         for (x, y), members in (found or {}).items():
-            pair = _pair_index(place[x], place[y])
+            pair = pair_index(*sorted((place[x], place[y])))
             sizes[pair] = len(members)
             members_of[pair, : len(members)] = sorted(place[name] for name in members)
         self._take(tuple(names), members_of, sizes)
@@ -268,16 +272,16 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
         self._place = {name: i for i, name in enumerate(names)}
 
     def __getitem__(self, pair: tuple[str, str]) -> tuple[str, ...]:
-        x, y = self._place[pair[0]], self._place[pair[1]]
-        if x == y or self._sizes[_pair_index(x, y)] < 0:
+        low, high = sorted((self._place[pair[0]], self._place[pair[1]]))
+        index = pair_index(low, high)
+        if low == high or self._sizes[index] < 0:
             raise KeyError(pair)
-        index = _pair_index(x, y)
         return tuple(sorted(self.names[z] for z in self._members[index, : self._sizes[index]]))
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for y in range(len(self.names)):
             for x in range(y):
-                if self._sizes[_pair_index(x, y)] >= 0:
+                if self._sizes[pair_index(x, y)] >= 0:
                     first, second = sorted((self.names[x], self.names[y]))
                     yield first, second
 
@@ -339,7 +343,7 @@ class SeparatorMap(Mapping[tuple[str, str], tuple[str, ...]]):
         pairs = pair_index(*places(upper(added)))
         sizes[pairs] = remember(sizes[pairs])
         for (x, y), separator in lost.items():
-            pair, size = _pair_index(x, y), min(len(separator), members.shape[1])
+            pair, size = pair_index(x, y), min(len(separator), members.shape[1])
             sizes[pair] = size
             members[pair, :size] = separator[len(separator) - size :]
         return SeparatorMap.from_arrays(self.names, members, sizes)
@@ -366,28 +370,14 @@ def _all_pairs(n_nodes: int) -> tuple[Ints, Ints]:
     return high.astype(np.int64), low.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class SearchPlan:
-    """How a search walks through targets and sizes, and how it credits separators.
-
-    ``by_node``: all sizes of one target before the next target (LSPC), else all targets of one size
-    (PC). ``stable``: sets come from the neighbours as they were when the size began. ``credit``:
-    units that each member of a separator gains, by the separator's size.
-    """
-
-    by_node: bool
-    stable: bool
-    credit: tuple[int, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Skeleton:
     """What a search has found.
 
     ``adjacent``: edges, a symmetric matrix. ``dependent``: pairs that no empty set separates.
     ``separators``, ``tallies``: what separates the other pairs, and the RDSA tallies at the end.
-    ``finished``: whether the search came to its end; if
-    not, ``adjacent`` has edges not yet ruled out.
+    ``finished``: whether the search came to its end; if not, ``adjacent`` has edges not yet ruled
+    out.
     """
 
     names: tuple[str, ...]
@@ -398,56 +388,91 @@ class Skeleton:
     finished: bool
 
 
-@dataclass(frozen=True, eq=False)
-class SearchStart:
-    """Where a search starts: possible edges, edges not to test, and what is known from before."""
-
-    adjacent: Mask
-    fixed: Mask
-    tallies: Ints
-    recalled: npt.NDArray[np.int16]
-    recalled_size: npt.NDArray[np.int8]
-
-    @classmethod
-    def cold(cls, n_nodes: int, max_size: int) -> SearchStart:
-        n_pairs = n_nodes * (n_nodes - 1) // 2
-        return cls(
-            adjacent=~np.eye(n_nodes, dtype=np.bool_),
-            fixed=np.zeros((n_nodes, n_nodes), np.bool_),
-            tallies=np.zeros((n_nodes, n_nodes), np.int64),
-            recalled=np.zeros((n_pairs, max_size), np.int16),
-            recalled_size=np.full(n_pairs, NO_SEPARATOR, np.int8),
-        )
-
-
-def find_skeleton(
+def make_search(  # noqa: PLR0913 - what is known from before may be left out
     test: IndependenceTest,
-    plan: SearchPlan,
-    start: SearchStart,
+    config: LearnerConfig,
+    known: KnownEdges,
     max_sets: int | None,
-    limits: Limits,
-) -> Skeleton:
+    tallies: RdsaTally | None = None,
+    separators: SeparatorMap | None = None,
+) -> Search:
+    """Make a search that has every possible edge; tallies and separators of an earlier one help.
+
+    PC takes all pairs of one size before the next size; an edge that goes still serves the sets of
+    its size, but in the original PC it is gone at once. FSBN and SSBN (paper, section IV) run LSPC
+    node by node; each member of a separator gains 1 (line 16, equation 2) or 1/size (equation 4).
+    """
+    n_nodes, max_size = len(test.names), config.max_conditioning
+    by_node = config.algorithm in (Algorithm.FSBN, Algorithm.SSBN)
+    gain = np.zeros(max_size + 1, np.int64)
+    if by_node:
+        even = config.algorithm is Algorithm.FSBN
+        gain[1:] = UNITS if even else UNITS // np.arange(1, max_size + 1)
+    nothing = np.zeros((n_nodes, n_nodes), np.int64)
+    n_pairs = n_nodes * (n_nodes - 1) // 2
+    separator = np.zeros((n_pairs, max_size), np.int16)
+    separator_size = np.full(n_pairs, NO_SEPARATOR, np.int8)
+    recalled, recalled_size = separator, separator_size
+    if separators is not None:
+        recalled, recalled_size = separators.started_from(test.names, max_size)
+    adjacent = known.possible
+    return Search(
+        adjacent=adjacent,
+        pool=adjacent.copy(),
+        fixed=known.required | known.required.T,
+        tallies=tallies.started_from(test.names, TALLY_DECAY) if tallies else nothing.copy(),
+        strength=test.strength if by_node else nothing,
+        gain=gain,
+        recalled=recalled,
+        recalled_size=recall(recalled_size),
+        separator=separator,
+        separator_size=separator_size,
+        covered=np.zeros((n_nodes, n_nodes), np.int16),
+        queue=np.zeros(n_nodes, np.int64),
+        subsets=make_subsets(n_nodes, max_size),
+        question=make_question(max_size),
+        cursor=np.zeros(8, np.int64),
+        plan=np.array(
+            [
+                by_node,
+                config.algorithm is Algorithm.PC,
+                max_size,
+                UNLIMITED if max_sets is None else max_sets,
+            ],
+            np.int64,
+        ),
+    )
+
+
+def find_skeleton(test: IndependenceTest, search: Search, limits: Limits) -> Skeleton:
     """Remove every edge for which a separator is found; ``test.begin`` was called before.
 
     Order 0 is one call for all pairs: for PC it is the first level, and in LSPC it comes out
     the same because no later step looks at another target's order 0.
     """
-    search = _make_search(plan, start, max_sets, test.strength)
-    free = search.adjacent & ~start.fixed
+    free = search.adjacent & ~search.fixed
     dependent = free.copy()
     test.remove_independent(dependent)
     _separate_by_nothing(search, free & ~dependent)
     finished = _run(test, search, limits) if limits.go_on(test) else False
-    names = test.names
-    _remember_separators(search, start)
+    kept = np.flatnonzero((search.separator_size == NO_SEPARATOR) & (search.recalled_size > 0))
+    search.separator[kept] = search.recalled[kept]  # of pairs that have an edge now
+    search.separator_size[kept] = remember(search.recalled_size[kept])
     return Skeleton(
-        names=names,
+        names=test.names,
         adjacent=search.adjacent,
-        dependent=dependent | (search.adjacent & start.fixed),
-        separators=SeparatorMap.from_arrays(names, search.separator, search.separator_size),
-        tallies=RdsaTally(names, search.tallies),
+        dependent=dependent | (search.adjacent & search.fixed),
+        separators=SeparatorMap.from_arrays(test.names, search.separator, search.separator_size),
+        tallies=RdsaTally(test.names, search.tallies),
         finished=finished,
     )
+
+
+def _separate_by_nothing(search: Search, independent: Mask) -> None:
+    """Write down the empty set as the separator of the pairs found independent at order 0."""
+    search.adjacent[independent] = False
+    below = np.tri(len(independent), k=-1, dtype=np.bool_)  # in the order of the list of all pairs
+    search.separator_size[independent[below]] = 0
 
 
 def _run(test: IndependenceTest, search: Search, limits: Limits) -> bool:
@@ -461,35 +486,6 @@ def _run(test: IndependenceTest, search: Search, limits: Limits) -> bool:
             return False
 
 
-def _make_search(
-    plan: SearchPlan, start: SearchStart, max_sets: int | None, strength: Ints
-) -> Search:
-    n_nodes = len(start.adjacent)
-    max_size = len(plan.credit) - 1
-    n_pairs = n_nodes * (n_nodes - 1) // 2
-    return Search(
-        adjacent=start.adjacent.copy(),
-        pool=start.adjacent.copy(),
-        fixed=start.fixed,
-        tallies=start.tallies.copy(),
-        strength=strength if plan.by_node else np.zeros_like(strength),
-        gain=np.array(plan.credit, np.int64),
-        recalled=start.recalled,
-        recalled_size=start.recalled_size,
-        separator=np.zeros((n_pairs, max_size), np.int16),
-        separator_size=np.full(n_pairs, NO_SEPARATOR, np.int8),
-        covered=np.zeros((n_nodes, n_nodes), np.int16),
-        queue=np.zeros(n_nodes, np.int64),
-        subsets=make_subsets(n_nodes, max_size),
-        question=make_question(max_size),
-        cursor=np.zeros(8, np.int64),
-        plan=np.array(
-            [plan.by_node, plan.stable, max_size, UNLIMITED if max_sets is None else max_sets],
-            np.int64,
-        ),
-    )
-
-
 def make_question(max_size: int) -> Question:
     return Question(
         pair=np.zeros(2, np.int64),
@@ -498,39 +494,6 @@ def make_question(max_size: int) -> Question:
     )
 
 
-def _separate_by_nothing(search: Search, independent: Mask) -> None:
-    """Write down the empty set as the separator of the pairs found independent at order 0."""
-    search.adjacent[independent] = False
-    below = np.tri(len(independent), k=-1, dtype=np.bool_)  # in the order of the list of all pairs
-    search.separator_size[independent[below]] = 0
-
-
-def _remember_separators(search: Search, start: SearchStart) -> None:
-    """Keep what separated the pairs in an earlier run that have an edge now."""
-    kept = np.flatnonzero((search.separator_size == NO_SEPARATOR) & (start.recalled_size > 0))
-    search.separator[kept] = start.recalled[kept]
-    search.separator_size[kept] = remember(start.recalled_size[kept])
-
-
-def pair_index(low: Ints, high: Ints) -> Ints:
-    index: Ints = high * (high - 1) // 2 + low
-    return index
-
-
-def _pair_index(x: int, y: int) -> int:
-    low, high = min(x, y), max(x, y)
+def pair_index(low: _Place, high: _Place) -> _Place:
+    """Return the place of pairs in a list of all pairs."""
     return high * (high - 1) // 2 + low
-
-
-def plan_of(algorithm: Algorithm, max_size: int) -> SearchPlan:
-    """Plan a search with sets of up to this size.
-
-    PC takes all pairs of one size before the next size; an edge that goes still serves the sets of
-    its size, but in the original PC it is gone at once. FSBN and SSBN (paper, section IV) run LSPC
-    node by node; each member of a separator gains 1 (line 16, equation 2) or 1/size (equation 4).
-    """
-    if algorithm in (Algorithm.PC, Algorithm.PC_ORIGINAL):
-        return SearchPlan(False, algorithm is Algorithm.PC, (0,) * (max_size + 1))
-    even = algorithm is Algorithm.FSBN
-    credit = (UNITS if even else UNITS // size for size in range(1, max_size + 1))
-    return SearchPlan(by_node=True, stable=False, credit=(0, *credit))

@@ -7,29 +7,42 @@ their own. The table goes to standard output, progress to standard error.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import logging
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from zlib import crc32
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
-from driftbn import Pdag, compare
+from driftbn import Edge, LearnerConfig, Pdag, compare, datasets, shd
+from driftbn.graphs.files import read_bif
 from driftbn.graphs.network import BayesianNetwork
+from driftbn.learning import LearnedStructure, StructureLearner
+from driftbn.tables.infer import infer_and_encode
+from tests.benchmarks.drift_text import Table
 from tests.benchmarks.environment import (
     DEFAULT_CACHE,
     ensure_environment,
     ensure_jars,
     pin_to_one_core,
 )
-from tests.benchmarks.truth import NETWORKS, Codes, Truth, graph_of, load_network
+from tests.networks import load
+
+Codes = npt.NDArray[np.uint8]
+NETWORKS = (
+    *("asia", "insurance", "alarm", "hailfinder", "win95pts", "100_130", "200_250"),
+    *("random_223_338", "pigs"),
+)
 
 COLUMNS = (
     "network",
@@ -118,15 +131,14 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def tables(results: Sequence[Result]) -> Iterator[tuple[Any, ...]]:
-    """Yield title, header, rows and number of words of each table."""
+def tables(results: Sequence[Result]) -> Iterator[Table]:
     rows = tuple(row for result in results for row in result.cells)
-    yield "Learners", COLUMNS, rows, 3
+    yield Table("Learners", COLUMNS, rows, 3)
     learners = (entry.learner for entry in results[0].entries)
     rows = tuple(
         (result.network, str(result.n_rows), *map(_distance, result.entries)) for result in results
     )
-    yield "SHD and time", ("network", "rows", *learners), rows, 1
+    yield Table("SHD and time", ("network", "rows", *learners), rows)
 
 
 def _distance(entry: Entry) -> str:
@@ -135,6 +147,71 @@ def _distance(entry: Entry) -> str:
     shd = _number(_mean(run.structural_distance for run in entry.runs), 1)
     return f"{shd} ({_duration(entry.seconds)})"
 
+
+# Networks with known truth, and samples drawn from them.
+
+_RANDOM_PREFIX = "random_"
+_MAX_PARENTS = 6  # as many as Andes has
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A network under other names in any order, so that they tell nothing."""
+
+    name: str
+    network: BayesianNetwork
+
+    @classmethod
+    def of(cls, name: str, seed: int) -> Truth:
+        known = load_network(name)
+        places = np.random.default_rng(seed).permutation(len(known.nodes)).tolist()
+        names = {node: f"v{place:04d}" for node, place in zip(known.nodes, places, strict=True)}
+        parents = [[names[parent] for parent in listed] for listed in known.parents]
+        network = BayesianNetwork(names.values(), known.states, parents, known.cpts)
+        return cls(Path(name).stem if name.endswith(".bif") else name, network)
+
+    def sample(self, n_rows: int, seed: int) -> Codes:
+        """Draw a row for each variable, parents first, the others as they are listed."""
+        network = self.network
+        rng = np.random.default_rng([seed, n_rows, crc32(self.name.encode())])
+        codes = np.zeros((len(network.nodes), n_rows), dtype=np.uint8)
+        done: set[str] = set()
+        while len(done) < len(network.nodes):
+            for place, node in enumerate(network.nodes):
+                if node not in done and done.issuperset(network.parents[place]):
+                    rows = datasets.configurations(network, codes, place)
+                    codes[place] = datasets.drawn(network.cpts[place], rows, rng.random(n_rows))
+                    done.add(node)
+        return codes
+
+
+def load_network(name: str) -> BayesianNetwork:
+    """Return a stored network, one of a BIF file, or a random one: ``random_<nodes>_<arcs>``."""
+    if name.endswith(".bif"):
+        return read_bif(Path(name).read_text())
+    if name.startswith(_RANDOM_PREFIX):
+        return random_network(*map(int, name.removeprefix(_RANDOM_PREFIX).split("_")))
+    return load(name)
+
+
+def random_network(n_nodes: int, n_arcs: int) -> BayesianNetwork:
+    """Return a binary network of uniform arcs and probabilities, always the same."""
+    rng = np.random.default_rng([n_nodes, n_arcs, 1])
+    rank = rng.permutation(n_nodes)
+    parents: list[set[int]] = [set() for _ in range(n_nodes)]
+    while sum(map(len, parents)) < n_arcs:
+        earlier, later = sorted(rng.integers(0, n_nodes, 2))
+        parent, child = int(rank[earlier]), int(rank[later])
+        if parent != child and len(parents[child]) < _MAX_PARENTS:
+            parents[child].add(parent)
+    chances = [rng.random(2 ** len(p)) for p in parents]
+    tables = [np.column_stack([p, 1 - p]) for p in chances]
+    nodes = [f"x{place}" for place in range(n_nodes)]
+    named = [[nodes[place] for place in sorted(places)] for places in parents]
+    return BayesianNetwork(nodes, [["s0", "s1"]] * n_nodes, named, tables)
+
+
+# Peers, in their environment.
 
 PEER_NAMES = ("pybnesian", "pyagrum", "pgmpy", "causal-learn")
 EXTRA_PEER_NAMES = ("tetrad-boss", "pyagrum-tabu", "pyagrum-miic")
@@ -160,12 +237,17 @@ class Options:
 
 @dataclass(frozen=True)
 class Case:
-    """One network and one sample per seed."""
+    """One network and one sample per seed, each with an earlier one."""
 
     truth: Truth
     n_rows: int
-    samples: tuple[Codes, ...]
-    earlier: tuple[Codes, ...]
+    samples: tuple[tuple[Codes, Codes], ...]
+
+    @classmethod
+    def of(cls, name: str, n_rows: int, seeds: Sequence[int]) -> Case:
+        truth = Truth.of(name, seeds[0])
+        pairs = ((truth.sample(n_rows, s), truth.sample(n_rows, s + EARLIER_SEED)) for s in seeds)
+        return cls(truth, n_rows, tuple(pairs))
 
     @property
     def network(self) -> BayesianNetwork:
@@ -183,7 +265,7 @@ class PeerRunner:
     def run(self, peer: str, case: Case) -> Entry:
         """Run one peer on every sample of a case, up to the first without a result."""
         runs: list[Run] = []
-        for codes in case.samples:
+        for codes, _ in case.samples:
             runs.append(self._run_one(peer, case, codes))
             if runs[-1].note:
                 break
@@ -235,53 +317,126 @@ def scored(
     return Run(*seconds, diff.hamming, diff.skeleton, weighted_tests)
 
 
+def graph_of(names: Iterable[str], directed: list[list[str]], undirected: list[list[str]]) -> Pdag:
+    """Return what a peer has learned; an edge that points both ways has no direction."""
+    arcs = {(u, v) for u, v in directed}
+    free = {_sorted(u, v) for u, v in undirected} | {_sorted(*a) for a in arcs if a[::-1] in arcs}
+    return Pdag(names, [arc for arc in arcs if _sorted(*arc) not in free], free)
+
+
+def _sorted(u: str, v: str) -> Edge:
+    return min(u, v), max(u, v)
+
+
+# Our own learners, in this process.
+
+QUICK_SECONDS = 1.0  # as for the peers: a first run below this is repeated
+
+
+@dataclass(frozen=True)
+class OwnLearner:
+    """An algorithm, and whether it starts from what it learned on an earlier sample."""
+
+    name: str
+    algorithm: str
+    repair: bool = False
+    warm: bool = False
+
+
+OWN_LEARNERS = (
+    OwnLearner("PC-stable", "pc"),
+    OwnLearner("PC", "pc-original"),
+    OwnLearner("FSBN", "fsbn"),
+    OwnLearner("SSBN", "ssbn"),
+    OwnLearner("SSBN repaired", "ssbn", repair=True),
+    OwnLearner("SSBN repaired, warm", "ssbn", repair=True, warm=True),
+)
+
+
+def run_own(learner: OwnLearner, case: Case, codes: Codes, earlier: Codes, options: Options) -> Run:
+    """Learn from ``codes``, best of the repeats; a warm start has seen ``earlier``."""
+    frame = _frame(case.network.nodes, codes)
+    config = LearnerConfig(algorithm=learner.algorithm, alpha=options.alpha, repair=learner.repair)
+    structures, previous = StructureLearner(config), None
+    if learner.warm:
+        previous = structures.learn(infer_and_encode(_frame(case.network.nodes, earlier)))
+    structures.learn(infer_and_encode(frame), previous)  # compiles, or loads what was compiled
+    best = best_from_frame = float("inf")
+    for _ in range(options.repeats):
+        begin = time.process_time()
+        table = infer_and_encode(frame)
+        encoded = time.process_time()
+        learned = structures.learn(table, previous)
+        end = time.process_time()
+        best, best_from_frame = min(best, end - encoded), min(best_from_frame, end - begin)
+        if best > QUICK_SECONDS:
+            break
+    return scored(case, (best, best_from_frame), learned.graph, learned.cost.weighted)
+
+
+def _frame(names: tuple[str, ...], codes: Codes) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Categorical(row) for name, row in zip(names, codes, strict=True)})
+
+
 def run_own_learners(case: Case, options: Options) -> list[Entry]:
     """Run every learner of ours on every sample of a case."""
-    # Loaded here, after the process was pinned: numba reads the number of threads when imported.
-    own = importlib.import_module("tests.benchmarks.own")
-    entries = []
-    for learner in own.OWN_LEARNERS:
-        runs = []
-        for codes, earlier in zip(case.samples, case.earlier, strict=True):
-            nodes = case.network.nodes
-            run = own.run_own(learner, nodes, codes, earlier, options.alpha, options.repeats)
-            seconds = (run.seconds, run.frame_seconds)
-            runs.append(scored(case, seconds, run.graph, run.weighted_tests))
-        entries.append(Entry(learner.name, is_peer=False, runs=tuple(runs)))
-    return entries
-
-
-def run_chains(names: Sequence[str], n_windows: int, n_rows: int, first_seed: int) -> str:
-    """Return a table of cold and warm learning of a stationary stream, window after window."""
-    own = importlib.import_module("tests.benchmarks.own")
-    lines = [
-        "| network | SHD, cold | warm | Hamming to the window before, cold | warm "
-        "| weighted tests, cold | warm | CPU, cold | warm |\n",
-        "|---" + 8 * "|--:" + "|\n",
+    return [
+        Entry(
+            learner.name,
+            is_peer=False,
+            runs=tuple(run_own(learner, case, *pair, options) for pair in case.samples),
+        )
+        for learner in OWN_LEARNERS
     ]
+
+
+def chain_table(names: Sequence[str], n_windows: int, n_rows: int, first_seed: int) -> Table:
+    """Return means of cold and warm learning of a stationary stream, window after window."""
+    rows = []
     for name in names:
         _log.info("%s, %d windows", name, n_windows)
-        truth = load_network(name).with_shuffled_names(first_seed)
+        truth = Truth.of(name, first_seed)
         windows = [truth.sample(n_rows, first_seed + i) for i in range(n_windows)]
-        cold, warm = (own.run_chain(truth.network, windows, warm=warm) for warm in (False, True))
-        lines.append(
-            f"| {name} | {cold.structural_distance:.2f} | {warm.structural_distance:.2f} "
-            f"| {cold.hamming:.2f} | {warm.hamming:.2f} "
-            f"| {cold.weighted_tests:,.0f} | {warm.weighted_tests:,.0f} "
-            f"| {1000 * cold.seconds:.1f} ms | {1000 * warm.seconds:.1f} ms |\n"
+        chains = (run_chain(truth.network, windows, warm=warm) for warm in (False, True))
+        shown = ("{:.2f}", "{:.2f}", "{:,.0f}", "{:.1f} ms")
+        cells = (
+            form.format(value) for form, *pair in zip(shown, *chains, strict=True) for value in pair
         )
-    return "".join(lines)
-
-
-def make_case(name: str, n_rows: int, seeds: Sequence[int]) -> Case:
-    """Load a network and draw its samples; names are shuffled, as a learner may go by them."""
-    truth = load_network(name).with_shuffled_names(seeds[0])
-    return Case(
-        truth=truth,
-        n_rows=n_rows,
-        samples=tuple(truth.sample(n_rows, seed) for seed in seeds),
-        earlier=tuple(truth.sample(n_rows, seed + EARLIER_SEED) for seed in seeds),
+        rows.append((name, *cells))
+    header = (
+        *("network", "SHD, cold", "warm", "Hamming to the window before, cold", "warm"),
+        *("weighted tests, cold", "warm", "CPU, cold", "warm"),
     )
+    return Table(f"{n_windows} windows of {n_rows} rows", header, tuple(rows))
+
+
+def run_chain(network: BayesianNetwork, windows: list[Codes], *, warm: bool) -> list[float]:
+    """Learn window after window, each from the one before if ``warm``.
+
+    Return means over the windows after the first one: distance to the truth and to the window
+    before, weighted tests, and milliseconds of CPU.
+    """
+    names, truth = network.nodes, network.cpdag()
+    learner = StructureLearner()
+    last: LearnedStructure | None = None
+    before = Pdag(names)
+    found = []
+    for codes in windows:
+        varying = [i for i, column in enumerate(codes) if column.min() < column.max()]
+        begin = time.process_time()
+        learned = learner.learn_window(
+            codes[varying],
+            [names[i] for i in varying],
+            last if warm else None,
+            dependent_rows=False,
+        ).learned
+        seconds = time.process_time() - begin
+        graph = Pdag(names, learned.graph.directed_edges, learned.graph.undirected_edges)
+        if last is not None:
+            distances = shd(truth, graph), shd(before, graph)
+            found.append((*distances, learned.cost.weighted, 1000 * seconds))
+        last, before = learned, graph
+    return [fmean(column) for column in zip(*found, strict=True)]
 
 
 def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[Result]:
@@ -291,7 +446,7 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[Re
     for n_rows in sorted(options.rows):
         for name in options.networks:
             _log.info("%s, %d rows", name, n_rows)
-            case = make_case(name, n_rows, options.seeds)
+            case = Case.of(name, n_rows, options.seeds)
             entries = run_own_learners(case, options) if with_own else []
             if runner is not None:
                 entries += [runner.run(peer, case) for peer in options.peers]
@@ -342,16 +497,15 @@ def main() -> None:
     )
     if arguments.chain:
         chains = (options.networks, arguments.chain, max(options.rows), options.seeds[0])
-        sys.stdout.write(run_chains(*chains))
+        sys.stdout.write(chain_table(*chains).render(markdown=arguments.markdown))
         return
     python = ensure_environment(arguments.cache) if options.peers else None
     if python is not None and "tetrad-boss" in options.peers:
         ensure_jars(python)
     _log.info("on core %d", pin_to_one_core(arguments.core))
     results = run_all(options, python, with_own=not arguments.peers_only)
-    text = importlib.import_module("tests.benchmarks.drift_text")  # after the process was pinned
     for table in tables(results):
-        sys.stdout.write(text.Table(*table).render(markdown=arguments.markdown))
+        sys.stdout.write(table.render(markdown=arguments.markdown))
 
 
 if __name__ == "__main__":

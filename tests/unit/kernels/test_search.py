@@ -19,7 +19,6 @@ from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, Wa
 from driftbn.datasets import random_network, sample_codes
 from driftbn.kernels.orientation import _n_subsets
 from driftbn.learning import (
-    TALLY_DECAY,
     ChiSquareTest,
     IndependenceTest,
     LearnedStructure,
@@ -28,7 +27,7 @@ from driftbn.learning import (
     SeparatorMap,
     StructureLearner,
 )
-from driftbn.learning.search import UNITS
+from driftbn.learning.search import TALLY_DECAY, UNITS
 from tests import reference
 from tests.networks import BayesianNetwork, load
 
