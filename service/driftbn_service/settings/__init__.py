@@ -472,12 +472,21 @@ NOT_SETTABLE: Final = {
     "MonitorConfig": (
         "on_error",
         "variables",
+        "reference_windows",
         "dependent_rows",
         "shadow_share",
         "archived_regimes",
     ),
-    "LearnerConfig": ("warm", "statistic", "collider_rule", "repair"),
-    "SchemaConfig": ("keep_constant", "keep_duplicates"),
+    "WindowConfig": ("late",),
+    "LearnerConfig": (
+        "alpha",
+        "max_conditioning",
+        "warm",
+        "statistic",
+        "collider_rule",
+        "repair",
+    ),
+    "SchemaConfig": ("integer_levels", "id_like_ratio", "keep_constant", "keep_duplicates"),
 }
 """Settings of the library that a stream does not have: the daemon knows the one right value."""
 _LIMITS: Final = {

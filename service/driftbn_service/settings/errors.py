@@ -31,8 +31,19 @@ HIDDEN: Final = "***"
 MOVED: Final = {
     "monitors": "the tables of streams are called [[streams]] now",
     "decision": "its settings, alpha and the others, are the stream's own now",
+    **dict.fromkeys(
+        (
+            "reference_windows",
+            "window.late",
+            "learner.alpha",
+            "learner.max_conditioning",
+            "schema.integer_levels",
+            "schema.id_like_ratio",
+        ),
+        "a daemon always keeps to its default now",
+    ),
 }
-"""What has become of tables of the first version."""
+"""What has become of tables and settings of earlier versions, by their last names."""
 
 Place: TypeAlias = tuple[str | int, ...]
 """Keys and numbers that lead to a setting, as in the settings file."""
@@ -237,8 +248,8 @@ def _problems(details: ErrorDetails) -> list[Problem]:
 
 
 def _unknown(place: Place, known: Iterable[str]) -> Problem:
-    key = str(place[-1])
-    words = MOVED[key] if key in MOVED else suggestion(key, known)
+    words = MOVED.get(path_text(step for step in place[-2:] if isinstance(step, str)))
+    words = words or suggestion(str(place[-1]), known)
     return Problem(place, f" is not known: {words}")
 
 

@@ -120,7 +120,7 @@ def test_every_mistake_is_told_at_once_with_its_path(write: Write) -> None:
         window = "5000"
         audit_share = "x"
         [streams.learner]
-        alpha = 2
+        max_tests = 0
         max_test = 5
         warm = "none"
         [streams.source]
@@ -155,13 +155,13 @@ def test_every_mistake_is_told_at_once_with_its_path(write: Write) -> None:
         " mean 'info'?",
         f"{file}streams[0].name = 'a b' {refused} 1 to 64 letters, digits, '.', '_' or '-', the"
         " first a letter or digit",
-        f"{file}streams[0].learner.warm is not known: known are 'algorithm', 'alpha',"
-        " 'max_conditioning', 'deadline_seconds', 'max_tests'",
+        f"{file}streams[0].learner.warm is not known: known are 'algorithm',"
+        " 'deadline_seconds', 'max_tests'",
         f"{file}streams[0].window = '5000' {refused} rows such as 5000, without quotes, or a length"
         " such as '30s', '15min', '1h'",
         f"{file}streams[0].audit_share = 'x' {refused} a number from 0 to 1, without quotes",
         f"{file}streams[0].learner.max_test is not known: did you mean 'max_tests'?",
-        f"{file}streams[0].learner.alpha = 2 {refused} a number between 0 and 1",
+        f"{file}streams[0].learner.max_tests = 0 {refused} an integer from 1",
         f"{file}streams[0].source.path is missing: a file, a directory or a glob",
         f"{file}streams[0].source.pth is not known: did you mean 'path'?",
         f"{file}streams[1].windows_between_false_alarms = 5 {refused} left out where alpha is"
@@ -197,6 +197,8 @@ KAFKA = {"kind": "kafka", "brokers": ["b"], "topic": "t"}
         ({"learner": 5}, "learner = 5 is not allowed: it must be a table"),
         ({"decision": {"alpha": 1}}, "decision is not known: its settings, alpha and the others,"),
         ({"schema": {"keep_constant": True}}, "schema.keep_constant is not known"),
+        ({"learner": {"alpha": 0.1}}, "learner.alpha is not known: a daemon always keeps to its"),
+        ({"reference_windows": 4}, "reference_windows is not known: a daemon always keeps to its"),
         ({"window": {"seconds": 60}}, "time_column is missing: it must be the field with event"),
         ({"window": {"step": 9000}}, "window.step = 9000 is not allowed"),
         ({"window": 0}, "window.size = 0 is not allowed: it must be an integer from 1"),
@@ -360,7 +362,7 @@ def test_variables_override_the_file(write: Write) -> None:
         "DRIFTBN__SERVICE__EXIT_WHEN_DRAINED": "true",
         "DRIFTBN__LOG__LEVEL": "debug",
         "DRIFTBN__STREAMS__orders__WINDOW": "1000",
-        "DRIFTBN__STREAMS__0__LEARNER__ALPHA": "0.001",
+        "DRIFTBN__STREAMS__0__LEARNER__MAX_TESTS": "900",
         "DRIFTBN__OUTLETS__LOG__TYPES": '["io.driftbn.drift.ended.v1"]',
         "DRIFTBN_OTHER": "x",
     }
@@ -368,7 +370,7 @@ def test_variables_override_the_file(write: Write) -> None:
     assert settings.service.exit_when_drained
     assert settings.log.level == "debug"
     assert settings.streams[0].monitor.windows.size == 1000
-    assert settings.streams[0].monitor.learner.alpha == 0.001
+    assert settings.streams[0].monitor.learner.max_tests == 900
     assert settings.outlets[0].types == ("io.driftbn.drift.ended.v1",)
 
 
@@ -412,7 +414,7 @@ def test_where_text_is_wanted_a_variable_is_taken_as_written(write: Write, text:
         ("SERVICE__STATEDIR", "x", "service.statedir is not known: did you mean 'state_dir'?"),
         ("STORE__KEEP_WINDOWS", "abc", "store.keep_windows = 'abc' is not allowed"),
         ("STREAMS__0__WINDOW", '"5"', "streams[0].window = '5' is not allowed"),
-        ("STREAMS__0__LEARNER__ALFA", "5", "learner.alfa is not known: did you mean 'alpha'?"),
+        ("STREAMS__0__LEARNER__MAX_TEST", "5", "learner.max_test is not known: did you mean"),
         ("STREAMS__sales__WINDOW", "5", "there are 'orders', not sales"),
         ("STREAMS__2__NAME", "x", "there are 'orders', not 2"),
         ("STREAMS__0", "x", "the name of a key must follow"),
@@ -666,4 +668,4 @@ def test_there_are_about_eighty_settings() -> None:
         for name, wanted in table["properties"].items()
         if name not in ("kind", "source", "window", "learner", "schema", "knowledge")
     }
-    assert len(known) <= 86
+    assert len(known) <= 80
