@@ -12,7 +12,7 @@ from driftbn.drift.outcome import DriftDecision
 from driftbn.drift.shares import Moved
 from driftbn.errors import FormatError
 from driftbn.explain import Explanation, explain, explain_tables
-from driftbn.explain.changes import summary_of
+from driftbn.explain.changes import Change
 from driftbn.explain.html import comparison_to_html, framed, report_to_html
 from driftbn.graphs.graph import Dag, Edge, Pdag, StructureDiff
 from driftbn.learning import SearchCost
@@ -281,7 +281,7 @@ class WindowRow(NamedTuple):
             decision.level.value,
             decision.p_value,
             decision.effect,
-            "" if decision.kind is None else summary_of(report),
+            "" if decision.kind is None else Change(report).summary,
             report.diff.hamming,
             decision.confirmed_hamming,
             decision.episode,

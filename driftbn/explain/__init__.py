@@ -12,17 +12,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from driftbn.drift.outcome import TOO_FEW_ROWS, DriftDecision, DriftLevel, EpisodeEvent
-from driftbn.explain.changes import (
-    advice_of,
-    causes_of,
-    change_details,
-    main_sentences,
-    summary_of,
-    target_sentences,
-    touched_fields,
-    twin_sentences,
-)
+from driftbn.explain.changes import Change
 from driftbn.explain.sentences import (
+    BACK,
+    LIMITS,
     caveat_sentences,
     counted,
     decimal,
@@ -32,8 +25,8 @@ from driftbn.explain.sentences import (
     moment,
     quoted,
     shortened,
+    size_words,
     span,
-    strength,
 )
 from driftbn.learning.search import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
@@ -119,50 +112,50 @@ def explain(report: WindowReport) -> Explanation:
     <BLANKLINE>
     - Window 0 holds 9 records (numbers 0 to 8).
     """
-    sentences = tuple(_sentences(report))[:MAX_SENTENCES]
-    details = tuple(text for text in _details(report) if text not in sentences)
-    advice = tuple(advice_of(report))[: MAX_SENTENCES + 1 - len(sentences)]
-    return Explanation(_headline(report), sentences, advice, details)
+    change = Change(report)
+    sentences = tuple(_sentences(change))[:MAX_SENTENCES]
+    details = tuple(text for text in _details(change) if text not in sentences)
+    advice = tuple(change.advice())[: MAX_SENTENCES + 1 - len(sentences)]
+    return Explanation(_headline(change), sentences, advice, details)
 
 
 def explain_tables(names: tuple[str, str], n_before: int, report: WindowReport) -> Explanation:
     """Say in plain words how a table differs from an earlier one; ``report`` judges it by that."""
-    decision = report.decision
+    decision, change = report.decision, Change(report)
     sizes = (
         f"{counted(report.rows, 'record')} of {names[1]} were compared with {n_before:,} of"
         f" {names[0]}, in {counted(len(report.graph.nodes), 'field')}."
     )
-    what, how = main_sentences(report) if decision.kind is not None else ([], [])
+    what, how = change.sentences() if decision.kind is not None else ([], [])
     found = [*what, *how, sizes]
     if decision.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
-        found.append(_why_no_alarm(report))
-    found += target_sentences(report)
-    details = change_details(report)
+        found.append(_why_no_alarm(change))
+    found += change.target_sentences()
+    details = change.details()
     if decision.p_value <= decision.alpha:
         details.append(
-            f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after"
-            " correction for all tests made. At the chosen level two tables from the same source"
-            f" are told apart in {decision.alpha:.3g} of all comparisons."
+            f"{_p_value(decision)}. At the chosen level two tables from the same source are told"
+            f" apart in {decision.alpha:.3g} of all comparisons."
         )
     else:
         found += _strongest_sign(decision)
-    details += twin_sentences(report, _mentioned(report))
+    details += change.twin_sentences()
     caveats = [
         text.replace("this window is", "the tables are") for text in caveat_sentences(report)
     ]
     if decision.kind is None:  # silence is not evidence
         found += caveats[: MAX_SENTENCES - len(found)]
     more = tuple(text for text in (*details, *caveats) if text not in found)
-    return Explanation(_tables_headline(report), tuple(found[:MAX_SENTENCES]), (), more)
+    return Explanation(_tables_headline(change), tuple(found[:MAX_SENTENCES]), (), more)
 
 
-def _tables_headline(report: WindowReport) -> str:
-    decision = report.decision
+def _tables_headline(change: Change) -> str:
+    decision = change.decision
     match decision.level:
         case DriftLevel.DRIFT:
-            return f"The tables differ: {summary_of(report)}."
+            return f"The tables differ: {change.summary}."
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
-            return f"The tables differ, but not enough for an alarm: {summary_of(report)}."
+            return f"The tables differ, but not enough for an alarm: {change.summary}."
         case DriftLevel.UNDECIDED:
             return f"The tables could not be compared: {decision.reason or TOO_FEW_ROWS}."
         case _:
@@ -181,19 +174,20 @@ def filled(text: str, first: str = "") -> str:
     )
 
 
-def _headline(report: WindowReport) -> str:
-    decision, window = report.decision, f"Window {report.index:,}"
+def _headline(change: Change) -> str:
+    decision, index = change.decision, f"{change.report.index:,}"
+    window = f"Window {index}"
     match decision.level:
         case DriftLevel.DRIFT:
-            return f"Drift in window {report.index:,}: {summary_of(report)}."
+            return f"Drift in window {index}: {change.summary}."
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
             small = decision.level is DriftLevel.NEGLIGIBLE
             why = "too small for an alarm" if small else "that raises no alarm"
-            return f"{window}: a change {why}; {summary_of(report)}."
+            return f"{window}: a change {why}; {change.summary}."
         case DriftLevel.SETTLING:
-            return f"{window}, after a drift: {_settled(report)}."
+            return f"{window}, after a drift: {_settled(change)}."
         case DriftLevel.STABLE:
-            return f"{window}: {_calm(report)}."
+            return f"{window}: {_calm(change.report)}."
         case DriftLevel.LEARNING:
             return f"{window}: learning, there is nothing yet to compare with."
         case DriftLevel.UNDECIDED:
@@ -203,7 +197,7 @@ def _headline(report: WindowReport) -> str:
 def _calm(report: WindowReport) -> str:
     decision = report.decision
     if decision.recurring:
-        return "the relations are back to an earlier state, which is no alarm"
+        return f"{_BACK_SHORT}, which is no alarm"
     if _is_in_episode(decision):
         since = "" if decision.since is None else f", begun in window {decision.since:,},"
         return f"nothing further changed; episode {decision.episode}{since} is open"
@@ -216,39 +210,38 @@ def _is_in_episode(decision: DriftDecision) -> bool:
     return decision.episode is not None and decision.episode_event is not EpisodeEvent.ENDED
 
 
-def _settled(report: WindowReport) -> str:
-    decision = report.decision
-    if decision.kind is not None:
-        return summary_of(report)
-    if decision.recurring:
-        return "the relations are back to an earlier state"
+def _settled(change: Change) -> str:
+    if change.decision.kind is not None:
+        return change.summary
+    if change.decision.recurring:
+        return _BACK_SHORT
     return "the relations are being learned anew"
 
 
-def _sentences(report: WindowReport) -> list[str]:
-    decision = report.decision
+def _sentences(change: Change) -> list[str]:
+    report, decision = change.report, change.decision
     if decision.kind is None:
         found = [_window_sentence(report)]
         if decision.level is DriftLevel.UNDECIDED:
-            found += _level_sentences(report)
+            found += _level_sentences(change)
         return [*found, *caveat_sentences(report)]
-    what, how = main_sentences(report)
+    what, how = change.sentences()
     found = [*what, _when(report), *how]
     if decision.level in (DriftLevel.NEGLIGIBLE, DriftLevel.NOTICE):
-        found.append(_why_no_alarm(report))
-    return [*found, *target_sentences(report)]
+        found.append(_why_no_alarm(change))
+    return [*found, *change.target_sentences()]
 
 
-def _details(report: WindowReport) -> list[str]:
-    decision = report.decision
+def _details(change: Change) -> list[str]:
+    report, decision = change.report, change.decision
     found = [_window_sentence(report)]
     if decision.kind is not None:
-        found += change_details(report)
-    found += _level_sentences(report)
+        found += change.details()
+    found += _level_sentences(change)
     found += _episode_sentences(decision)
-    found += target_sentences(report)
-    found += twin_sentences(report, _mentioned(report))
-    found += _raw_sentences(report)
+    found += change.target_sentences()
+    found += change.twin_sentences()
+    found += _raw_sentences(change)
     return found + caveat_sentences(report)
 
 
@@ -279,15 +272,15 @@ def _window_sentence(report: WindowReport) -> str:
     return f"Window {report.index:,} holds {had} ({numbers}){', ' + when if when else ''}."
 
 
-def _level_sentences(report: WindowReport) -> list[str]:
-    decision = report.decision
+def _level_sentences(change: Change) -> list[str]:
+    decision = change.decision
     match decision.level:
         case DriftLevel.DRIFT if decision.p_value > decision.alpha:
             return ["The tests of the relations between the fields show no change."]
         case DriftLevel.DRIFT:
             return _scale_sentences(decision) + _certainty(decision) + _regime(decision)
         case DriftLevel.NEGLIGIBLE | DriftLevel.NOTICE:
-            why = _why_no_alarm(report)
+            why = _why_no_alarm(change)
             return [*_scale_sentences(decision), why, *_certainty(decision), *_regime(decision)]
         case DriftLevel.SETTLING:
             return _settling(decision) + _regime(decision)
@@ -300,16 +293,16 @@ def _level_sentences(report: WindowReport) -> list[str]:
             return []
 
 
-def _why_no_alarm(report: WindowReport) -> str:
-    decision = report.decision
-    if decision.level is DriftLevel.NOTICE and set(touched_fields(report)) <= set(decision.given):
+def _why_no_alarm(change: Change) -> str:
+    decision = change.decision
+    if decision.level is DriftLevel.NEGLIGIBLE:
+        return (
+            f"The largest change is {size_words(decision.effect)}, below the"
+            f" {decimal(decision.min_effect)} nats set as worth an alarm."
+        )
+    if {*change.touched} <= {*decision.given}:
         return "Only how given fields come has changed, such as clock, calendar or keys."
-    if decision.level is DriftLevel.NOTICE:
-        return f"Changes of this kind ({decision.kind}) are set to raise no alarm."
-    return (
-        f"The largest change is {decimal(decision.effect)} nats ({strength(decision.effect)}),"
-        f" below the {decimal(decision.min_effect)} nats set as worth an alarm."
-    )
+    return f"Changes of this kind ({decision.kind}) are set to raise no alarm."
 
 
 def _scale_sentences(decision: DriftDecision) -> list[str]:
@@ -338,10 +331,12 @@ def _certainty(decision: DriftDecision) -> list[str]:
         else f"At the chosen level of {decision.alpha:g}, a false alarm like this is expected once"
         f" in {counted(between, 'window')}."
     )
-    return [
-        f"How sure: the p-value is {decimal(max(decision.p_value, SMALLEST_P))} after correction"
-        f" for all tests made (the smaller, the harder to explain by chance). {rate}"
-    ]
+    return [f"{_p_value(decision)} (the smaller, the harder to explain by chance). {rate}"]
+
+
+def _p_value(decision: DriftDecision) -> str:
+    p_value = decimal(max(decision.p_value, SMALLEST_P))
+    return f"How sure: the p-value is {p_value} after correction for all tests made"
 
 
 def _settling(decision: DriftDecision) -> list[str]:
@@ -387,14 +382,15 @@ def _episode_sentences(decision: DriftDecision) -> list[str]:
             return [f"The window belongs to {episode}{began}."]
 
 
-def _raw_sentences(report: WindowReport) -> list[str]:
+def _raw_sentences(change: Change) -> list[str]:
+    report = change.report
     if report.decision.level is DriftLevel.LEARNING or report.degraded or report.decision.failed:
         return []
     raw = report.diff.hamming
     differ = f"differ in {counted(raw, 'dependency', 'dependencies')}" if raw else "do not differ"
     return [
         f"The graphs of this window and of the one before it {differ} (raw Hamming distance {raw})"
-        f"{_usual(report)}. {_agreement(report)}"
+        f"{_usual(report)}. {_agreement(change)}"
     ]
 
 
@@ -414,32 +410,22 @@ def _usual(report: WindowReport) -> str:
     return f", {more} than is usual for this stream: {past}"
 
 
-def _agreement(report: WindowReport) -> str:
+def _agreement(change: Change) -> str:
     """Say how what was learned agrees with what was tested."""
-    number = report.decision.confirmed_hamming
-    if causes_of(report):
+    number = change.decision.confirmed_hamming
+    if change.causes:
         return "What changed is told above."
     if number:
         changes = counted(number, "change of a dependency", "changes of dependencies")
         return f"The tests, which compare with the whole reference, confirm {changes}."
-    if report.decision.kind is not None:
+    if change.decision.kind is not None:
         return "The tests confirm no change of a single dependency; what changed is told above."
-    if differs_unusually(report):
+    if differs_unusually(change.report):
         return (
             "The tests, which compare counts and not graphs, confirm none of it: dependencies that"
             " a window can hardly show come and go, now and then many at once."
         )
     return "Neighbouring windows differ by chance; the tests confirm no change."
-
-
-def _mentioned(report: WindowReport) -> tuple[str, ...]:
-    decision = report.decision
-    found = [*touched_fields(report)]
-    found += [name for edge in decision.edges for name in edge.given]
-    found += [name for change in decision.node_changes for name in change.parents]
-    if decision.level is DriftLevel.STABLE and decision.families:
-        found += min(decision.families, key=lambda result: result.p_value).fields
-    return tuple(dict.fromkeys(found))
 
 
 MAX_SUMMARY = 300
@@ -453,7 +439,6 @@ _SCHEMA_PARTS = (
     (SchemaEventKind.OTHER_SCALE, "{names} {has_have} numbers of another size"),
 )
 _BACK_SHORT = "the relations are back to an earlier state"
-_BACK = "the relations between the fields are back to an earlier state"
 _UNDONE = (
     "This means that nothing changes any more, not that the change was undone: the records as they"
     " are now count as normal, and later ones are compared with them."
@@ -472,24 +457,22 @@ def monitor_name(monitor: str, key: str) -> str:
 def episode_headline(name: str, report: WindowReport, back: bool) -> str:
     """Return the one thing to know of an episode; ``back`` if an earlier state has come back."""
     also = f"; {_BACK_SHORT}" if back and not report.decision.recurring else ""
-    return f"Drift in {name}: {summary_of(report)}{also}."
+    return f"Drift in {name}: {Change(report).summary}{also}."
 
 
 def started(name: str, report: WindowReport, explanation: Explanation) -> Explanation:
     """Return the words of an episode that begins, given those of its first window."""
-    return replace(explanation, headline=f"Drift in {name}: {summary_of(report)}.")
+    return replace(explanation, headline=episode_headline(name, report, False))
 
 
 def updated(name: str, report: WindowReport, explanation: Explanation, known: str) -> Explanation:
     """Return the words of an episode of which something more is known than before."""
-    decision = report.decision
-    if decision.recurring:
-        news = f"more is known now: {_BACK}"
-    elif decision.level is DriftLevel.DRIFT:
-        news = f"something further changed: {summary_of(report)}"
-    else:
-        news = f"more is known now: {summary_of(report)}"
-    what, how = main_sentences(report)
+    change = Change(report)
+    more = "something further changed" if report.decision.drift else "more is known now"
+    news = (
+        f"more is known now: {BACK}" if report.decision.recurring else f"{more}: {change.summary}"
+    )
+    what, how = change.sentences()
     sentences = (known, *what, *how)
     return replace(explanation, headline=f"Drift in {name}, {news}.", sentences=sentences)
 
@@ -500,7 +483,7 @@ def ended(name: str, report: WindowReport, known: str, episode: int, back: bool)
     ``report``: the window that ends it. ``known``, ``episode``: what was told of it, and its
     number. ``back``: whether an earlier state has come back.
     """
-    after = f"{_BACK.capitalize()}." if back else _UNDONE
+    after = f"{BACK.capitalize()}." if back else _UNDONE
     other = report.decision.episode
     if other == episode:
         why = "nothing further changed"
@@ -518,8 +501,9 @@ def noticed(
     name: str, report: WindowReport, explanation: Explanation, fields: tuple[str, ...]
 ) -> Explanation:
     """Return the words of what moves and raises no alarm: now, and since the last notice."""
-    if report.decision.level is DriftLevel.NOTICE and set(fields) == {*touched_fields(report)}:
-        return replace(explanation, headline=f"Notice from {name}: {summary_of(report)}.")
+    change = Change(report)
+    if report.decision.level is DriftLevel.NOTICE and {*fields} == {*change.touched}:
+        return replace(explanation, headline=f"Notice from {name}: {change.summary}.")
     since = "This is what moved since the last such notice, in ways that raise no alarm."
     return Explanation(f"{name} is still moving: {listed(fields)}.", (since,))
 
@@ -590,20 +574,19 @@ def schema_changed(name: str, report: WindowReport, news: tuple[SchemaEvent, ...
 
 def degraded(name: str, report: WindowReport) -> Explanation:
     """Return the words of a monitor whose learning was stopped by a limit."""
-    late = report.overrun is Overrun.DEADLINE
-    limit = "its time was over" if late else "its number of tests was used up"
-    setting = "deadline_seconds" if late else "max_tests"
+    limit = LIMITS[report.overrun or Overrun.TESTS]
     sentences = (
         f"Learning which fields of {name} depend on each other from window {report.index:,}"
-        f" ({counted(report.rows, 'record')}) was stopped because {limit}.",
+        f" ({counted(report.rows, 'record')}) was stopped because {limit.why}.",
         "The dependencies shown are those from before, and of a change it may not be told where.",
     )
+    busy = "Look whether the machine is busy with something else."
     advice = (
-        f"If this goes on, raise {setting} of the learner, or watch fewer fields.",
-        "Look whether the machine is busy with something else." if late else "",
+        f"If this goes on, raise {limit.setting} of the learner, or watch fewer fields.",
+        *([busy] if report.overrun is Overrun.DEADLINE else []),
     )
     headline = f"Monitor {name} shows an older state: learning was stopped by a limit."
-    return Explanation(headline, sentences, tuple(filter(None, advice)))
+    return Explanation(headline, sentences, advice)
 
 
 def failed(name: str, reason: str) -> Explanation:

@@ -23,6 +23,8 @@ from driftbn.drift.outcome import (
 )
 from driftbn.drift.shares import ELSEWHERE, LEAST_MOVED, Moved, Value
 from driftbn.explain.sentences import (
+    BACK,
+    LIMITS,
     counted,
     decimal,
     listed,
@@ -33,7 +35,6 @@ from driftbn.explain.sentences import (
     range_words,
     strength,
 )
-from driftbn.learning import Overrun
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from driftbn.tables.schema import MISSING, RESERVED
 
@@ -87,22 +88,16 @@ class Cause:
     hides: bool = True
 
 
-def causes_of(report: WindowReport) -> tuple[Cause, ...]:
+def _causes_of(report: WindowReport) -> tuple[Cause, ...]:
     """Return what has happened to fields themselves, those that stopped coming first."""
     decision = report.decision
     if decision.kind is None:
         return ()
     found = {cause.field: cause for cause in _of_events(report)}
-    for fact in decision.facts:
-        found.setdefault(fact.field, _of_fact(fact, report))
-    for fact in filter(None, (_as_fact(one) for one in report.moved if not one.among)):
-        found.setdefault(fact.field, _of_fact(fact, report))
+    of_shares = filter(None, (_as_fact(one) for one in report.moved if not one.among))
+    for fact in (*decision.facts, *of_shares):
+        found.setdefault(fact.field, _of_fact(fact, report.moved))
     return tuple(found.values())
-
-
-def _is_back(decision: DriftDecision) -> bool:
-    """Whether all is as in an earlier stretch of the stream, so that nothing is broken."""
-    return decision.recurring and not decision.facts
 
 
 def _as_fact(moved: Moved) -> Fact | None:
@@ -123,9 +118,7 @@ def _of_events(report: WindowReport) -> Iterator[Cause]:
         if event.kind is SchemaEventKind.MISSING_COLUMN and share >= MOSTLY:
             yield _absent(event.column, share)
         elif event.kind is SchemaEventKind.NEW_LEVEL and event.column in named:
-            cause = _of_levels(event, share, report)
-            if cause is not None:
-                yield cause
+            yield from filter(None, [_of_levels(event, share, report.moved)])
 
 
 def _absent(field: str, share: float) -> Cause:
@@ -141,11 +134,10 @@ def _absent(field: str, share: float) -> Cause:
     )
 
 
-def _of_levels(event: SchemaEvent, share: float, report: WindowReport) -> Cause | None:
+def _of_levels(event: SchemaEvent, share: float, moved: Sequence[Moved]) -> Cause | None:
     """Return what new values of a field mean, if they are more than new values."""
     name, field = quoted(event.column), event.column
-    own = [one for one in report.moved if one.value.field == field and not one.among]
-    had_numbers = any(one.value.level is None for one in report.moved if one.value.field == field)
+    had_numbers = any(one.value.level is None for one in moved if one.value.field == field)
     if event.levels == ("",) and share >= MOSTLY:
         lead = f"There is an empty text where a value was, in {_records(share)}."
         return Cause(field, f"{name} is empty in {_records(share)}", lead, _fills(name))
@@ -157,7 +149,8 @@ def _of_levels(event: SchemaEvent, share: float, report: WindowReport) -> Cause 
             f"There is a text in its place{such}, in {_records(share)}.",
             f"Look at what writes {name}: a format, a unit or a decimal comma that is new.",
         )
-    lost = [one for one in own if one.value.level not in (None, *RESERVED) and one.now == 0]
+    kept = (None, *RESERVED)
+    lost = [one for one in _own(field, moved) if one.value.level not in kept and one.now == 0]
     if len(lost) == 1 and event.n_levels == 1 and event.levels:
         before = lost[0].shares[0]
         if before >= LEAST_MOVED and 1 / RENAMED_RATIO <= share / before <= RENAMED_RATIO:
@@ -177,7 +170,7 @@ def _fills(name: str) -> str:
     return f"Look at what fills {name}: a lookup or a join that finds nothing, or its source."
 
 
-def _of_fact(fact: Fact, report: WindowReport) -> Cause:
+def _of_fact(fact: Fact, moved: Sequence[Moved]) -> Cause:
     name = quoted(fact.field)
     finding, lead = _fact_words(fact, _FACTS), f"{_fact_words(fact, _PAST)}."
     advice = f"Look for what changed at the source of {name}."
@@ -189,7 +182,7 @@ def _of_fact(fact: Fact, report: WindowReport) -> Cause:
             lead = lead or "Before, every record had one."
             advice = _fills(name)
         case FactKind.OUTSIDE | FactKind.UNUSUAL if fact.share >= MOSTLY:
-            middles = _middles(fact.field, report.moved)
+            middles = _middles(fact.field, moved)
             finding = f"the numbers of {name} lie elsewhere than ever"
             if middles is None or _is_rescaled(*middles):
                 finding = f"the numbers of {name} have another size, as if its unit had changed"
@@ -205,7 +198,7 @@ def _of_fact(fact: Fact, report: WindowReport) -> Cause:
         case FactKind.CONSTANT:
             advice = f"Look whether {name} is stuck at its source."
         case FactKind.LOST_LEVEL | FactKind.NEW_LEVEL:
-            lead = moved_sentence(_own(fact.field, report.moved)) or lead
+            lead = moved_sentence(_own(fact.field, moved)) or lead
     return Cause(fact.field, finding, lead, advice, fact.share >= _HIDING.get(fact.kind, 2.0))
 
 
@@ -274,16 +267,268 @@ def _fact_words(fact: Fact, words: Mapping[FactKind, str]) -> str:
     return words.get(fact.kind, "").format(name=quoted(fact.field), now=now, before=before)
 
 
-def hidden_fields(causes: Sequence[Cause]) -> frozenset[str]:
-    """Return the fields whose dependencies cannot be compared with earlier ones."""
-    return frozenset(cause.field for cause in causes if cause.hides)
+class Change:
+    """What a report tells of a change: what its sentences need is worked out once, here.
 
-
-def detached_field(report: WindowReport) -> tuple[str, tuple[str, ...]] | None:
-    """Return a field that lost its dependencies while its own values come as before, and on what.
-
-    So it is where values are attached to the wrong records.
+    ``causes``: what has happened to fields themselves. ``hidden``: fields whose dependencies cannot
+    be compared with earlier ones. ``edges``, ``nodes``: what changed that none of this explains.
+    ``detached``: a field that lost its dependencies while its own values come as before, and on
+    what; so it is where values are attached to the wrong records. ``touched``: the fields that the
+    change is about, what happened to fields first, given ones last.
     """
+
+    def __init__(self, report: WindowReport) -> None:
+        self.report, self.decision = report, report.decision
+        self.causes = _causes_of(report)
+        self.hidden = {cause.field for cause in self.causes if cause.hides}
+        self.edges = tuple(e for e in self.decision.edges if not self.hidden & {*e.pair})
+        self.nodes = [
+            one for one in self.decision.node_changes if not self.hidden & {one.name, *one.parents}
+        ]
+        self.detached = _detached(report)
+        self.touched = self._touched()
+
+    def _touched(self) -> tuple[str, ...]:
+        named = [name for edge in self.edges for name in _ends(edge, self.decision)]
+        named += [one.name for one in self.nodes]
+        found = [cause.field for cause in self.causes]
+        found += sorted(named, key=lambda name: name in self.decision.given)
+        if not found and self.decision.kind is DriftKind.ASSOCIATION:
+            found += _strongest_pair(self.decision)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def is_back(self) -> bool:
+        """Whether all is as in an earlier stretch of the stream, so that nothing is broken."""
+        return self.decision.recurring and not self.decision.facts
+
+    @property
+    def told_decision(self) -> DriftDecision:
+        """The decision without the edges and fields whose change a field's own one explains."""
+        changes = self.decision.node_changes
+        nodes = tuple(one for one in changes if not self.hidden & {*one.parents})
+        return replace(self.decision, edges=self.edges, node_changes=nodes)
+
+    # What changed
+
+    @property
+    def summary(self) -> str:
+        """What changed as the end of a headline, without a full stop."""
+        decision = self.decision
+        if self.is_back:
+            return self._back_summary()
+        if self.causes:
+            return self._causes_summary()
+        if self.detached is not None:
+            field, others = self.detached
+            return f"{quoted(field)} no longer tells anything about {listed(others)}"
+        if decision.edges:
+            return _edges_summary(decision.edges, decision)
+        if decision.node_changes:
+            return _nodes_summary(decision.node_changes)
+        pair = _strongest_pair(decision)
+        if decision.kind is DriftKind.ASSOCIATION and pair:
+            return f"how {listed(pair)} depend on each other changed"
+        return "the relations between the fields changed"
+
+    def _back_summary(self) -> str:
+        fields = [cause.field for cause in self.causes] or self.touched
+        if not fields:
+            return BACK
+        return f"{listed(fields, limit=3)} {_be(len(fields))} back to an earlier state"
+
+    def _causes_summary(self) -> str:
+        first, *others = self.causes
+        names = listed([cause.field for cause in others], limit=3)
+        more = f"; there is more of this kind in {names}" if others else ""
+        edges = self.edges
+        besides = f"; besides, {_edges_summary(edges, self.decision)}" if edges else ""
+        return f"{first.finding}{more}{besides}"
+
+    def sentences(self) -> tuple[list[str], list[str]]:
+        """Say what the change is, and how shares of values moved: at most a sentence each."""
+        if self.is_back:
+            return [self._back_meaning()], [] if self.causes else self._moved_sentences()
+        if self.causes:
+            others = self._moved_sentences() if self.edges else []
+            return [self.causes[0].lead], self._hidden_sentence() or others
+        return self._meaning(), self._moved_sentences()
+
+    def _back_meaning(self) -> str:
+        if self.decision.regime == 0:
+            return "These records are like those that the stream began with."
+        return (
+            "These records are like those of an earlier stretch of the stream, after another alarm."
+        )
+
+    def _hidden_sentence(self) -> list[str]:
+        """Say which dependencies cannot be compared, in place of how they changed."""
+        hidden, decision = self.hidden, self.decision
+        pairs = [edge.pair for edge in decision.edges]
+        pairs += [(node.name, name) for node in decision.node_changes for name in node.parents]
+        ends = [pair for pair in pairs if hidden & {*pair}]
+        field = next((name for pair in ends for name in pair if name in hidden), "")
+        others = sorted({name for pair in ends for name in pair if field in pair} - {field})
+        if not others:
+            return []
+        return [
+            f"While that lasts, how {quoted(field)} and {listed(others)} depend on each other"
+            " cannot be compared with before."
+        ]
+
+    def _meaning(self) -> list[str]:
+        """Say in other words what the first change is."""
+        decision = self.decision
+        if self.detached is not None:
+            return [
+                f"The values of {quoted(self.detached[0])} themselves come as often as before, so"
+                " they may belong to other records now."
+            ]
+        if decision.edges:
+            return [_edge_meaning(decision.edges[0], decision)]
+        meaning = None if decision.kind is None else _MEANINGS.get(decision.kind)
+        return [] if meaning is None else [meaning]
+
+    def _moved_sentences(self) -> list[str]:
+        edges = self.edges
+        if self.detached is not None:
+            edges = tuple(edge for edge in edges if edge.change is ChangeType.REMOVED)
+        subjects: list[tuple[str, ...]] = [edge.pair for edge in edges]
+        if not edges:
+            subjects = [(change.name,) for change in self.decision.node_changes]
+        subjects = subjects or [_strongest_pair(self.decision)]
+        found = [_moved_of(self.report.moved, fields) for fields in subjects]
+        found = [some for some in found if some]
+        most = 2 if len(found) == 1 else 1  # of each, as a sentence has room for three
+        sentence = moved_sentence([one for some in found for one in some[:most]])
+        return [] if sentence is None else [sentence]
+
+    def details(self) -> list[str]:
+        """Return all that is known of what changed, with strengths; see ``sentences``."""
+        decision, edges, nodes = self.decision, self.edges, self.nodes
+        found = [] if self.is_back else _cause_sentences(self.causes)
+        if decision.kind is not None and (edges or nodes or not self.causes):
+            found.append(_kind_sentence(decision))
+        found += [_edge_sentence(edge, decision) for edge in edges[:MAX_CHANGES]]
+        if len(edges) > MAX_CHANGES:
+            more = counted(len(edges) - MAX_CHANGES, "more change")
+            found.append(f"There {_be(len(edges) - MAX_CHANGES)} {more} of this kind.")
+        if edges:
+            found.append(_UNITS)
+        found += [_node_sentence(change) for change in nodes[:MAX_CHANGES]]
+        if len(nodes) > MAX_CHANGES:
+            found.append(f"The same holds for {counted(len(nodes) - MAX_CHANGES, 'more field')}.")
+        if nodes and not edges:
+            found.append(_DISTANCE)
+        return found
+
+    # What to do
+
+    def advice(self) -> list[str]:
+        """Return what to do, the most urgent first."""
+        report, decision = self.report, self.decision
+        found = self._advice_on_change() if decision.level is DriftLevel.DRIFT else []
+        if decision.failed:
+            found.append(
+                "Please report this error; if it comes again, keep the records of a window."
+            )
+        elif decision.level is DriftLevel.UNDECIDED or _lacks_power(decision):
+            found.append("Larger windows would show smaller changes.")
+        if report.overrun is not None:
+            setting = LIMITS[report.overrun].setting
+            found.append(f"Raise {setting}, or watch fewer fields, so that the search can finish.")
+        # Larger windows could decide otherwise.
+        in_doubt = decision.kind is None or decision.p_value > SURE_P
+        if decision.design_effect > TOO_DEPENDENT_ROWS and in_doubt:
+            found.append(
+                "Use larger windows: where records resemble each other this much, windows of this"
+                " size can raise false alarms."
+            )
+        if report.events and decision.kind is None:
+            found.append(
+                "Find out whether the new or absent columns and values are meant to be so."
+            )
+        return found
+
+    def _advice_on_change(self) -> list[str]:
+        report = self.report
+        if self.is_back:
+            if self.decision.regime == 0:
+                return ["Nothing, if a fault was mended. If not, find out what was switched back."]
+            return ["Look at that alarm: if it told of a fault, the fault has come back."]
+        if self.causes:
+            first = self.causes[0].advice
+        elif self.detached is not None:
+            name = quoted(self.detached[0])
+            first = (
+                f"Check the join or lookup that brings {name} to the records: its key, its order."
+            )
+        else:
+            where = f" {listed(self.touched)}" if self.touched else " the fields"
+            end = "" if report.end is None else f" ({moment(report.end)})"
+            last = f"{report.last_record:,}{end}"
+            first = f"Look for what changed at the source of{where} up to record {last}."
+        if report.target is not None and self.target_touch in ("itself", "nearby"):
+            return [first, f"Check whatever relies on {quoted(report.target)}."]
+        return [first]
+
+    # Who is touched
+
+    @property
+    def target_touch(self) -> str | None:
+        """How near a named change is to the target.
+
+        ``"itself"``, ``"nearby"`` (a field of its Markov blanket) or ``"elsewhere"``; ``None`` if
+        there is no target or no field was named.
+        """
+        report, touched = self.report, {*self.touched}
+        if report.target is None or not touched:
+            return None
+        if {report.target, dict(report.twins).get(report.target)} & touched:
+            return "itself"
+        return "nearby" if touched.intersection(report.blanket) else "elsewhere"
+
+    def target_sentences(self) -> list[str]:
+        report = self.report
+        if report.target is None:
+            return []
+        target = quoted(report.target)
+        match self.target_touch:
+            case "itself":
+                return [f"The change touches {target}, the field you named as target."]
+            case "nearby":
+                near = [name for name in report.blanket if name in self.touched]
+                tell = "tells" if len(near) == 1 else "tell"
+                return [
+                    f"The change does not touch the target {target} itself, but {listed(near)},"
+                    f" which {tell} something about it directly."
+                ]
+            case "elsewhere":
+                return [
+                    f"The change touches neither the target {target} nor any field that tells"
+                    " something about it directly."
+                ]
+        if self.decision.level is DriftLevel.DRIFT:
+            return [
+                f"No field could be named, so whether it touches the target {target} is not known."
+            ]
+        return []
+
+    def twin_sentences(self) -> list[str]:
+        """Return for the mentioned fields which others always say the same."""
+        decision = self.decision
+        mentioned = {*self.touched}.union(*(edge.given for edge in decision.edges))
+        mentioned.update(*(change.parents for change in decision.node_changes))
+        if decision.level is DriftLevel.STABLE and decision.families:
+            mentioned.update(min(decision.families, key=lambda result: result.p_value).fields)
+        return [
+            f"{quoted(name)} always says the same as {quoted(other)}, so either may be meant."
+            for name, other in self.report.twins
+            if {name, other} & mentioned
+        ]
+
+
+def _detached(report: WindowReport) -> tuple[str, tuple[str, ...]] | None:
     removed = [edge for edge in report.decision.edges if edge.change is ChangeType.REMOVED]
     if len(removed) < 2 or not report.moved:
         return None
@@ -299,68 +544,14 @@ def detached_field(report: WindowReport) -> tuple[str, tuple[str, ...]] | None:
     return field, tuple(name for edge in removed for name in edge.pair if name != field)
 
 
-def moved_of(report: WindowReport, fields: Sequence[str]) -> list[Moved]:
+def _moved_of(moved: Sequence[Moved], fields: Sequence[str]) -> list[Moved]:
     """Return what moved of a pair of fields, or of the values of one by itself or among others."""
     wanted = set(fields)
     if len(fields) > 1:
-        pairs = (
-            (one, {one.value.field, *(value.field for value in one.among)}) for one in report.moved
-        )
+        pairs = ((one, {one.value.field, *(value.field for value in one.among)}) for one in moved)
         return [one for one, names in pairs if wanted <= names]
-    found = [one for one in report.moved if one.value.field in wanted]
+    found = [one for one in moved if one.value.field in wanted]
     return [one for one in found if one.among] or found
-
-
-# --- What changed ---
-
-
-def summary_of(report: WindowReport) -> str:
-    """Return what changed as the end of a headline, without a full stop."""
-    decision, causes = report.decision, causes_of(report)
-    if _is_back(decision):
-        return _back_summary(report)
-    if causes:
-        return _causes_summary(causes, report)
-    detached = detached_field(report)
-    if detached is not None:
-        return f"{quoted(detached[0])} no longer tells anything about {listed(detached[1])}"
-    if decision.edges:
-        return _edges_summary(decision.edges, decision)
-    if decision.node_changes:
-        return _nodes_summary(decision.node_changes)
-    pair = _strongest_pair(decision)
-    if decision.kind is DriftKind.ASSOCIATION and pair:
-        return f"how {listed(pair)} depend on each other changed"
-    return "the relations between the fields changed"
-
-
-def _back_summary(report: WindowReport) -> str:
-    fields = [cause.field for cause in causes_of(report)] or touched_fields(report)
-    if not fields:
-        return "the relations between the fields are back to an earlier state"
-    return f"{listed(fields, limit=3)} {_be(len(fields))} back to an earlier state"
-
-
-def _causes_summary(causes: Sequence[Cause], report: WindowReport) -> str:
-    others = [cause.field for cause in causes[1:]]
-    more = f"; there is more of this kind in {listed(others, limit=3)}" if others else ""
-    edges = _other_edges(report, causes)
-    besides = f"; besides, {_edges_summary(edges, report.decision)}" if edges else ""
-    return f"{causes[0].finding}{more}{besides}"
-
-
-def _other_edges(report: WindowReport, causes: Sequence[Cause]) -> tuple[EdgeChange, ...]:
-    """Return the changes of edges that no field's own change may be the reason of."""
-    hidden = hidden_fields(causes)
-    return tuple(edge for edge in report.decision.edges if not hidden & {*edge.pair})
-
-
-def told_decision(report: WindowReport) -> DriftDecision:
-    """Return the decision without the edges and fields whose change a field's own one explains."""
-    decision, causes = report.decision, causes_of(report)
-    hidden = hidden_fields(causes)
-    nodes = tuple(one for one in decision.node_changes if not hidden & {*one.parents})
-    return replace(decision, edges=_other_edges(report, causes), node_changes=nodes)
 
 
 def _edges_summary(edges: Sequence[EdgeChange], decision: DriftDecision) -> str:
@@ -384,53 +575,6 @@ def _nodes_summary(changes: Sequence[NodeChange]) -> str:
     return f"{names} now {verb} out differently for the same values of {inputs}"
 
 
-def main_sentences(report: WindowReport) -> tuple[list[str], list[str]]:
-    """Say what the change is, and how shares of values moved: at most a sentence each."""
-    causes = causes_of(report)
-    if _is_back(report.decision):
-        return [_back_meaning(report.decision)], [] if causes else _moved_sentences(report)
-    if causes:
-        others = _moved_sentences(report) if _other_edges(report, causes) else []
-        return [causes[0].lead], _hidden_sentence(report, causes) or others
-    return _meaning(report), _moved_sentences(report)
-
-
-def _back_meaning(decision: DriftDecision) -> str:
-    if decision.regime == 0:
-        return "These records are like those that the stream began with."
-    return "These records are like those of an earlier stretch of the stream, after another alarm."
-
-
-def _hidden_sentence(report: WindowReport, causes: Sequence[Cause]) -> list[str]:
-    """Say which dependencies cannot be compared, in place of how they changed."""
-    hidden, decision = hidden_fields(causes), report.decision
-    pairs = [edge.pair for edge in decision.edges]
-    pairs += [(node.name, name) for node in decision.node_changes for name in node.parents]
-    ends = [pair for pair in pairs if hidden & {*pair}]
-    field = next((name for pair in ends for name in pair if name in hidden), "")
-    others = sorted({name for pair in ends for name in pair if field in pair} - {field})
-    if not others:
-        return []
-    return [
-        f"While that lasts, how {quoted(field)} and {listed(others)} depend on each other cannot"
-        " be compared with before."
-    ]
-
-
-def _meaning(report: WindowReport) -> list[str]:
-    """Say in other words what the first change is."""
-    decision, detached = report.decision, detached_field(report)
-    if detached is not None:
-        return [
-            f"The values of {quoted(detached[0])} themselves come as often as before, so they may"
-            " belong to other records now."
-        ]
-    if decision.edges:
-        return [_edge_meaning(decision.edges[0], decision)]
-    meaning = None if decision.kind is None else _MEANINGS.get(decision.kind)
-    return [] if meaning is None else [meaning]
-
-
 _MEANINGS: Final = {
     DriftKind.MARGINAL: "How often values come has changed, not how fields depend on each other.",
     DriftKind.MECHANISM: "Which fields depend on each other is as before, as far as records show.",
@@ -447,43 +591,6 @@ def _edge_meaning(edge: EdgeChange, decision: DriftDecision) -> str:
     if edge.change is ChangeType.ADDED:
         return f"Knowing {first} now tells something about {second}{held}."
     return f"{first} and {second} still depend on each other, but not as they did."
-
-
-def _moved_sentences(report: WindowReport) -> list[str]:
-    decision = report.decision
-    edges = _other_edges(report, causes_of(report))
-    if detached_field(report) is not None:
-        edges = tuple(edge for edge in edges if edge.change is ChangeType.REMOVED)
-    subjects: list[tuple[str, ...]] = [edge.pair for edge in edges]
-    if not edges:
-        subjects = [(change.name,) for change in decision.node_changes]
-    found = [moved_of(report, fields) for fields in subjects or [_strongest_pair(decision)]]
-    found = [some for some in found if some]
-    most = 2 if len(found) == 1 else 1  # of each, as a sentence has room for three
-    sentence = moved_sentence([one for some in found for one in some[:most]])
-    return [] if sentence is None else [sentence]
-
-
-def change_details(report: WindowReport) -> list[str]:
-    """Return all that is known of what changed, with strengths; see ``main_sentences``."""
-    decision, causes = report.decision, causes_of(report)
-    hidden, edges = hidden_fields(causes), _other_edges(report, causes)
-    nodes = [one for one in decision.node_changes if not hidden & {one.name, *one.parents}]
-    found = [] if _is_back(decision) else _cause_sentences(causes)
-    if decision.kind is not None and (edges or nodes or not causes):
-        found.append(_kind_sentence(decision))
-    found += [_edge_sentence(edge, decision) for edge in edges[:MAX_CHANGES]]
-    if len(edges) > MAX_CHANGES:
-        more = counted(len(edges) - MAX_CHANGES, "more change")
-        found.append(f"There {_be(len(edges) - MAX_CHANGES)} {more} of this kind.")
-    if edges:
-        found.append(_UNITS)
-    found += [_node_sentence(change) for change in nodes[:MAX_CHANGES]]
-    if len(nodes) > MAX_CHANGES:
-        found.append(f"The same holds for {counted(len(nodes) - MAX_CHANGES, 'more field')}.")
-    if nodes and not edges:
-        found.append(_DISTANCE)
-    return found
 
 
 def _cause_sentences(causes: Sequence[Cause]) -> list[str]:
@@ -516,73 +623,12 @@ def _kind_sentence(decision: DriftDecision) -> str:
     )
 
 
-# --- What to do ---
-
-
-def advice_of(report: WindowReport) -> list[str]:
-    """Return what to do, the most urgent first."""
-    found = _advice_on_change(report)
-    if report.decision.failed:
-        found.append("Please report this error; if it comes again, keep the records of a window.")
-    elif report.decision.level is DriftLevel.UNDECIDED or _lacks_power(report.decision):
-        found.append("Larger windows would show smaller changes.")
-    if report.overrun is not None:
-        setting = "deadline_seconds" if report.overrun is Overrun.DEADLINE else "max_tests"
-        found.append(f"Raise {setting}, or watch fewer fields, so that the search can finish.")
-    if report.decision.design_effect > TOO_DEPENDENT_ROWS and _is_in_doubt(report.decision):
-        found.append(
-            "Use larger windows: where records resemble each other this much, windows of this size"
-            " can raise false alarms."
-        )
-    if report.events and report.decision.kind is None:
-        found.append("Find out whether the new or absent columns and values are meant to be so.")
-    return found
-
-
-def _advice_on_change(report: WindowReport) -> list[str]:
-    decision = report.decision
-    if decision.level is not DriftLevel.DRIFT:
-        return []
-    causes, detached = causes_of(report), detached_field(report)
-    if _is_back(decision):
-        if decision.regime == 0:
-            return ["Nothing, if a fault was mended. If not, find out what was switched back."]
-        return ["Look at that alarm: if it told of a fault, the fault has come back."]
-    touched = touched_fields(report)
-    where = f" {listed(touched)}" if touched else " the fields"
-    end = "" if report.end is None else f" ({moment(report.end)})"
-    found = [
-        f"Look for what changed at the source of{where} up to record {report.last_record:,}{end}."
-    ]
-    if causes:
-        found = [causes[0].advice]
-    elif detached is not None:
-        name = quoted(detached[0])
-        found = [f"Check the join or lookup that brings {name} to the records: its key, its order."]
-    if report.target is not None and target_touch(report) in ("itself", "nearby"):
-        found.append(f"Check whatever relies on {quoted(report.target)}.")
-    return found
-
-
 def _strongest_pair(decision: DriftDecision) -> tuple[str, ...]:
     """Return the pair of fields whose association changed most surely, if one did."""
     for result in decision.families:
         if result.family is Family.ASSOCIATION and result.p_value <= decision.alpha:
             return result.fields
     return ()
-
-
-def touched_fields(report: WindowReport) -> tuple[str, ...]:
-    """Return the fields that a change is about: what happened to fields first, given ones last."""
-    decision, causes = report.decision, causes_of(report)
-    hidden = hidden_fields(causes)
-    named = [name for edge in _other_edges(report, causes) for name in _ends(edge, decision)]
-    named += [one.name for one in decision.node_changes if not hidden & {one.name, *one.parents}]
-    found = [cause.field for cause in causes]
-    found += sorted(named, key=lambda name: name in decision.given)
-    if not found and decision.kind is DriftKind.ASSOCIATION:
-        found += _strongest_pair(decision)
-    return tuple(dict.fromkeys(found))
 
 
 def _arrow_of(edge: EdgeChange) -> str:
@@ -604,9 +650,8 @@ def _strength_of(association: Association) -> str:
     return f"{word} ({decimal(association.nats)} nats, 95 % interval {low} to {high})"
 
 
-def _be(number: int, *, past: bool = False) -> str:
-    one, many = ("was", "were") if past else ("is", "are")
-    return one if number == 1 else many
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _edge_headline(edge: EdgeChange, decision: DriftDecision) -> str:
@@ -643,56 +688,6 @@ def _node_sentence(change: NodeChange) -> str:
     return f"{held} values of {quoted(change.name)} come in other shares than before ({size})."
 
 
-def target_touch(report: WindowReport) -> str | None:
-    """Return how near a named change is to the target.
-
-    ``"itself"``, ``"nearby"`` (a field of its Markov blanket) or ``"elsewhere"``; ``None`` if there
-    is no target or no field was named.
-    """
-    touched = touched_fields(report)
-    if report.target is None or not touched:
-        return None
-    if {report.target, dict(report.twins).get(report.target)} & set(touched):
-        return "itself"
-    return "nearby" if set(report.blanket) & set(touched) else "elsewhere"
-
-
-def target_sentences(report: WindowReport) -> list[str]:
-    if report.target is None:
-        return []
-    touch, target = target_touch(report), quoted(report.target)
-    if touch == "itself":
-        return [f"The change touches {target}, the field you named as target."]
-    if touch == "nearby":
-        near = [name for name in report.blanket if name in touched_fields(report)]
-        return [
-            f"The change does not touch the target {target} itself, but {listed(near)}, which"
-            f" {'tells' if len(near) == 1 else 'tell'} something about it directly."
-        ]
-    if touch == "elsewhere":
-        return [
-            f"The change touches neither the target {target} nor any field that tells something"
-            " about it directly."
-        ]
-    if report.decision.level is DriftLevel.DRIFT:
-        return [f"No field could be named, so whether it touches the target {target} is not known."]
-    return []
-
-
-def twin_sentences(report: WindowReport, mentioned: Sequence[str]) -> list[str]:
-    """Return for the mentioned fields which others always say the same."""
-    return [
-        f"{quoted(name)} always says the same as {quoted(other)}, so either may be meant."
-        for name, other in report.twins
-        if other in mentioned or name in mentioned
-    ]
-
-
 def _lacks_power(decision: DriftDecision) -> bool:
     """Whether silence may be due to the size of the window; a stream that moves has no better."""
     return bool(decision.n_undecided) and decision.kind is None and not decision.wander
-
-
-def _is_in_doubt(decision: DriftDecision) -> bool:
-    """Whether larger windows could decide otherwise."""
-    return decision.kind is None or decision.p_value > SURE_P

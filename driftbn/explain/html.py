@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from driftbn.drift.outcome import Association
 from driftbn.explain import Explanation, explain, state_of
-from driftbn.explain.changes import told_decision
+from driftbn.explain.changes import Change
 from driftbn.explain.picture import Scene, drawing_of, legend_of, scene_of, scene_of_graph
 from driftbn.explain.sentences import (
     counted,
@@ -16,6 +16,7 @@ from driftbn.explain.sentences import (
     event_sentence,
     moment,
     printable,
+    size_words,
     strength,
     windows_between,
 )
@@ -293,7 +294,7 @@ def edge_table(report: WindowReport) -> str:
             ", ".join(edge.given) or _NO_NUMBER,
             decimal(edge.p_value),
         )
-        for edge in told_decision(report).edges
+        for edge in Change(report).edges
     ]
     return table(names, rows)
 
@@ -311,7 +312,7 @@ def node_table(report: WindowReport) -> str:
             f"{strength(change.effect)}: {decimal(change.effect)} nats per record",
             decimal(change.p_value),
         )
-        for change in told_decision(report).node_changes
+        for change in Change(report).told_decision.node_changes
     ]
     return table(("Field", "Among records equal in", "Difference", "p-value"), rows)
 
@@ -374,7 +375,7 @@ def undecided_table(report: WindowReport) -> str:
             pair.target,
             "no change would show"
             if pair.visible_change == float("inf")
-            else f"{decimal(pair.visible_change)} nats ({strength(pair.visible_change)})",
+            else size_words(pair.visible_change),
         )
         for pair in decision.undecided
     ]

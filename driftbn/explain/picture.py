@@ -9,7 +9,7 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from driftbn.explain.changes import told_decision
+from driftbn.explain.changes import Change
 from driftbn.explain.sentences import counted, shortened
 from driftbn.explain.svg import FONT, Drawing, Key, Point, sheet, text_width
 from driftbn.graphs.graph import Dag, Edge, Pdag, compare
@@ -108,7 +108,7 @@ def scene_of(report: WindowReport, max_nodes: int = MAX_NODES) -> Scene:
         tuple(sorted(shown)),
         tuple(line for line in lines if {*line.edge} <= shown),
         note,
-        frozenset(change.name for change in told_decision(report).node_changes),
+        frozenset(one.name for one in Change(report).told_decision.node_changes),
         report.target,
         tested=True,
     )
@@ -162,7 +162,7 @@ def differences(report: WindowReport) -> list[Line]:
 
 def lines_of(report: WindowReport) -> list[Line]:
     """Return the lines of a report's picture: plain ones first, confirmed changes last."""
-    confirmed = {edge.pair: edge for edge in told_decision(report).edges}
+    confirmed = {edge.pair: edge for edge in Change(report).edges}
     found = [line for line in differences(report) if line.pair not in confirmed]
     found.sort(key=lambda line: (line.kind is not LineKind.KEPT, line.edge))
     return found + [
@@ -173,7 +173,7 @@ def lines_of(report: WindowReport) -> list[Line]:
 
 def _near_changes(report: WindowReport, nodes: list[str], lines: list[Line]) -> list[str]:
     """Return the nodes of confirmed changes, strongest first, and then those next to them."""
-    decision, known = told_decision(report), set(nodes)
+    decision, known = Change(report).told_decision, set(nodes)
     ends = [name for edge in decision.edges for name in (edge.source, edge.target)]
     found = dict.fromkeys(name for name in (*ends, *decision.nodes) if name in known)
     near = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from driftbn.drift.outcome import UndecidedPair, Wander
 from driftbn.drift.shares import Moved, Value
@@ -21,6 +21,21 @@ MAX_NAME = 60
 """Characters of a name that a sentence shows."""
 MAX_LISTED = 5
 """Names that a sentence lists; the others are counted."""
+
+BACK = "the relations between the fields are back to an earlier state"
+
+
+class Limit(NamedTuple):
+    """What stopped a search, as a clause, and the setting that allows more."""
+
+    why: str
+    setting: str
+
+
+LIMITS: Final = {
+    Overrun.DEADLINE: Limit("its time was over", "deadline_seconds"),
+    Overrun.TESTS: Limit("its number of tests was used up", "max_tests"),
+}
 
 _STRENGTHS = ((0.001, "none"), (0.01, "weak"), (0.03, "medium"), (0.3, "strong"))
 _SMALLEST = 0.0001  # what a number is written down to
@@ -97,6 +112,15 @@ def strength(nats: float) -> str:
     if math.isnan(nats):
         return "unknown"
     return next((word for limit, word in _STRENGTHS if nats < limit), "very strong")
+
+
+def size_words(nats: float) -> str:
+    """Return an association or a change of so many nats with its strength.
+
+    >>> size_words(0.02)
+    '0.02 nats (medium)'
+    """
+    return f"{decimal(nats)} nats ({strength(nats)})"
 
 
 def decimal(number: float) -> str:
@@ -220,15 +244,22 @@ _MAX_PAIRS = 3
 
 def caveat_sentences(report: WindowReport) -> list[str]:
     """Return what limits the report, and differences from the schema."""
-    found, sample = _undecided(report), report.sample
+    found, sample, relearned = [], report.sample, report.relearned
     if sample is not None and sample.visible_change is not None:
-        found.insert(0, _sampled(report.rows, sample.visible_change))
+        found.append(
+            f"The {report.rows:,} records that were judged show a change from"
+            f" {size_words(sample.visible_change)} on in nine of ten pairs of fields."
+        )
+    found += _undecided(report)
     if report.overrun is not None:
-        found.append(_overrun(report.overrun))
-    if report.relearned is not None and report.relearned.overrun is not None:
+        found.append(
+            f"The search for the graph was stopped because {LIMITS[report.overrun].why}; the graph"
+            " shown is the one from before."
+        )
+    if relearned is not None and relearned.overrun is not None:
         found.append(
             f"Learning the graph of the reference again was stopped because"
-            f" {_limit(report.relearned.overrun)}; the reference keeps the graph from before."
+            f" {LIMITS[relearned.overrun].why}; the reference keeps the graph from before."
         )
     if report.decision.design_effect > DEPENDENT_ROWS:
         found.append(_dependent_rows(report))
@@ -239,14 +270,6 @@ def caveat_sentences(report: WindowReport) -> list[str]:
         more = counted(len(report.events) - _MAX_EVENTS, "more difference")
         found.append(f"And {more} from the expected columns and values.")
     return found
-
-
-def _sampled(rows: int, change: float) -> str:
-    size = f"{decimal(change)} nats ({strength(change)})"
-    return (
-        f"The {rows:,} records that were judged show a change from {size} on in nine of ten pairs"
-        " of fields."
-    )
 
 
 def _undecided(report: WindowReport) -> list[str]:
@@ -265,20 +288,7 @@ def _visible(pair: UndecidedPair) -> str:
     fields = listed((pair.source, pair.target))
     if not math.isfinite(pair.visible_change):
         return f"{fields} (no change at all would show)"
-    size = f"{decimal(pair.visible_change)} nats ({strength(pair.visible_change)})"
-    return f"{fields} (the smallest change that would show is {size})"
-
-
-def _overrun(overrun: Overrun) -> str:
-    return (
-        f"The search for the graph was stopped because {_limit(overrun)}; the graph shown is the"
-        " one from before."
-    )
-
-
-def _limit(overrun: Overrun) -> str:
-    deadline = overrun is Overrun.DEADLINE
-    return "its time was over" if deadline else "its number of tests was used up"
+    return f"{fields} (the smallest change that would show is {size_words(pair.visible_change)})"
 
 
 def _dependent_rows(report: WindowReport) -> str:

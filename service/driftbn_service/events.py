@@ -29,7 +29,7 @@ from driftbn.drift.outcome import (
     Travelled,
 )
 from driftbn.explain import Explanation
-from driftbn.explain.changes import summary_of, target_touch, touched_fields
+from driftbn.explain.changes import Change
 from driftbn.report import REPORTS, WindowReport
 from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 
@@ -184,7 +184,7 @@ class OpenEpisode:
     severity: Severity | None = None
     edges: tuple[EdgeChange, ...] = field(default=(), repr=False)
     nodes: tuple[NodeChange, ...] = field(default=(), repr=False)
-    target_touch: str | None = None  # see ``driftbn.explain.changes.target_touch``
+    target_touch: str | None = None  # see ``Change.target_touch``
     recurring: bool = False  # whether subscribers know that an earlier state has come back
 
     @property
@@ -216,7 +216,7 @@ class Noticed:
         found: tuple[str, ...] = ()
         decision = report.decision
         if decision.level is DriftLevel.NOTICE:
-            found = touched_fields(report)
+            found = Change(report).touched
         if decision.calm and decision.reference_windows >= MOVED_WINDOWS:
             found += self._moved(decision)
         fields = tuple(dict.fromkeys((*self.fields, *found)))[:MAX_CHANGES]
@@ -475,14 +475,15 @@ class _Teller:
         """Return the episode with what changed by this window, if it says anything of that."""
         if decision.kind is None and episode.summary:
             return episode
+        change = Change(self._report)
         return replace(
             episode,
-            summary=summary_of(self._report),
+            summary=change.summary,
             kind=decision.kind,
             severity=decision.severity,
             edges=decision.edges[:MAX_CHANGES],
             nodes=decision.node_changes[:MAX_CHANGES],
-            target_touch=target_touch(self._report),
+            target_touch=change.target_touch,
         )
 
     def _drift_data(self, episode: OpenEpisode) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from driftbn.explain import (
     monitor_name,
     state_of,
 )
-from driftbn.explain.changes import main_sentences, target_sentences
+from driftbn.explain.changes import Change
 from driftbn.explain.html import (
     figure_of,
     numbers,
@@ -296,10 +296,11 @@ class _Source:
         report = _with_all_changes(episode, naming)
         alarm = self._report(episode.started_window)
         every = naming if alarm is None else [alarm, *naming]
-        what, how = main_sentences(report)
+        change = Change(report)
+        what, how = change.sentences()
         words = Explanation(
             episode_headline(self._name, report, episode.recurring),
-            (self._context(episode), *what, *how, *target_sentences(report)),
+            (self._context(episode), *what, *how, *change.target_sentences()),
             _once(text for one in every for text in one.explain().advice)[:_MAX_ADVICE],
             _once(text for one in every for text in one.explain().details),
         )

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
 from driftbn.drift.outcome import Association, ChangeType, DriftDecision, EdgeChange
-from driftbn.explain.changes import told_decision
+from driftbn.explain.changes import Change
 from driftbn.explain.picture import differences
 from driftbn.explain.sentences import decimal, strength
 from driftbn.explain.svg import LIGHT
@@ -133,14 +133,15 @@ def _confirming(
     """Return the decision that names the changes of a window's episode, and whose it is."""
     store, row, decision = service.store, found.row, report.decision
     if decision.edges or decision.node_changes:
-        return row.window_index, told_decision(report)
+        return row.window_index, Change(report).told_decision
     episode = None if row.episode is None else store.episode(row.stream, row.key, row.episode)
     if episode is None:
         return None, decision
     earlier = store.window(row.stream, row.key, naming_window(store, episode, row.window_index))
     if earlier is None:
         return None, decision
-    return earlier.row.window_index, told_decision(WindowReport.from_dict(earlier.report))
+    report = WindowReport.from_dict(earlier.report)
+    return earlier.row.window_index, Change(report).told_decision
 
 
 def changed_edges(report: WindowReport, decision: DriftDecision) -> tuple[ChangedEdge, ...]:
