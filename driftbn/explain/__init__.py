@@ -468,13 +468,12 @@ def started(name: str, report: WindowReport, explanation: Explanation) -> Explan
 def updated(name: str, report: WindowReport, explanation: Explanation, known: str) -> Explanation:
     """Return the words of an episode of which something more is known than before."""
     change = Change(report)
-    more = "something further changed" if report.decision.drift else "more is known now"
-    news = (
-        f"more is known now: {BACK}" if report.decision.recurring else f"{more}: {change.summary}"
-    )
+    back = report.decision.recurring
+    further = report.decision.drift and not back
+    lead = "something further changed" if further else "more is known now"
     what, how = change.sentences()
-    sentences = (known, *what, *how)
-    return replace(explanation, headline=f"Drift in {name}, {news}.", sentences=sentences)
+    headline = f"Drift in {name}, {lead}: {BACK if back else change.summary}."
+    return replace(explanation, headline=headline, sentences=(known, *what, *how))
 
 
 def ended(name: str, report: WindowReport, known: str, episode: int, back: bool) -> Explanation:
