@@ -184,7 +184,7 @@ def test_the_schema_in_configs_is_the_one_that_is_printed(run: Run) -> None:
 def test_the_schema_has_every_kind_with_its_limits(run: Run) -> None:
     schema = json.loads(run("check", "--json-schema").out)
     tables = schema["$defs"]
-    assert tables["LearnerConfig"]["properties"]["alpha"]["exclusiveMaximum"] == 1
+    assert tables["StreamSettings"]["properties"]["audit_share"]["maximum"] == 1
     assert tables["FilesSourceSettings"]["required"] == ["kind", "path"]
     assert "schema" in tables["StreamSettings"]["properties"]
     assert not any(table.get("additionalProperties", False) for table in tables.values())
