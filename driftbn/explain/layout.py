@@ -17,28 +17,14 @@ import networkx as nx
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from driftbn.explain.svg import NODE_HEIGHT, Point
 from driftbn.graphs.graph import Dag, Edge
 
-Point = tuple[float, float]
-"""To the right, and downwards."""
-
+_NODE_GAP, _LAYER_GAP = 22.0, 58.0  # least space between two nodes of a layer, and two layers
 _WIDE = 1.7  # width over height to aim at; a screen is that wide
 _N_ORDER_SWEEPS = 16  # crossings seldom fall after a dozen
 _N_PLACE_SWEEPS = 24
 _BEND_WEIGHT = 8.0  # pull between two bends of one edge: long edges become straight
-
-
-@dataclass(frozen=True)
-class Spacing:
-    """Sizes of a layout, in any one unit.
-
-    ``node_gap``: least space between two nodes of a layer. ``layer_gap``: least space between two
-    layers.
-    """
-
-    node_height: float
-    node_gap: float
-    layer_gap: float
 
 
 @dataclass(frozen=True)
@@ -55,30 +41,30 @@ class Layout:
     routes: dict[Edge, tuple[Point, ...]]
 
 
-def arrange(dag: Dag, widths: Mapping[str, float], spacing: Spacing) -> Layout:
+def arrange(dag: Dag, widths: Mapping[str, float]) -> Layout:
     """Lay out a graph so that every edge points downwards.
 
     Parts that are not connected stand side by side, in rows.
 
-    >>> layout = arrange(Dag("ab", [("a", "b")]), {"a": 2.0, "b": 2.0}, Spacing(1.0, 1.0, 3.0))
+    >>> layout = arrange(Dag("ab", [("a", "b")]), {"a": 40.0, "b": 40.0})
     >>> layout.centres
-    {'a': (1.0, 0.5), 'b': (1.0, 4.5)}
+    {'a': (20.0, 15.0), 'b': (20.0, 103.0)}
     >>> layout.routes["a", "b"]
-    ((1.0, 1.0), (1.0, 4.0))
+    ((20.0, 30.0), (20.0, 88.0))
     """
     whole = dag.to_networkx()
     parts = []
     for names in sorted(map(sorted, nx.weakly_connected_components(whole))):
-        part = _Part(whole.subgraph(names), widths, spacing)
+        part = _Part(whole.subgraph(names), widths)
         _order_layers(part)
         parts.append(_placed(part))
     parts.sort(key=lambda part: (-part.height, -len(part.centres), min(part.centres)))
-    return _packed(parts, spacing)
+    return _packed(parts)
 
 
-def _packed(parts: list[Layout], spacing: Spacing) -> Layout:
+def _packed(parts: list[Layout]) -> Layout:
     """Put parts side by side in rows, highest first."""
-    gap = 2 * spacing.node_gap
+    gap = 2 * _NODE_GAP
     area = sum((part.width + gap) * (part.height + gap) for part in parts)
     room = max([part.width for part in parts] + [_WIDE * math.sqrt(area / _WIDE)], default=0.0)
     centres: dict[str, Point] = {}
@@ -103,7 +89,6 @@ class _Part:
 
     graph: nx.DiGraph
     widths: Mapping[str, float]
-    spacing: Spacing
     names: list[str] = field(init=False)
     chains: dict[Edge, list[int]] = field(init=False, default_factory=dict)
     layers: list[list[int]] = field(init=False)  # layer, then place: number of node or bend
@@ -112,7 +97,7 @@ class _Part:
 
     def __post_init__(self) -> None:
         self.names = sorted(self.graph.nodes)
-        depth = _layers_of(self.graph, self.widths, self.spacing)
+        depth = _layers_of(self.graph, self.widths)
         self.layers = [[] for _ in range(max(depth.values()) + 1)]
         number = {name: i for i, name in enumerate(self.names)}
         size = len(self.names)
@@ -138,9 +123,9 @@ class _Part:
         return 0.0 if self.is_bend(vertex) else self.widths[self.names[vertex]]
 
 
-def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float], spacing: Spacing) -> dict[str, int]:
+def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float]) -> dict[str, int]:
     """Give each node a layer below its parents; a layer that is full passes nodes on."""
-    room = _room(graph, widths, spacing)
+    room = _room(graph, widths)
     longest: dict[str, int] = {}
     for node in nx.lexicographical_topological_sort(graph):
         longest[node] = max((longest[p] + 1 for p in graph.predecessors(node)), default=0)
@@ -148,7 +133,7 @@ def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float], spacing: Spacing)
     layer: dict[str, int] = {}
     for node in sorted(longest, key=lambda n: (longest[n], graph.out_degree(n) == 0, n)):
         at = max((layer[p] + 1 for p in graph.predecessors(node)), default=0)
-        size = widths[node] + spacing.node_gap
+        size = widths[node] + _NODE_GAP
         while filled.get(at, 0.0) and filled[at] + size > room:
             at += 1
         filled[at] = filled.get(at, 0.0) + size
@@ -159,9 +144,9 @@ def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float], spacing: Spacing)
     return {node: used.index(at) for node, at in layer.items()}
 
 
-def _room(graph: nx.DiGraph, widths: Mapping[str, float], spacing: Spacing) -> float:
-    total = sum(widths[node] + spacing.node_gap for node in graph)
-    height = spacing.node_height + spacing.layer_gap
+def _room(graph: nx.DiGraph, widths: Mapping[str, float]) -> float:
+    total = sum(widths[node] + _NODE_GAP for node in graph)
+    height = NODE_HEIGHT + _LAYER_GAP
     widest = max(widths[node] for node in graph)
     return max(8 * widest, _WIDE * math.sqrt(total * height))
 
@@ -254,7 +239,7 @@ def _placed(part: _Part) -> Layout:
     """Return where everything of a part goes whose layers are in order."""
     x = _places(part)
     y = _heights(part, x)
-    half = part.spacing.node_height / 2
+    half = NODE_HEIGHT / 2
     centres = {name: (x[i], y[i]) for i, name in enumerate(part.names)}
     ports = _ports(part, x)
     routes: dict[Edge, tuple[Point, ...]] = {}
@@ -292,7 +277,7 @@ def _places(part: _Part) -> list[float]:
 
 def _distance(part: _Part, left: int, right: int) -> float:
     bends = part.is_bend(left) + part.is_bend(right)
-    gap = part.spacing.node_gap * (1.0, 0.7, 0.5)[bends]
+    gap = _NODE_GAP * (1.0, 0.7, 0.5)[bends]
     return (part.width(left) + part.width(right)) / 2 + gap
 
 
@@ -312,14 +297,13 @@ def _wish(part: _Part, x: list[float], vertex: int, from_above: bool | None) -> 
 def _heights(part: _Part, x: list[float]) -> list[float]:
     """Give each vertex a y; layers with flat edges between them stand further apart."""
     y = [0.0] * len(x)
-    at = part.spacing.node_height / 2
+    at = NODE_HEIGHT / 2
     for layer in part.layers:
         reach = 0.0
         for vertex in layer:
             y[vertex] = at
             reach = max(reach, *(abs(x[n] - x[vertex]) for n in part.below[vertex]), 0.0)
-        gap = part.spacing.layer_gap
-        at += part.spacing.node_height + min(max(gap, 0.16 * reach), 2.2 * gap)
+        at += NODE_HEIGHT + min(max(_LAYER_GAP, 0.16 * reach), 2.2 * _LAYER_GAP)
     return y
 
 
@@ -333,7 +317,7 @@ def _ports(part: _Part, x: list[float]) -> dict[Edge, Point]:
     found: dict[Edge, list[float]] = {edge: [0.0, 0.0] for edge in part.chains}
     for side, ends in enumerate((leaving, entering)):
         for i, name in enumerate(part.names):
-            step = min(0.8 * part.widths[name] / max(len(ends[name]), 1), part.spacing.node_gap)
+            step = min(0.8 * part.widths[name] / max(len(ends[name]), 1), _NODE_GAP)
             for rank, (_, edge) in enumerate(sorted(ends[name])):
                 found[edge][side] = x[i] + step * (rank - (len(ends[name]) - 1) / 2)
     return {edge: (upper, lower) for edge, (upper, lower) in found.items()}

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from driftbn.explain.changes import Change
 from driftbn.explain.sentences import counted, shortened
-from driftbn.explain.svg import FONT, Drawing, Key, Point, sheet, text_width
+from driftbn.explain.svg import FONT, NODE_HEIGHT, Drawing, Key, Point, sheet, text_width
 from driftbn.graphs.graph import Dag, Edge, Pdag, compare
 
 if TYPE_CHECKING:
-    from driftbn.explain.layout import Layout
     from driftbn.report import WindowReport
 
 MAX_NODES = 60
@@ -25,8 +24,7 @@ MAX_LABEL = 28
 TARGET, CHANGED = "◎", "≠"
 """Marks at the names of the target, and of fields that changed."""
 
-_HEIGHT = 30.0  # of a node in pixels, as are all lengths
-_MARGIN = 12.0
+_MARGIN = 12.0  # in pixels, as are all lengths
 _BOLD = 1.12  # how much wider bold letters are
 _HEAD = (12.0, 8.0)  # lengths of the arrow heads of confirmed and other lines
 _PULL = 0.45  # how far a curve leaves a point upright, as a share of its height
@@ -297,10 +295,13 @@ class _Placed:
     """A scene with coordinates, y downwards."""
 
     def __init__(self, scene: Scene) -> None:
+        # Here because a layout imports networkx, and most who import a report never draw one.
+        from driftbn.explain.layout import arrange  # noqa: PLC0415
+
         self.scene = scene
         self.labels = {node: self._label(node) for node in scene.nodes}
         self._widths = {node: self._width(node) for node in scene.nodes}
-        self._layout = _arranged(_downwards(scene), self._widths)
+        self._layout = arrange(_downwards(scene), self._widths)
         self.width = self._layout.width + 2 * _MARGIN
         self.height = self._layout.height + 2 * _MARGIN
 
@@ -315,7 +316,7 @@ class _Placed:
 
     def box(self, node: str) -> _Box:
         x, y = self._layout.centres[node]
-        return _Box(x + _MARGIN, y + _MARGIN, self._widths[node], _HEIGHT)
+        return _Box(x + _MARGIN, y + _MARGIN, self._widths[node], NODE_HEIGHT)
 
     def route(self, line: Line) -> list[Point]:
         down = line.edge in self._layout.routes
@@ -388,10 +389,3 @@ def _order(nodes: Sequence[str], edges: Iterable[Edge]) -> list[str]:
         for parents in waiting.values():
             parents.discard(first)
     return order
-
-
-def _arranged(dag: Dag, widths: dict[str, float]) -> Layout:
-    # Here because a layout imports networkx, and most who import a report never draw one.
-    from driftbn.explain.layout import Spacing, arrange  # noqa: PLC0415
-
-    return arrange(dag, widths, Spacing(_HEIGHT, node_gap=22.0, layer_gap=58.0))

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from driftbn.explain.sentences import counted, printable, windows_between
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 
+NODE_HEIGHT: Final = 30.0
 FONT: Final = 14.0
 """Size of letters in pixels, as are all lengths."""
 LIGHT: Final = {
@@ -171,11 +172,14 @@ def sheet(
     for block, tall in blocks:
         body.append(f'<g transform="translate({_MARGIN} {y:.1f})">{block}</g>')
         y += tall + _PAD
-    # The colours are put in: not everything that draws SVG knows variables.
-    style = re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], STYLE + _SHEET_STYLE)
     paper = '<rect class="paper" width="100%" height="100%"/>'
-    whole = "".join([f"<style>{style}</style>", paper, *body])
+    whole = "".join([f"<style>{in_light(STYLE + _SHEET_STYLE)}</style>", paper, *body])
     return Drawing("sheet", heading, width + 2 * _MARGIN, y - _PAD + _MARGIN, whole)
+
+
+def in_light(text: str) -> str:
+    """Put light colours in place of variables, which not everything that draws SVG knows."""
+    return re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], text)
 
 
 def _written(heading: str, texts: Iterable[str], width: float) -> tuple[str, float]:
@@ -262,22 +266,11 @@ _TOP, _RAW, _GAP, _CONFIRMED, _BOTTOM = 40.0, 110.0, 44.0, 70.0, 30.0
 _HEIGHT = _TOP + _RAW + _GAP + _CONFIRMED + _BOTTOM
 _N_TICKS = 6
 _AXIS_NAME = 75.0  # room for the name of the axis after the last tick
-
-
-@dataclass(frozen=True)
-class _Strip:
-    """One of the two bar charts above each other, and where its name stands."""
-
-    kind: str
-    name: str
-    top: float
-    height: float
-    name_at: float
-
-
-_RAW_STRIP = _Strip("raw", "raw Hamming distance", _TOP, _RAW, _TOP - 22)
-_LOW = _TOP + _RAW + _GAP
-_CONFIRMED_STRIP = _Strip("confirmed", "confirmed changes", _LOW, _CONFIRMED, _LOW - 8)
+_STRIPS: Final = {
+    "raw": ("raw Hamming distance", _TOP, _RAW, 22.0),
+    "confirmed": ("confirmed changes", _TOP + _RAW + _GAP, _CONFIRMED, 8.0),
+}
+"""The two bar charts: name, top, height, and how far above the name stands."""
 
 
 @dataclass(frozen=True)
@@ -296,36 +289,8 @@ class Moment:
     link: str = ""
 
 
-@dataclass(frozen=True)
-class _Bar:
-    """Neighbouring windows that share a place on the axis."""
-
-    moments: Sequence[Moment]
-
-    @property
-    def first(self) -> Moment:
-        return self.moments[0]
-
-    @property
-    def raw(self) -> int:
-        return max(moment.raw for moment in self.moments)
-
-    @property
-    def confirmed(self) -> int:
-        return max(moment.confirmed for moment in self.moments)
-
-    @property
-    def alarm(self) -> Moment | None:
-        return next((moment for moment in self.moments if moment.alarm), None)
-
-    @property
-    def episodes(self) -> tuple[int, ...]:
-        found = (moment.episode for moment in self.moments)
-        return tuple(dict.fromkeys(episode for episode in found if episode is not None))
-
-    @property
-    def label(self) -> str:
-        return windows_between(self.first.index, self.moments[-1].index)
+_Bars: TypeAlias = Sequence[Sequence[Moment]]
+"""Neighbouring windows that share a place on the axis, from left to right."""
 
 
 def moments_of(reports: Iterable[WindowReport]) -> list[Moment]:
@@ -352,23 +317,21 @@ def timeline_of(moments: Sequence[Moment], chosen: range = range(0)) -> Drawing:
     >>> drawing.title, drawing.body.count('class="alarm"')
     ('2 windows, 1 alarm', 1)
     """
-    bars = _bars_of(moments)
+    size = windows_per_bar(len(moments))
+    bars = [moments[i : i + size] for i in range(0, len(moments), size)]
+    raw = [max(moment.raw for moment in bar) for bar in bars]
+    confirmed = [max(moment.confirmed for moment in bar) for bar in bars]
     parts = [
         *_episode_bands(bars),
         *_frame(bars, chosen),
-        *_bars(bars, [bar.raw for bar in bars], _RAW_STRIP),
-        *_bars(bars, [bar.confirmed for bar in bars], _CONFIRMED_STRIP),
+        *_strip(bars, raw, "raw"),
+        *_strip(bars, confirmed, "confirmed"),
         *_alarms(bars),
         *_ticks(bars),
     ]
     n_alarms = sum(moment.alarm for moment in moments)
     title = f"{counted(len(moments), 'window')}, {counted(n_alarms, 'alarm')}"
     return Drawing("timeline", title, _WIDTH, _HEIGHT, "".join(parts))
-
-
-def _bars_of(moments: Sequence[Moment]) -> list[_Bar]:
-    size = windows_per_bar(len(moments))
-    return [_Bar(moments[i : i + size]) for i in range(0, len(moments), size)]
 
 
 def windows_per_bar(n_windows: int) -> int:
@@ -380,14 +343,15 @@ def windows_per_bar(n_windows: int) -> int:
     return max(1, -(-n_windows // MAX_BARS))
 
 
-def _step(bars: list[_Bar]) -> float:
+def _step(bars: _Bars) -> float:
     return (_WIDTH - _LEFT - _RIGHT) / len(bars)
 
 
-def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
+def _strip(bars: _Bars, numbers: list[int], kind: str) -> Iterator[str]:
+    name, top, height, gap = _STRIPS[kind]
+    base = top + height
     step, largest = _step(bars), max(numbers)
-    top, base, name = strip.top, strip.top + strip.height, strip.name
-    yield f'<text class="strip" x="{_LEFT:.0f}" y="{strip.name_at:.0f}">{name}</text>'
+    yield f'<text class="strip" x="{_LEFT:.0f}" y="{top - gap:.0f}">{name}</text>'
     yield f'<path class="axis" d="M{_LEFT} {base}H{_WIDTH - _RIGHT}"/>'
     yield f'<text class="scale" x="{_LEFT - 6:.0f}" y="{base:.0f}">0</text>'
     if largest:
@@ -396,20 +360,22 @@ def _bars(bars: list[_Bar], numbers: list[int], strip: _Strip) -> Iterator[str]:
     width = max(1.0, min(0.75 * step, 26.0))
     for place, (bar, number) in enumerate(zip(bars, numbers, strict=True)):
         if number:
-            tall = strip.height * number / largest
+            tall = height * number / largest
             x = _LEFT + (place + 0.5) * step - width / 2
+            label = windows_between(bar[0].index, bar[-1].index)
             yield (
-                f'<rect class="bar {strip.kind}" x="{x:.1f}" y="{base - tall:.1f}"'
+                f'<rect class="bar {kind}" x="{x:.1f}" y="{base - tall:.1f}"'
                 f' width="{width:.1f}" height="{tall:.1f}">'
-                f"<title>{bar.label}: {name} {number:,}</title></rect>"
+                f"<title>{label}: {name} {number:,}</title></rect>"
             )
 
 
-def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
+def _episode_bands(bars: _Bars) -> Iterator[str]:
     places: dict[int, list[int]] = {}
     for place, bar in enumerate(bars):
-        for episode in bar.episodes:
-            places.setdefault(episode, []).append(place)
+        for moment in bar:
+            if moment.episode is not None:
+                places.setdefault(moment.episode, []).append(place)
     step = _step(bars)
     free, labels = 0.0, []
     for episode, at in sorted(places.items(), key=lambda item: item[1][0]):
@@ -429,8 +395,8 @@ def _episode_bands(bars: list[_Bar]) -> Iterator[str]:
     yield from labels
 
 
-def _frame(bars: list[_Bar], chosen: range) -> Iterator[str]:
-    places = [i for i, bar in enumerate(bars) if any(m.index in chosen for m in bar.moments)]
+def _frame(bars: _Bars, chosen: range) -> Iterator[str]:
+    places = [i for i, bar in enumerate(bars) if any(m.index in chosen for m in bar)]
     if places:
         step = _step(bars)
         x, width = _LEFT + places[0] * step, (places[-1] - places[0] + 1) * step
@@ -440,10 +406,10 @@ def _frame(bars: list[_Bar], chosen: range) -> Iterator[str]:
         )
 
 
-def _alarms(bars: list[_Bar]) -> Iterator[str]:
+def _alarms(bars: _Bars) -> Iterator[str]:
     step, y = _step(bars), _TOP - 3
     for place, bar in enumerate(bars):
-        moment = bar.alarm
+        moment = next((moment for moment in bar if moment.alarm), None)
         if moment is not None:
             x = _LEFT + (place + 0.5) * step
             mark = (
@@ -453,12 +419,12 @@ def _alarms(bars: list[_Bar]) -> Iterator[str]:
             yield f'<a href="{moment.link}">{mark}</a>' if moment.link else mark
 
 
-def _ticks(bars: list[_Bar]) -> Iterator[str]:
+def _ticks(bars: _Bars) -> Iterator[str]:
     every = max(1, -(-len(bars) // _N_TICKS))
     step, y = _step(bars), _HEIGHT - _BOTTOM + 18
     for place in range(0, len(bars), every):
         x = _LEFT + (place + 0.5) * step
         if x > _WIDTH - _RIGHT - _AXIS_NAME and place:
             break
-        yield f'<text class="tick" x="{x:.1f}" y="{y:.0f}">{bars[place].first.index:,}</text>'
+        yield f'<text class="tick" x="{x:.1f}" y="{y:.0f}">{bars[place][0].index:,}</text>'
     yield f'<text class="tick name" x="{_WIDTH - _RIGHT:.0f}" y="{y:.0f}">window</text>'

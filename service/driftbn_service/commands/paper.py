@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -31,7 +30,7 @@ from driftbn.datasets.study import (
     searched,
 )
 from driftbn.explain.html import page, section, shown, table
-from driftbn.explain.svg import LIGHT, STYLE, Drawing
+from driftbn.explain.svg import STYLE, Drawing, in_light
 from driftbn_service.commands import Progress, note, save
 from driftbn_service.errors import InputError, blamed_on
 
@@ -338,4 +337,4 @@ def _as_file(figure: Drawing) -> str:
         f' height="{height}"><style>{STYLE}</style><rect width="100%" height="100%"'
         f' style="fill:var(--paper)"/>{figure.body}</svg>\n'
     )
-    return re.sub(r"var\(--(\w+)\)", lambda name: LIGHT[name[1]], text)
+    return in_light(text)

@@ -12,11 +12,11 @@ from driftbn_service.commands import MAX_PIXELS, png_renderer
 
 from driftbn import Dag, Pdag
 from driftbn.datasets import alarm, asia, random_dag
-from driftbn.explain.layout import Layout, Spacing, arrange
+from driftbn.explain.layout import Layout, arrange
 from driftbn.explain.picture import legend_of, picture_of, scene_of_graph, scene_of_graphs
-from driftbn.explain.svg import DARK, LIGHT, Drawing
+from driftbn.explain.svg import DARK, LIGHT, NODE_HEIGHT, Drawing
 
-SPACING = Spacing(node_height=1.0, node_gap=1.0, layer_gap=3.0)
+WIDTH = 90.0
 
 
 def size_of(png: bytes) -> tuple[int, int]:
@@ -25,17 +25,17 @@ def size_of(png: bytes) -> tuple[int, int]:
     return width, height
 
 
-def arranged(dag: Dag, width: float = 4.0) -> Layout:
-    return arrange(dag, dict.fromkeys(dag.nodes, width), SPACING)
+def arranged(dag: Dag) -> Layout:
+    return arrange(dag, dict.fromkeys(dag.nodes, WIDTH))
 
 
-def overlaps(layout: Layout, width: float = 4.0) -> list[tuple[str, str]]:
+def overlaps(layout: Layout) -> list[tuple[str, str]]:
     pairs = combinations(sorted(layout.centres), 2)
     return [
         (a, b)
         for a, b in pairs
-        if abs(layout.centres[a][0] - layout.centres[b][0]) < width - 1e-9
-        and abs(layout.centres[a][1] - layout.centres[b][1]) < SPACING.node_height - 1e-9
+        if abs(layout.centres[a][0] - layout.centres[b][0]) < WIDTH - 1e-9
+        and abs(layout.centres[a][1] - layout.centres[b][1]) < NODE_HEIGHT - 1e-9
     ]
 
 
@@ -60,8 +60,8 @@ def test_routes_begin_and_end_at_the_borders_of_their_nodes() -> None:
     layout = arranged(alarm().dag)
     for (u, v), points in layout.routes.items():
         for node, (x, y), side in ((u, points[0], 1), (v, points[-1], -1)):
-            assert y == pytest.approx(layout.centres[node][1] + side * SPACING.node_height / 2)
-            assert abs(x - layout.centres[node][0]) < 2.0
+            assert y == pytest.approx(layout.centres[node][1] + side * NODE_HEIGHT / 2)
+            assert abs(x - layout.centres[node][0]) < WIDTH / 2
 
 
 def test_routes_pass_no_node() -> None:
@@ -69,14 +69,14 @@ def test_routes_pass_no_node() -> None:
     for edge, points in layout.routes.items():
         for node, (x, y) in layout.centres.items():
             for px, py in points[1:-1]:
-                inside = abs(px - x) < 2.0 and abs(py - y) < SPACING.node_height
+                inside = abs(px - x) < WIDTH / 2 and abs(py - y) < NODE_HEIGHT
                 assert not inside, (edge, node)
 
 
 def test_a_tree_is_drawn_without_crossings() -> None:
     edges = [("a", "e"), ("a", "c"), ("c", "b"), ("c", "g"), ("e", "d"), ("e", "f")]
     layout = arranged(Dag("abcdefg", edges))
-    lines = [points for points in layout.routes.values() if points[0][1] > 2]
+    lines = [points for points in layout.routes.values() if points[0][1] > 2 * NODE_HEIGHT]
     for first, second in combinations(lines, 2):
         assert (first[0][0] - second[0][0]) * (first[-1][0] - second[-1][0]) >= 0
 
