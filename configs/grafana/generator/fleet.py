@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.builders.statetimeline import Panel as StateTimeline
 from grafana_foundation_sdk.models import common
@@ -15,8 +17,10 @@ from generator.parts import (
     RED,
     STREAM,
     WIDTH,
+    Panel,
     Query,
     Table,
+    add,
     bars,
     columns,
     graph,
@@ -37,7 +41,7 @@ def make_fleet() -> Dashboard:
     found = make_dashboard(
         FLEET, "driftbn: all streams", "Which streams drift, and which stand still."
     )
-    _add_numbers(found)
+    add(found, _numbers())
     found.with_panel(_timeline())
     found.with_panel(_streams())
     found.with_panel(
@@ -74,24 +78,20 @@ def make_fleet() -> Dashboard:
     return found
 
 
-def _add_numbers(found: Dashboard) -> None:
-    found.with_panel(
-        plain_colors(
-            number(
-                "Streams",
-                "Streams that are watched.",
-                Query('count(driftbn_stream_state{state="running"})'),
-            )
+def _numbers() -> Iterator[Panel]:
+    yield plain_colors(
+        number(
+            "Streams",
+            "Streams that are watched.",
+            Query('count(driftbn_stream_state{state="running"})'),
         )
     )
-    found.with_panel(
-        number(
-            "With an open drift",
-            "Streams whose relations have changed and have not settled yet.",
-            Query("count(sum by (stream) (driftbn_episodes_open) > 0) or on() vector(0)"),
-        ).thresholds(levels(GREEN, (1, RED)))
-    )
-    found.with_panel(
+    yield number(
+        "With an open drift",
+        "Streams whose relations have changed and have not settled yet.",
+        Query("count(sum by (stream) (driftbn_episodes_open) > 0) or on() vector(0)"),
+    ).thresholds(levels(GREEN, (1, RED)))
+    yield (
         number(
             "Drifts in this time",
             "Drifts that began in the time shown.",
@@ -100,28 +100,22 @@ def _add_numbers(found: Dashboard) -> None:
         .decimals(0)
         .thresholds(levels(GREEN, (1, ORANGE)))
     )
-    found.with_panel(
+    yield number(
+        "Not running",
+        "Streams that have failed or cannot reach their source.",
+        Query('count(driftbn_stream_state{state=~"failed|waiting"} == 1) or on() vector(0)'),
+    ).thresholds(levels(GREEN, (1, RED)))
+    yield number(
+        "Alerts",
+        "Alerts of driftbn that fire now.",
+        Query('count(ALERTS{alertname=~"Driftbn.*",alertstate="firing"}) or on() vector(0)'),
+    ).thresholds(levels(GREEN, (1, RED)))
+    yield plain_colors(
         number(
-            "Not running",
-            "Streams that have failed or cannot reach their source.",
-            Query('count(driftbn_stream_state{state=~"failed|waiting"} == 1) or on() vector(0)'),
-        ).thresholds(levels(GREEN, (1, RED)))
-    )
-    found.with_panel(
-        number(
-            "Alerts",
-            "Alerts of driftbn that fire now.",
-            Query('count(ALERTS{alertname=~"Driftbn.*",alertstate="firing"}) or on() vector(0)'),
-        ).thresholds(levels(GREEN, (1, RED)))
-    )
-    found.with_panel(
-        plain_colors(
-            number(
-                "Records",
-                "Records of all streams a second.",
-                Query("sum(rate(driftbn_records_total[$__rate_interval]))"),
-                unit="reqps",
-            )
+            "Records",
+            "Records of all streams a second.",
+            Query("sum(rate(driftbn_records_total[$__rate_interval]))"),
+            unit="reqps",
         )
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders import common as common_builders
@@ -47,6 +47,7 @@ GREEN, BLUE, RED, GREY, ORANGE = "green", "blue", "red", "#8e8e8e", "orange"
 TimeSeries = timeseries.Panel
 Stat = stat.Panel
 Table = table.Panel
+Panel = TimeSeries | Stat | Table
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ def make_dashboard(uid: str, title: str, description: str) -> Dashboard:
             link = DashboardLink(name).type(DashboardLinkType.LINK).url(f"/d/{other}")
             found.link(link.keep_time(True).include_vars(True))
     return found
+
+
+def add(dashboard: Dashboard, panels: Iterable[Panel]) -> None:
+    for panel in panels:
+        dashboard.with_panel(panel)
 
 
 def page_link(title: str, url: str) -> DashboardLink:

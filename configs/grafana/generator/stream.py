@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grafana_foundation_sdk.builders import common as common_builders
 from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, Dashboard, Row
 from grafana_foundation_sdk.builders.nodegraph import Panel as NodeGraph
@@ -21,9 +23,11 @@ from generator.parts import (
     RED,
     STREAM,
     WIDTH,
+    Panel,
     Query,
     Table,
     TimeSeries,
+    add,
     api_variable,
     columns,
     fixed,
@@ -52,13 +56,13 @@ def make_stream() -> Dashboard:
     found.with_variable(stream_variable()).with_variable(instance_variable())
     found.with_variable(api_variable()).link(page_link("Open the page", PAGE))
     found.annotation(_episodes())
-    _add_numbers(found)
+    add(found, _numbers())
     found.with_panel(_hamming()).with_panel(_p_values())
     found.with_panel(_changed_edges()).with_panel(_node_graph())
     found.with_row(Row("Learning"))
-    _add_learning(found)
+    add(found, _learning())
     found.with_row(Row("Trust"))
-    _add_trust(found)
+    add(found, _trust())
     return found
 
 
@@ -69,36 +73,32 @@ def _episodes() -> AnnotationQuery:
     return found.expr(f"sum by (stream, kind) (driftbn_episodes_open{{{MINE}}}) > 0")
 
 
-def _add_numbers(found: Dashboard) -> None:
+def _numbers() -> Iterator[Panel]:
     state = number(
         "Last window",
         "What the last window was called: learning, stable, negligible, drift, settling (the window"
         " after a drift) or undecided (too few records, or an error).",
         Query(f"driftbn_state{{{MINE}}} > 0", "{{state}}"),
     )
-    found.with_panel(plain_colors(state).text_mode(common.BigValueTextMode.NAME))
-    found.with_panel(
-        number(
-            "Open drifts",
-            "Drifts that have begun and not ended; a stream with a key may have several.",
-            Query(f"sum(driftbn_episodes_open{{{MINE}}})"),
-        ).thresholds(levels(GREEN, (1, RED)))
-    )
-    found.with_panel(
-        number(
-            "Last window published",
-            "How long ago.",
-            Query(f"time() - max(driftbn_window_published_timestamp_seconds{{{MINE}}} > 0)"),
-            unit="s",
-        ).decimals(0)
-    )
+    yield plain_colors(state).text_mode(common.BigValueTextMode.NAME)
+    yield number(
+        "Open drifts",
+        "Drifts that have begun and not ended; a stream with a key may have several.",
+        Query(f"sum(driftbn_episodes_open{{{MINE}}})"),
+    ).thresholds(levels(GREEN, (1, RED)))
+    yield number(
+        "Last window published",
+        "How long ago.",
+        Query(f"time() - max(driftbn_window_published_timestamp_seconds{{{MINE}}} > 0)"),
+        unit="s",
+    ).decimals(0)
     for title, text, expr in (
         ("Wait for their window", "Records of a window that is not full yet.", "buffer_records"),
         ("Fields", "Fields in the graph.", "graph_nodes"),
         ("Edges", "Pairs of fields with a direct relation.", "graph_edges"),
     ):
         query = Query(f"sum(driftbn_{expr}{{{MINE}}})")
-        found.with_panel(plain_colors(number(title, text, query)))
+        yield plain_colors(number(title, text, query))
 
 
 def _hamming() -> TimeSeries:
@@ -192,80 +192,66 @@ class _ApiQuery(Builder[UnknownDataquery]):
         return UnknownDataquery(self._data)
 
 
-def _add_learning(found: Dashboard) -> None:
+def _learning() -> Iterator[Panel]:
     rate = "[$__rate_interval]"
     name = "driftbn_relearn_duration_seconds"
     parts = (
         f"sum by (phase, start) (rate({name}_{word}{{{MINE}}}{rate}))" for word in ("sum", "count")
     )
-    found.with_panel(
+    yield graph(
+        "Time for one window",
+        "Warm: the search goes on from the graph before. Cold: it starts from nothing. Gaps:"
+        " no window came.",
+        Query(" / ".join(parts), "{{phase}}, {{start}}"),
+        unit="s",
+    ).min(0)
+    yield graph(
+        "Independence tests",
+        "Tests a second by how many fields they hold fixed; the more, the dearer.",
+        Query(f"sum by (order) (rate(driftbn_ci_tests_total{{{MINE}}}{rate}))", "{{order}} fixed"),
+    ).min(0)
+    yield steps(
         graph(
-            "Time for one window",
-            "Warm: the search goes on from the graph before. Cold: it starts from nothing. Gaps:"
-            " no window came.",
-            Query(" / ".join(parts), "{{phase}}, {{start}}"),
-            unit="s",
-        ).min(0)
-    )
-    found.with_panel(
-        graph(
-            "Independence tests",
-            "Tests a second by how many fields they hold fixed; the more, the dearer.",
+            "Warm against cold",
+            "Edges by which the last search from nothing differed from the one that went on;"
+            " and the pairs of fields with too few records to tell a change.",
             Query(
-                f"sum by (order) (rate(driftbn_ci_tests_total{{{MINE}}}{rate}))", "{{order}} fixed"
+                f"max(driftbn_warm_cold_disagreement_edges{{{MINE}}})",
+                "edges that differ",
             ),
-        ).min(0)
-    )
-    found.with_panel(
-        steps(
-            graph(
-                "Warm against cold",
-                "Edges by which the last search from nothing differed from the one that went on;"
-                " and the pairs of fields with too few records to tell a change.",
-                Query(
-                    f"max(driftbn_warm_cold_disagreement_edges{{{MINE}}})",
-                    "edges that differ",
-                ),
-                Query(f"max(driftbn_undecided_pairs{{{MINE}}})", "undecided pairs"),
-            )
-        ).min(0)
-    )
-    found.with_panel(
-        steps(
-            graph(
-                "Size of the graph",
-                "Fields, and edges by whether the data tell their direction.",
-                Query(f"max(driftbn_graph_nodes{{{MINE}}})", "fields"),
-                Query(f"sum by (kind) (driftbn_graph_edges{{{MINE}}})", "{{kind}} edges"),
-            )
-        ).min(0)
-    )
+            Query(f"max(driftbn_undecided_pairs{{{MINE}}})", "undecided pairs"),
+        )
+    ).min(0)
+    yield steps(
+        graph(
+            "Size of the graph",
+            "Fields, and edges by whether the data tell their direction.",
+            Query(f"max(driftbn_graph_nodes{{{MINE}}})", "fields"),
+            Query(f"sum by (kind) (driftbn_graph_edges{{{MINE}}})", "{{kind}} edges"),
+        )
+    ).min(0)
 
 
-def _add_trust(found: Dashboard) -> None:
+def _trust() -> Iterator[Panel]:
     range_ = "[$__range]"
     alarms = f"sum(increase(driftbn_shadow_alarms_total{{{MINE}}}{range_}))"
     looks = f"sum(increase(driftbn_shadow_windows_total{{{MINE}}}{range_}))"
-    found.with_panel(
+    yield number(
+        "False alarms seen",
+        "Share of windows in which nothing can have changed that were called drift all the"
+        " same, in the time shown; compare it with the threshold.",
+        Query(f"{alarms} / ({looks} > 0) or on() vector(0)"),
+        unit="percentunit",
+    ).height(8)
+    yield plain_colors(
         number(
-            "False alarms seen",
-            "Share of windows in which nothing can have changed that were called drift all the"
-            " same, in the time shown; compare it with the threshold.",
-            Query(f"{alarms} / ({looks} > 0) or on() vector(0)"),
+            "Threshold",
+            "Share of windows without change that may be called drift.",
+            Query(f"max(driftbn_drift_threshold{{{MINE}}})"),
             unit="percentunit",
-        ).height(8)
-    )
-    found.with_panel(
-        plain_colors(
-            number(
-                "Threshold",
-                "Share of windows without change that may be called drift.",
-                Query(f"max(driftbn_drift_threshold{{{MINE}}})"),
-                unit="percentunit",
-            )
-        ).height(8)
-    )
-    found.with_panel(
+        )
+    ).height(8)
+    yield (
         number(
             "Not shown",
             "Fields and edges without a series of their own because there are too many.",
@@ -274,7 +260,7 @@ def _add_trust(found: Dashboard) -> None:
         .thresholds(levels(GREEN, (1, ORANGE)))
         .height(8)
     )
-    found.with_panel(
+    yield (
         rows(
             "Columns left out",
             "Columns without part in the graph, by reason.",
@@ -283,7 +269,7 @@ def _add_trust(found: Dashboard) -> None:
         .with_transformation(columns({"reason": "reason", "Value": "columns"}, ["Time"]))
         .span(6)
     )
-    found.with_panel(
+    yield (
         graph(
             "Missing values",
             "Share of missing values of the ten fields with the most; 0 if there are none.",
@@ -297,7 +283,7 @@ def _add_trust(found: Dashboard) -> None:
         .min(0)
         .span(6)
     )
-    found.with_panel(
+    yield (
         graph(
             "Size of the change",
             "How far the relations moved, in nats a record: 0.01 is slight, 0.3 very strong.",
@@ -307,7 +293,7 @@ def _add_trust(found: Dashboard) -> None:
         .span(WIDTH)
         .override_by_name("effect", [fixed(BLUE)])
     )
-    found.with_panel(
+    yield (
         graph(
             "Distance from the baseline",
             "How far the stream has travelled from its first regime, or from what was accepted"
