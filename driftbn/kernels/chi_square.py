@@ -120,21 +120,20 @@ WORDS_PER_ROW = 3
 
 
 @inlined
-def test_marginal(  # type: ignore[no-untyped-def]
-    evidence: Evidence, work: Workspace, x: int, y: int, scale: float
+def _marginal_statistic(  # type: ignore[no-untyped-def]
+    evidence: Evidence, cells: Ints, column: Floats, x: int, y: int
 ):
-    """Test x and y without a condition; return outcome, statistic and degrees of freedom."""
+    """Return statistic and degrees of freedom of x and y without a condition."""
     first = evidence.first
     n_x = first[x + 1] - first[x]
     n_y = first[y + 1] - first[y]
     if evidence.joint.shape[0] > 0:
         for i in range(n_x):
             for j in range(n_y):
-                work.cells[i * n_y + j] = evidence.joint[first[x] + i, first[y] + j]
+                cells[i * n_y + j] = evidence.joint[first[x] + i, first[y] + j]
     else:
-        count_by_rows(evidence.codes[x], evidence.codes[y], n_x, n_y, work.cells)
-    statistic, dof = table_statistic(work.cells, work.column, n_x, n_y, evidence.entropy)
-    return _outcome(evidence, statistic, dof, scale), statistic, dof
+        count_by_rows(evidence.codes[x], evidence.codes[y], n_x, n_y, cells)
+    return table_statistic(cells, column, n_x, n_y, evidence.entropy)
 
 
 @inlined
@@ -169,7 +168,8 @@ def test_conditional(  # type: ignore[no-untyped-def]
     """
     first = evidence.first
     if len(members) == 0:
-        return test_marginal(evidence, work, x, y, scale)
+        statistic, dof = _marginal_statistic(evidence, work.cells, work.column, x, y)
+        return _outcome(evidence, statistic, dof, scale), statistic, dof
     if len(members) == 1 and evidence.joint.shape[0] > 0:
         z = members[0]
         n_counts = (first[x + 1] - first[x] - 1) * (first[y + 1] - first[y] - 1)
@@ -345,17 +345,20 @@ def _test_sorted(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def measure_pairs(evidence: Evidence, work: Workspace, order: Ints, strength: Floats) -> None:
+def measure_pairs(
+    evidence: Evidence, cells: Ints, column: Floats, order: Ints, strength: Floats
+) -> None:
     """Write for every pair its statistic without condition over the critical value.
 
     Above 1 the pair is dependent; -1 says that the table cannot tell. ``order``: the variables in
-    the order in which their tables are laid out, which decides the last digit of a sum.
+    the order in which their tables are laid out, which decides the last digit of a sum. ``cells``
+    and ``column`` are scratch, as in a workspace.
     """
     for i in range(order.shape[0]):
         for j in range(i + 1, order.shape[0]):
             x, y = order[i], order[j]
             scale = 1.0 + evidence.excess[x] * evidence.excess[y]
-            _, statistic, dof = test_marginal(evidence, work, x, y, scale)
+            statistic, dof = _marginal_statistic(evidence, cells, column, x, y)
             ratio = -1.0 if dof == 0 else statistic / (evidence.critical[dof] * scale)
             strength[x, y] = ratio
             strength[y, x] = ratio

@@ -20,8 +20,8 @@ from tests.changed_networks import (
     BINARY,
     EXACT,
     SEEDS,
+    assert_changed_as_claimed,
     assert_same_marginals,
-    assert_structure_as_claimed,
     binary,
     free_pairs,
     generator,
@@ -48,7 +48,7 @@ def test_a_removed_edge_is_gone_and_the_joint_of_its_child_stays(seed: int) -> N
     for parent, child in network.dag.edges:
         change = remove_edge(network, parent, child)
         assert (change.edges_removed, change.nodes) == (((parent, child),), (child,))
-        assert_structure_as_claimed(network, change)
+        assert_changed_as_claimed(network, change)
         assert_same_joint(network, change.network, *parents(network, child, without=parent), child)
         assert_same_marginals(network, change.network, untouched_below(network, child))
         others = parents(network, child, without=parent)
@@ -62,7 +62,7 @@ def test_several_removed_edges_have_tables_of_the_old_joint(seed: int) -> None:
     edges = {child: (parent, child) for parent, child in network.dag.edges}.values()
     change = remove_edges(network, edges)
     assert change.network == remove_edges(network, [*edges][::-1]).network
-    assert_structure_as_claimed(network, change)
+    assert_changed_as_claimed(network, change)
     for parent, child in edges:
         alone = remove_edge(network, parent, child).network
         np.testing.assert_allclose(change.network.cpt(child), alone.cpt(child), atol=EXACT)
@@ -80,7 +80,7 @@ def test_an_added_edge_has_its_strength_and_the_joint_of_its_child_stays(
         given = parents(network, child)
         assert change.edges_added == ((parent, child),)
         assert parents(change.network, child) == (*given, parent)
-        assert_structure_as_claimed(network, change)
+        assert_changed_as_claimed(network, change)
         found = information(change.network, child, parent, given)
         assert found == pytest.approx(strength, rel=1e-6)
         assert_same_joint(network, change.network, *given, child)
@@ -115,7 +115,7 @@ def test_several_added_edges_all_have_their_strengths(seed: int) -> None:
     picked = pick_added_edges(network, 3, MEDIUM, generator(seed))
     change = add_edges(network, picked, generator(seed))
     assert change.edges_added == tuple(edge.edge for edge in picked)
-    assert_structure_as_claimed(network, change)
+    assert_changed_as_claimed(network, change)
     for edge in picked:
         found = edge_strength(change.network, *edge.edge)
         assert found == pytest.approx(edge.strength, rel=1e-6)
@@ -127,7 +127,7 @@ def test_a_reversed_edge_changes_what_data_can_tell(seed: int) -> None:
     for (parent, child), change in reversed_edges(network):
         assert change.edges_reversed == ((parent, child),)
         assert change.network.cpdag() != network.cpdag()
-        assert_structure_as_claimed(network, change)
+        assert_changed_as_claimed(network, change)
         for node in (parent, child):
             others = parents(network, node, without=parent)
             assert_same_joint(network, change.network, *others, node)
@@ -155,7 +155,7 @@ def test_a_changed_table_has_the_wanted_size(seed: int) -> None:
             change = change_of(network, node, amount, generator(seed))
             assert change.nodes == (node,)
             assert change.network.parents == network.parents
-            assert_structure_as_claimed(network, change)
+            assert_changed_as_claimed(network, change)
             found = regime_information(network, change.network, node)
             assert found == pytest.approx(amount, rel=1e-6)
             others = [name for name in untouched_below(network, node) if name != node]

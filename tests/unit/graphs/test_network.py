@@ -1,16 +1,26 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
+from itertools import combinations, product
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from driftbn.datasets import asia, random_network
-from driftbn.errors import GraphError, MissingExtraError, UnknownVariableError
-from tests.networks import BayesianNetwork
+from driftbn import Dag
+from driftbn.datasets import asia, random_network, sample_codes
+from driftbn.errors import (
+    ConfigError,
+    DataError,
+    GraphError,
+    MissingExtraError,
+    UnknownVariableError,
+)
+from tests.changed_networks import EXACT, SEEDS, marginal, small
+from tests.networks import BayesianNetwork, fit_parameters, joint, load
 
 STATES = ("no", "yes")
 
@@ -79,28 +89,22 @@ def test_bad_table_is_refused(table: Any, problem: str) -> None:
         rain(cpts=[rain().cpts[0], table, rain().cpts[2]])
 
 
-@pytest.mark.parametrize("field", ["states", "parents", "cpts"])
-def test_fields_of_other_length_are_refused(field: str) -> None:
-    with pytest.raises(GraphError, match=f"{field} has 2 entries for 3 nodes"):
-        rain(**{field: getattr(rain(), field)[:2]})
-
-
-def test_doubled_node_is_refused() -> None:
-    with pytest.raises(GraphError, match="'rain' is named twice"):
-        rain(nodes=["wet", "rain", "rain"])
-
-
-def test_unknown_and_doubled_parents_are_refused() -> None:
-    with pytest.raises(UnknownVariableError):
-        rain(parents=[["rain", "snow"], [], []])
-    with pytest.raises(GraphError, match="two edges"):
-        rain(parents=[["rain", "rain"], [], []])
-
-
-def test_cycle_is_refused() -> None:
-    table = [[0.5, 0.5]] * 2
-    with pytest.raises(GraphError, match="cycle"):
-        BayesianNetwork("abc", [STATES] * 3, [["b"], ["c"], ["a"]], [table] * 3)
+@pytest.mark.parametrize(
+    ("changes", "error", "problem"),
+    [
+        *(
+            ({field: getattr(rain(), field)[:2]}, GraphError, f"{field} has 2 entries for 3 nodes")
+            for field in ("states", "parents", "cpts")
+        ),
+        ({"nodes": ["wet", "rain", "rain"]}, GraphError, "'rain' is named twice"),
+        ({"parents": [["rain", "snow"], [], []]}, UnknownVariableError, "snow"),
+        ({"parents": [["rain", "rain"], [], []]}, GraphError, "two edges"),
+        ({"parents": [["rain"], ["tap"], ["wet"]]}, GraphError, "cycle"),
+    ],
+)
+def test_unsound_network_is_refused(changes, error, problem) -> None:
+    with pytest.raises(error, match=problem):
+        rain(**changes)
 
 
 def test_unknown_node_is_an_error() -> None:
@@ -154,3 +158,113 @@ def test_pyagrum_model_has_the_same_probabilities(seed: int) -> None:
             table = model.cpt(node)
             found = table[states] if states else table[:]
             assert found == pytest.approx(expected)
+
+
+# Fitting tables.
+
+CHAIN = Dag("ab", [("a", "b")])
+
+
+def fitted(network: BayesianNetwork, n_rows: int, prior: float | None) -> BayesianNetwork:
+    codes = sample_codes(network, n_rows, np.random.default_rng(2))
+    return fit_parameters(network.dag, codes, network.nodes, network.states, prior)
+
+
+@pytest.mark.parametrize("prior", [None, 3.0])
+def test_tables_agree_with_counting_by_hand(prior: float | None) -> None:
+    network = random_network(5, 6, cardinality=(2, 3), seed=4)
+    codes = sample_codes(network, 40, np.random.default_rng(2))
+    found = fit_parameters(network.dag, codes, network.nodes, network.states, prior)
+    for i, node in enumerate(network.nodes):
+        parents = [network.index(parent) for parent in network.dag.parents(node)]
+        choices = product(*(range(network.cards[p]) for p in parents))
+        for row, choice in enumerate(choices):
+            here = np.all([codes[p] == s for p, s in zip(parents, choice, strict=True)], axis=0)
+            counts = [np.sum(here & (codes[i] == s)) for s in range(network.cards[i])]
+            cells = [count + (prior or 0.0) / found.cpt(node).size for count in counts]
+            expected = [c / sum(cells) if sum(cells) else 1 / len(cells) for c in cells]
+            assert found.cpt(node)[row] == pytest.approx(expected)
+
+
+def test_states_without_rows_keep_their_place() -> None:
+    codes = np.array([[2, 2, 0]], dtype=np.uint8)
+    found = fit_parameters(Dag("a"), codes, "a", [("x", "y", "z", "w")])
+    assert found.states == (("x", "y", "z", "w"),)
+    assert found.cpts[0].tolist() == [[pytest.approx(1 / 3), 0, pytest.approx(2 / 3), 0]]
+
+
+@pytest.mark.parametrize("prior", [None, 1.0])
+def test_no_rows_give_uniform_tables(prior: float | None) -> None:
+    found = fitted(asia(), 0, prior)
+    assert all(np.all(cpt == 0.5) for cpt in found.cpts)
+
+
+def test_too_large_a_table_is_refused() -> None:
+    names = [f"p{i:02d}" for i in range(40)]
+    dag = Dag([*names, "x"], [(name, "x") for name in names])
+    codes = np.zeros((41, 5), dtype=np.uint8)
+    with pytest.raises(DataError, match=f"'x': 40 parents make a table of {2**41} cells") as caught:
+        fit_parameters(dag, codes, [*names, "x"], [("no", "yes")] * 41)
+    assert caught.value.column == "x"
+
+
+def test_table_of_the_largest_size_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.zeros((2, 5), dtype=np.uint8)
+    monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 4)
+    fit_parameters(CHAIN, codes, "ab", [STATES] * 2)
+    monkeypatch.setattr("driftbn.graphs.network.MAX_CELLS", 3)
+    with pytest.raises(DataError, match="4 cells; at most 3"):
+        fit_parameters(CHAIN, codes, "ab", [STATES] * 2)
+
+
+@pytest.mark.parametrize("size", [0.0, -2.0, math.inf, math.nan])
+def test_sample_size_must_be_positive(size: float) -> None:
+    codes = np.zeros((2, 3), dtype=np.uint8)
+    with pytest.raises(ConfigError, match="a positive number") as caught:
+        fit_parameters(CHAIN, codes, "ab", [STATES] * 2, size)
+    assert caught.value.field == "equivalent_sample_size"
+
+
+# Exact inference.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_joint_is_that_of_the_full_table(seed: int) -> None:
+    network = small(seed)
+    for size in (1, 2, 3):
+        for names in combinations(network.nodes, size):
+            np.testing.assert_allclose(joint(network, names), marginal(network, names), atol=EXACT)
+
+
+LARGE = ("asia", "alarm", "insurance", "hailfinder", "win95pts", "100_130", "200_250")
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_joint_of_every_family_of_large_networks_can_be_had(name: str) -> None:
+    network = load(name)
+    for i, node in enumerate(network.nodes):
+        family = (*network.parents[i], node)
+        cards = [network.cards[network.index(name)] for name in family]
+        above = joint(network, family[:-1])[..., np.newaxis]
+        expected = above * network.cpt(node).reshape(cards)
+        np.testing.assert_allclose(joint(network, family), expected, atol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "problem"),
+    [
+        (("lung", "lung"), GraphError, "twice"),
+        (("nobody",), UnknownVariableError, "nobody"),
+    ],
+)
+def test_joint_of_what_is_no_set_of_nodes_is_refused(names, error, problem) -> None:
+    with pytest.raises(error, match=problem):
+        joint(asia(), names)
+
+
+def test_joint_that_does_not_fit_is_refused() -> None:
+    roots = [f"x{i}" for i in range(25)]
+    network = BayesianNetwork(roots, [STATES] * 25, [()] * 25, [[[0.5, 0.5]]] * 25)
+    with pytest.raises(GraphError, match="33554432 cells"):
+        joint(network, roots)

@@ -66,16 +66,3 @@ def test_heap_grows_in_the_middle_of_a_listing() -> None:
     tallies = {node: node * node for node in range(22)}
     expected = reference.subsets_in_order(tallies, 3, tallies)
     assert listed(list(tallies), 3, tallies, room=8) == expected
-
-
-def test_a_listing_starts_afresh_after_one_that_was_left() -> None:
-    subsets = make_subsets(5, 2)
-    out = np.zeros(2, np.int64)
-    for tallies in ([0, 0, 0, 0, 0], [0, 3, 1, 0, 2], [5, 0, 0, 0, 1]):
-        subsets.candidates[:5] = range(5)
-        subsets.tallies[:5] = tallies
-        begin_subsets(subsets, 5, 2)
-        expected = reference.subsets_in_order(range(5), 2, tallies)
-        for members in expected[:3]:
-            assert next_subset(subsets, out)
-            assert tuple(out.tolist()) == members
