@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from time import time
 from typing import Any, Final
 
-from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import NO_LINKS, RUNBOOKS, Links, links_of
+from driftbn_service.events import Event, EventType, rfc3339
+from driftbn_service.outlets.base import ENDS, NO_LINKS, RUNBOOKS, Links, links_of
 from driftbn_service.outlets.webhook import Poster, PostingOutlet
 from driftbn_service.settings import AlertmanagerOutletSettings
 
@@ -29,7 +29,6 @@ _DRIFT: Final = frozenset({EventType.DRIFT_STARTED, EventType.DRIFT_UPDATED, Eve
 _MONITOR: Final = frozenset(
     {EventType.MONITOR_DEGRADED, EventType.MONITOR_FAILED, EventType.MONITOR_RECOVERED}
 )
-_ENDS: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
 _DRIFT_ALERTS: Final = {
     "mechanism": "DriftbnMechanismDrift",
     "marginal": "DriftbnMarginalDrift",
@@ -61,6 +60,7 @@ class AlertmanagerOutlet(PostingOutlet):
         told = {"drift": _DRIFT, "schema": {EventType.SCHEMA_CHANGED}, "stream": _MONITOR}
         self.alerts = frozenset(name for name, types in told.items() if wanted >= types)
         self._links = links
+        self._runbooks = links.get("runbooks", RUNBOOKS)
         self._clock = clock
         url = f"{settings.url.rstrip('/')}/api/v2/alerts"
         headers = {"Content-Type": "application/json"}
@@ -69,7 +69,7 @@ class AlertmanagerOutlet(PostingOutlet):
 
     def refresh(self, events: Sequence[Event]) -> None:
         """Have all alerts fire on whose episodes are open."""
-        open_ = [event for event in events if event.type not in _ENDS]
+        open_ = [event for event in events if event.type not in ENDS]
         for start in range(0, len(open_), MAX_POSTED):
             part = open_[start : start + MAX_POSTED]
             if self._tell([self._alert(event, _labels(event), FIRING_SECONDS) for event in part]):
@@ -88,7 +88,7 @@ class AlertmanagerOutlet(PostingOutlet):
         if event.type == EventType.SCHEMA_CHANGED:
             return [self._alert(event, _labels(event), ONCE_SECONDS)]
         labels, before = _labels(event), self._firing.get(_matter(event))
-        if event.type in _ENDS:
+        if event.type in ENDS:
             ending = [labels] if before in (None, labels) else [before, labels]
             return [self._alert(event, old, 0.0) for old in ending if old is not None]
         alerts = [self._alert(event, labels, FIRING_SECONDS)]
@@ -97,7 +97,7 @@ class AlertmanagerOutlet(PostingOutlet):
         return alerts
 
     def _note(self, event: Event) -> None:
-        if event.type in _ENDS:
+        if event.type in ENDS:
             self._firing.pop(_matter(event), None)
         elif event.type not in (EventType.SCHEMA_CHANGED, EventType.NOTICE):
             self._firing[_matter(event)] = _labels(event)
@@ -107,9 +107,13 @@ class AlertmanagerOutlet(PostingOutlet):
         now = self._clock()
         return {
             "labels": labels,
-            "annotations": _annotations(event) | _link_texts(event, self._links),
+            "annotations": {
+                **_annotations(event),
+                "runbook_url": f"{self._runbooks}#{_alert_name(event).lower()}",
+                **links_of(event, self._links),
+            },
             "startsAt": _began(event, now),
-            "endsAt": _moment(now + seconds),
+            "endsAt": rfc3339(now + seconds),
         }
 
     def _tell(self, alerts: list[dict[str, Any]]) -> bool:
@@ -181,24 +185,15 @@ def _since(event: Event) -> dict[str, str]:
     """Return since when an episode is open, and have the summary say it."""
     data = event.document["data"]
     since = data["since_time"] or f"window {data['since_window']}"
-    if event.type in _ENDS:
+    if event.type in ENDS:
         return {"since": since}
     return {"since": since, "summary": f"{data['headline'].rstrip('.')}, since {since}."}
 
 
-def _link_texts(event: Event, links: Links) -> dict[str, str]:
-    runbook = f"{links.get('runbooks', RUNBOOKS)}#{_alert_name(event).lower()}"
-    return {"runbook_url": runbook} | links_of(event, links)
-
-
-def _began(event: Event, now: float) -> str:
+def _began(event: Event, now: float) -> str | None:
     """Return since when an alert holds, by the time of the events, and never in the future."""
     document = event.document
     text = document["data"].get("since_time") or document.get("time")
     if text is not None and datetime.fromisoformat(text).timestamp() < now:
         return str(text)
-    return _moment(now)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    return rfc3339(now)

@@ -77,6 +77,9 @@ class Outlet:
         """Let go of everything; nothing is lost, as undelivered events are in the store."""
 
 
+ENDS: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
+"""Types of events by which something has ended: no warning, and no alert any more."""
+
 Links: TypeAlias = Mapping[str, str]
 """Beginnings of addresses by name: ``page``, ``dashboards``, ``runbooks``."""
 NO_LINKS: Final[Links] = MappingProxyType({})
@@ -138,7 +141,6 @@ def fingerprint_in(data: str | bytes) -> str | None:
 
 logger = logging.getLogger("driftbn.service.events")
 
-_CALM = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
 _FIELDS = ("kind", "episode", "p_value", "first_record", "last_record")
 
 
@@ -156,7 +158,7 @@ class LogOutlet(Outlet):
         """Write one line an event: a warning, or a note if something has ended."""
         for event in events:
             data = event.document["data"]
-            level = logging.INFO if event.type in _CALM else logging.WARNING
+            level = logging.INFO if event.type in ENDS else logging.WARNING
             fields = {name: data[name] for name in _FIELDS if data.get(name) is not None}
             logger.log(
                 level,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -34,49 +34,38 @@ _CONSUMER: Final[Mapping[str, Any]] = {
 def events_at_end(config: Mapping[str, Any], partitions: Sequence[TopicPartition]) -> list[str]:
     """Return fingerprints from the end of each partition; ``KafkaException`` if not in time."""
     consumer = Consumer({**config, **_CONSUMER}, logger=logger)
+    n_messages = max(LEAST_LOOK_BACK, LOOK_BACK_MESSAGES // max(1, len(partitions)))
     try:
-        tail = _Tail(consumer, partitions)
-        deadline = monotonic() + TIMEOUT_SECONDS
-        while tail.open:
-            if monotonic() >= deadline:
-                reason = "the end of the topic could not be read in time"
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))
-            tail.read()
-        return tail.found
-    finally:
-        consumer.close()
-
-
-class _Tail:
-    """Reads partitions from some messages before their ends up to these."""
-
-    def __init__(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        self.found: list[str] = []
-        self.open: dict[int, int] = {}
-        self._consumer = consumer
-        n_messages = max(LEAST_LOOK_BACK, LOOK_BACK_MESSAGES // max(1, len(partitions)))
-        starts = []
+        starts, ends = [], {}
         for partition in partitions:
             low, high = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_SECONDS)
             start = max(low, high - n_messages)
             if start < high:
                 starts.append(TopicPartition(partition.topic, partition.partition, start))
-                self.open[partition.partition] = high
+                ends[partition.partition] = high
         consumer.assign(starts)
+        return list(_read_up_to(ends, consumer))
+    finally:
+        consumer.close()
 
-    def read(self) -> None:
-        message = self._consumer.poll(1.0)
+
+def _read_up_to(ends: dict[int, int], consumer: Consumer) -> Iterator[str]:
+    deadline = monotonic() + TIMEOUT_SECONDS
+    while ends:
+        if monotonic() >= deadline:
+            reason = "the end of the topic could not be read in time"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, reason))
+        message = consumer.poll(1.0)
         if message is None:
-            return
-        error, partition, offset = message.error(), message.partition(), message.offset()
+            continue
+        error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         if error is None and (fingerprint := fingerprint_in(message.value() or b"")):
-            self.found.append(fingerprint)
+            yield fingerprint
         # Offsets may have gaps at the end: then only the broker's word ends a partition.
-        end = self.open.get(partition or 0, 0)
-        if error is not None or (offset or 0) + 1 >= end:
-            self.open.pop(partition or 0, None)
+        if error is not None or offset + 1 >= ends.get(partition, 0):
+            ends.pop(partition, None)
 
 
 _TOO_LARGE: Final = frozenset(

@@ -20,13 +20,12 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client import Metric
 
 import driftbn
-from driftbn_service.events import Event, EventType
-from driftbn_service.outlets.base import Outlet, OutletError
+from driftbn_service.events import Event
+from driftbn_service.outlets.base import ENDS, Outlet, OutletError
 from driftbn_service.settings import OpentelemetryOutletSettings
 
 TIMEOUT_SECONDS: Final = 10.0
 """How long an answer may take, tries of the exporter included."""
-_CALM: Final = frozenset({EventType.DRIFT_ENDED, EventType.MONITOR_RECOVERED})
 _SCOPE: Final = InstrumentationScope("driftbn", driftbn.__version__)
 
 
@@ -105,7 +104,7 @@ class OpentelemetryOutlet(Outlet):
 
 def _log_record(event: Event) -> LogRecord:
     document = event.document
-    calm = event.type in _CALM
+    calm = event.type in ENDS
     told = {
         "cloudevents.event_id": event.id,
         "cloudevents.event_type": event.type,

@@ -57,9 +57,15 @@ class RedisOutlet(Outlet):
     def open(self) -> None:
         self.close()
         with self._blamed():
-            client = self._connected()
-            self._client = client
-            client.ping()
+            password = self._settings.password
+            self._client = redis.Redis.from_url(
+                self._settings.url,
+                password=None if password is None else password.get_secret_value(),
+                socket_timeout=TIMEOUT_SECONDS,
+                socket_connect_timeout=TIMEOUT_SECONDS,
+                retry=Retry(NoBackoff(), 0),  # the caller tries again, and says so
+            )
+            self._client.ping()
 
     def send(self, events: Sequence[Event]) -> None:
         if self._client is None:
@@ -77,17 +83,6 @@ class RedisOutlet(Outlet):
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    def _connected(self) -> redis.Redis:
-        settings = self._settings
-        password = settings.password
-        return redis.Redis.from_url(
-            settings.url,
-            password=None if password is None else password.get_secret_value(),
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),  # the caller tries again, and says so
-        )
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:

@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -59,18 +58,8 @@ class IncompleteError(FormatError):
     """A file breaks off: somebody may still be writing it."""
 
 
-class ByteReader(Protocol):
-    """The bytes of a file, decompressed."""
-
-    @property
-    def n_raw(self) -> int:
-        """How many bytes of the file were used so far."""
-
-    def read(self) -> bytes:
-        """Return what comes next, at most about ``CHUNK_BYTES``; nothing if no more is there.
-
-        Raises ``FormatError`` if the file is damaged or breaks off.
-        """
+# Three ways to read bytes, at most about ``CHUNK_BYTES`` at a time and none if no more is there;
+# ``n_raw`` says how many of the file were used so far.
 
 
 class PlainBytes:
@@ -103,7 +92,10 @@ class InflatedBytes:
         self._problem: FormatError | None = None
 
     def read(self) -> bytes:
-        """Return what comes next; what stands right before a damaged place may be lost."""
+        """Return what comes next; what stands right before a damaged place may be lost.
+
+        Raises ``FormatError`` if the file is damaged or breaks off.
+        """
         blocks: list[bytes] = []
         try:
             while sum(map(len, blocks)) < CHUNK_BYTES and (block := next(self._blocks, b"")):
@@ -135,6 +127,9 @@ class StreamBytes:
         return data
 
 
+ByteReader = PlainBytes | InflatedBytes | StreamBytes
+
+
 def _open_bytes(descriptor: int, codec: str | None, start: int = 0) -> ByteReader:
     """Return the bytes of an open file, decompressed; what is not, from a place on."""
     return PlainBytes(descriptor, start) if codec is None else InflatedBytes(descriptor, codec)
@@ -145,35 +140,12 @@ class Part(Undecoded):
     mark: Mark  # where the file goes on: bytes and lines of a text, rows of a table as ``n_bytes``
 
 
-class FileReader(Protocol):
-    """An open file; the descriptor belongs to whoever opened it."""
-
-    @property
-    def grows(self) -> bool:
-        """Whether more may be appended to such a file."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all is given once all bytes of the file are used."""
-
-    @property
-    def n_raw(self) -> int:
-        """How many bytes of the file were used so far, about."""
-
-    def read(self, *, ended: bool) -> Part | None:
-        """Return what comes next; ``None`` if no more is there.
-
-        ``ended`` says that the file will not grow: what is left at its end is then a record. Raises
-        ``IncompleteError`` if the file breaks off; once it has grown, one may go on. Raises
-        ``FormatError`` if it is damaged or something else.
-        """
-
-
 class TextReader:
     """Lines, rows of CSV or items of an array.
 
     The source begins ``n_to_skip`` bytes before ``mark``. Records longer than ``max_record_bytes``
-    are cut off. ``grows`` says whether more may come when all was read.
+    are cut off. ``grows`` says whether more may be appended, and all is given once all bytes of the
+    file are used: it ``is_exact``.
     """
 
     def __init__(  # noqa: PLR0913
@@ -198,6 +170,11 @@ class TextReader:
         return n_raw - self._cutter.n_held if self.is_exact else n_raw
 
     def read(self, *, ended: bool) -> Part | None:
+        """Return what comes next; ``None`` if no more is there.
+
+        ``ended`` says that the file will not grow: what is left at its end is then a record. Raises
+        ``FormatError`` if it is damaged or something else.
+        """
         piece = self._cutter.take()
         while piece is None and self._fill():
             piece = self._cutter.take()
@@ -259,6 +236,11 @@ class TableReader:
         return int(self._share * self._size)
 
     def read(self, *, ended: bool) -> Part | None:
+        """Return what comes next; ``None`` if no more is there.
+
+        Raises ``IncompleteError`` if the file breaks off; once it has grown, another reader may go
+        on. Raises ``FormatError`` if it is damaged or something else.
+        """
         table = next(self._tables, None)
         if table is None:
             return None
@@ -268,7 +250,11 @@ class TableReader:
         return Part(table, None, lambda row, _: f"row {first + row}", mark=mark)
 
     def _parquet_tables(self) -> Iterator[pa.Table]:
-        read_at = partial(_read_at, self._file.fileno())
+        descriptor = self._file.fileno()
+
+        def read_at(start: int, size: int) -> bytes:
+            return os.pread(descriptor, size, start)
+
         with _raising(IncompleteError, "no Parquet file, or not yet whole"):
             footer = read_footer(read_at, self._size, _FOOTER_BYTES)
             file = open_parquet(pa.PythonFile(self._file, mode="r"), footer)
@@ -286,7 +272,7 @@ class TableReader:
     def _file_tables(self) -> Iterator[pa.Table]:
         """Yield the rows of the stream that an Arrow file has between its head and its footer."""
         descriptor, size = self._file.fileno(), self._size
-        end = stream_end(_read_at(descriptor, max(0, size - 16), 16), size)
+        end = stream_end(os.pread(descriptor, 16, max(0, size - 16)), size)
         if end is None:
             raise IncompleteError("no Arrow file, or not yet whole")
         self._bytes = PlainBytes(descriptor, FILE_HEAD_BYTES, end)
@@ -318,6 +304,10 @@ class TableReader:
     @property
     def _size(self) -> int:
         return os.fstat(self._file.fileno()).st_size
+
+
+FileReader = TextReader | TableReader
+"""Reads an open file; the descriptor belongs to whoever opened it."""
 
 
 class _Pulled(io.RawIOBase):
@@ -394,10 +384,6 @@ def _see_start(grammar: Lines, source: ByteReader) -> None:
     while grammar.prefix(text, ended=not data) is None and data:
         data = source.read()
         text += data
-
-
-def _read_at(descriptor: int, start: int, size: int) -> bytes:
-    return os.pread(descriptor, size, start)
 
 
 def _from_row(footer: Footer, n_rows: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, Final
@@ -353,7 +353,7 @@ class RecordCutter:
         if self._long is None or not (end or ended):
             return None
         long, self._long = self._long, None
-        return Piece(long.body, long.header, long.kind, long.start, self.mark, long.by_line)
+        return replace(long, end=self.mark)
 
     def _drop(self, n_bytes: int) -> bytes:
         dropped, self._text = self._text[:n_bytes], self._text[n_bytes:]

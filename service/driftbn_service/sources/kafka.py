@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from time import monotonic
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -270,25 +271,16 @@ class LaneMessages:
 # The lanes of a topic that are ours at the moment.
 
 
-class Lanes:
+class Lanes(dict[str, LaneMessages]):
     """Lanes by name; a listener is told of each that comes and goes.
 
     The listener says where to go on.
     """
 
     def __init__(self, settings: KafkaSourceSettings, listener: LaneListener) -> None:
+        super().__init__()
         self._settings = settings
         self._listener = listener
-        self._lanes: dict[str, LaneMessages] = {}
-
-    def __iter__(self) -> Iterator[LaneMessages]:
-        return iter(self._lanes.values())
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._lanes
-
-    def __getitem__(self, name: str) -> LaneMessages:
-        return self._lanes[name]
 
     def open(self, name: str) -> LaneMessages:
         """Take over a lane; it has no offsets if it was never read before.
@@ -301,21 +293,21 @@ class Lanes:
             problem = f"the checkpoint is of topic {position['topic']}; name the stream otherwise"
             raise SourceError(f"topic {topic}", problem, fatal=True)
         offsets = {} if position is None else offsets_of(position)
-        self._lanes[name] = LaneMessages(topic, name, self._settings.format, offsets)
-        return self._lanes[name]
+        self[name] = LaneMessages(topic, name, self._settings.format, offsets)
+        return self[name]
 
     def close(self, name: str) -> None:
         """Let go of a lane; one that was not open is passed over."""
-        if name in self._lanes:
+        if name in self:
             self._listener.closed(name)
-            del self._lanes[name]
+            del self[name]
 
     def take(self, messages: Iterable[Message]) -> Iterator[LaneMessages]:
         """Give messages to their lanes, and yield every lane that has enough for a chunk.
 
         After a rebalance there may be messages of a lane that is not ours any more.
         """
-        owners = {partition: lane for lane in self for partition in lane.offsets}
+        owners = {partition: lane for lane in self.values() for partition in lane.offsets}
         for message in messages:
             lane = owners.get(message.partition() or 0)
             if lane is not None and lane.add(message):
@@ -323,11 +315,12 @@ class Lanes:
 
     def owner(self, partition: int) -> LaneMessages | None:
         """Return the lane of a partition; ``None`` if it is not ours."""
-        return next((lane for lane in self if partition in lane.offsets), None)
+        return next((lane for lane in self.values() if partition in lane.offsets), None)
 
     def places(self, partitions: Iterable[int] | None = None) -> list[TopicPartition]:
         """Return where to go on in partitions, in all of them unless given."""
-        offsets = {number: offset for lane in self for number, offset in lane.offsets.items()}
+        parts = (lane.offsets.items() for lane in self.values())
+        offsets = dict(chain.from_iterable(parts))
         wanted = offsets if partitions is None else partitions
         return [TopicPartition(self._settings.topic, number, offsets[number]) for number in wanted]
 
@@ -581,8 +574,8 @@ class KafkaSource:
     def _join_anew(self, consumer: Consumer, lanes: Lanes) -> Consumer:
         """Start over after a rebalance that failed half-way."""
         self._chunks.clear()
-        for lane in [*lanes]:
-            lanes.close(lane.lane)
+        for name in [*lanes]:
+            lanes.close(name)
         self._lanes = None
         self._leave(consumer)
         self._group = GroupOffsets(self.settings.topic, self.settings.group, self._mark)
@@ -627,7 +620,7 @@ class KafkaSource:
     def _take(self, messages: Sequence[Message], lanes: Lanes) -> None:
         for lane in lanes.take(message for message in messages if message.error() is None):
             self._cut(lane)
-        for lane in lanes:
+        for lane in lanes.values():
             self._cut(lane)
         for message in messages:
             error = message.error()
