@@ -125,12 +125,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Publication:
-    """One window of one monitor, ready for the history, or events without a window.
-
-    >>> told = Publication("orders", "", "", 0, {"rows": 9}, {"headline": "Calm."}, {"learn": 0.1})
-    >>> Publication.from_dict(told.to_dict()) == told
-    True
-    """
+    """One window of one monitor, ready for the history, or events without a window."""
 
     stream: str
     key: str
@@ -140,15 +135,6 @@ class Publication:
     explanation: dict[str, Any] = field(repr=False)
     timings: dict[str, float] = field(repr=False, compare=False)  # seconds by phase
     events: tuple[Event, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = REPORTS.encode(self, uncompared=True)
-        return found
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Publication:
-        """Return what ``to_dict`` was made of; ``FormatError`` if a part is absent."""
-        return REPORTS.decode(cls, values)
 
 
 def fingerprint_of(document: Mapping[str, Any]) -> str:

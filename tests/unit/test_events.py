@@ -105,13 +105,6 @@ def test_publication_has_report_words_and_timings() -> None:
     assert publication.events == ()
 
 
-def test_publication_survives_json() -> None:
-    publication = play(make_report(12, part(DRIFT, STARTED)))[0]
-    again = Publication.from_dict(json.loads(json.dumps(publication.to_dict())))
-    assert again == publication
-    assert again.events[0].document == publication.events[0].document
-
-
 # The envelope
 
 

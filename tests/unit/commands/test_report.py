@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import shutil
 import sqlite3
@@ -424,11 +425,10 @@ def test_history_at_rest_is_left_as_it_is(run: Run, history: Path) -> None:
 
 
 WRITER = """
-import json, sys
+import pickle, sys
 from pathlib import Path
 from driftbn_service.state import Store
-from driftbn_service.events import Publication
-publications = [Publication.from_dict(item) for item in json.loads(Path(sys.argv[2]).read_text())]
+publications = pickle.loads(Path(sys.argv[2]).read_bytes())
 with Store(Path(sys.argv[1])) as store:
     for line in sys.stdin:
         number = int(line)
@@ -441,8 +441,8 @@ with Store(Path(sys.argv[1])) as store:
 def test_report_is_made_while_another_process_writes_and_after_it_was_killed(
     run: Run, reports: tuple[WindowReport, ...], tmp_path: Path
 ) -> None:
-    path, data = tmp_path / "state.sqlite", tmp_path / "publications.json"
-    data.write_text(json.dumps([item.to_dict() for item in published(reports)]))
+    path, data = tmp_path / "state.sqlite", tmp_path / "publications"
+    data.write_bytes(pickle.dumps(published(reports)))
     command = [sys.executable, "-c", WRITER, str(path), str(data)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

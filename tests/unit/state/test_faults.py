@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import random
 import signal
 import sqlite3
@@ -89,13 +90,12 @@ def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
 # Killed
 
 _ZYGOTE = """
-import json, os, random, signal, sys
-from driftbn_service.events import Publication
+import json, os, pickle, random, signal, sys
 from uuid import UUID
 from driftbn_service.state import Store
 
 path, publications, outlets = json.loads(sys.stdin.readline())
-publications = [Publication.from_dict(one) for one in publications]
+publications = pickle.loads(bytes.fromhex(publications))
 
 def work(seed):
     rng = random.Random(seed)
@@ -169,7 +169,7 @@ def test_a_process_killed_again_and_again_leaves_the_same_history(
         assert one.publish(published, OUTLETS) == len(published)
     path = tmp_path / "disturbed"
     rng = random.Random(1)
-    zygote = Zygote(str(path), [one.to_dict() for one in published], OUTLETS)
+    zygote = Zygote(str(path), pickle.dumps(published).hex(), OUTLETS)
     with zygote.process as process:
         moments = [(rng.randrange(4), rng.uniform(0, 0.002)) for _ in range(N_KILLS)]
         n_finished = sum(zygote.life(seed, *moment) for seed, moment in enumerate(moments))
