@@ -124,12 +124,9 @@ class PooledWindows:
         self._expected: dict[float, Floats] = {}
         self.counts = counts
         self.windows = tuple(windows)
+        self.n_rows: int = sum([codes.shape[1] for codes in self.windows])
         self.effects = np.ones(plan.n_nodes) if effects is None else effects
         self.sums = BlockSums(windows, plan.tables.cards) if sums is None else sums
-
-    @property
-    def n_rows(self) -> int:
-        return sum(codes.shape[1] for codes in self.windows)
 
     @property
     def part(self) -> Part:
@@ -374,13 +371,18 @@ class Comparison:
         p = float(deviance_p_values(statistics[None])[0])
         if self.dependent_rows and p <= NODE_REJECTS / plan.n_nodes:
             p = max(p, self._corrected_states(statistics, given, v, 1.0 / plan.n_nodes)[0])
-        return p, self.effect_of(statistics)
+        return p, float(self._effects_of(statistics[None])[0])
 
-    def effect_of(self, statistics: Floats) -> float:
-        """Return how far the tables of a node are apart, in nats per record."""
-        deviance, mean = statistics[[DEVIANCE, MEAN]].tolist()
+    @cached_property
+    def node_effects(self) -> Floats:
+        """How far the table of each node is apart, in nats per record."""
+        return self._effects_of(self.node_statistics)
+
+    def _effects_of(self, statistics: Floats) -> Floats:
+        """Return how far the tables of nodes are apart, in nats per record."""
+        above = np.maximum(0.0, statistics[:, DEVIANCE] - statistics[:, MEAN])
         n_a, n_b = self.older.n_rows, self.newer.n_rows
-        return max(0.0, float(deviance - mean)) * (n_a + n_b) / (2.0 * n_a * n_b)
+        return np.asarray(above * (n_a + n_b) / (2.0 * n_a * n_b))
 
     def _corrected_states(
         self, statistics: Floats, members: tuple[int, ...], v: int, exact_to: float

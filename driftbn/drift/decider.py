@@ -501,11 +501,13 @@ class CountDecider:
         for regime in known if not new.facts else ():
             counted = regime.counted(new.window)
             comparison = regime.compare(counted)
-            _, p_node, _ = strongest(comparison.node_p_values, comparison.node_p_value)
-            _, p_pair, _ = strongest(comparison.pair_p_values, comparison.pair_p_value)
-            plan = comparison.plan
-            p = min(p_node * max(plan.n_nodes, 1), p_pair * max(plan.n_pair_tests, 1))
-            if p > RETURN_LEVEL and (best is None or p > best[0]):
+            least = RETURN_LEVEL if best is None else best[0]
+            _, p, _ = strongest(comparison.node_p_values, comparison.node_p_value)
+            p *= max(comparison.plan.n_nodes, 1)
+            if p > least:
+                _, p_pair, _ = strongest(comparison.pair_p_values, comparison.pair_p_value)
+                p = min(p, p_pair * max(comparison.plan.n_pair_tests, 1))
+            if p > least:
                 best = p, Judgement(regime, counted, comparison)
         return None if best is None else best[1]
 
@@ -636,7 +638,7 @@ def strongest(
     """
     order = np.flatnonzero(p_values < 1.0)
     best, best_p, best_effect = 0, 1.0, 1.0
-    for index in order[np.lexsort((order, p_values[order]))][:MAX_CORRECTED].tolist():
+    for index in order[np.argsort(p_values[order], kind="stable")][:MAX_CORRECTED].tolist():
         if p_values[index] >= best_p:
             break
         p, effect = float(p_values[index]), 1.0
@@ -653,9 +655,9 @@ def _distance(comparison: Comparison, given: Sequence[str]) -> dict[str, Any]:
     The Kullback-Leibler divergence of two networks with the same graph is the sum of those of
     their tables.
     """
-    sizes = zip(comparison.plan.names, comparison.node_statistics, strict=True)
-    found = [Travelled(v, comparison.effect_of(row)) for v, row in sizes if v not in given]
-    far = [one for one in found if one.nats >= LEAST_TRAVELLED]
+    effects, names = comparison.node_effects, comparison.plan.names
+    found = ((names[v], float(effects[v])) for v in np.flatnonzero(effects >= LEAST_TRAVELLED))
+    far = [Travelled(name, nats) for name, nats in found if name not in given]
     far.sort(key=lambda one: (-one.nats, one.name))
     distance = sum(one.nats for one in far)
     return {"distance": distance, "travelled": tuple(far[:MAX_TRAVELLED])}

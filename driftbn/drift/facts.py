@@ -8,10 +8,10 @@ the same whichever way a record came; the codes of numbers are fine enough for t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -230,24 +230,30 @@ class FieldHistory:
         numbers = self.n_windows - len(self.past.rest) + np.arange(len(past.rest))
         n_levels = (self.following != UNKNOWN).sum(axis=1)
         everything, scales = range(len(window.kinds.names)), window.kinds.scales.tolist()
-        for rank, (kind, fields, (told, share, before)) in enumerate(
-            (
-                (FactKind.ROUGH, everything, compared.rough()),
-                (FactKind.UNUSUAL, scales, compared.unusual(numbers[:, None] > self.moved_at)),
-                (FactKind.NEW_LEVEL, scales, compared.between()),
-                (FactKind.NEW_LEVEL, scales, compared.alive()),
-                (FactKind.NEW_LEVEL, everything, compared.new()),
-                (FactKind.LOST_LEVEL, everything, compared.lost(self.rarest)),
-                (FactKind.REPEATED, everything, compared.repeated()),
-                (FactKind.OUTSIDE, scales, compared.outside()),
-                (FactKind.CONSTANT, everything, compared.constant()),
-                (FactKind.JUMPED, everything, compared.jumped(n_levels)),
-                (FactKind.CLOCK, everything, compared.clock()),
-                (FactKind.MISSING, everything, compared.missing()),
-            )
-        ):
+        later = numbers[:, None] > self.moved_at
+        # Most windows are far from most facts: what these need at least is looked at first.
+        kinds: Sequence[
+            tuple[FactKind, Sequence[int], Floats | None, float, Callable[[], Told]]
+        ] = (
+            (FactKind.ROUGH, everything, now.rough, ROUGH_RISE, compared.rough),
+            (FactKind.UNUSUAL, scales, None, 0.0, partial(compared.unusual, later)),
+            (FactKind.NEW_LEVEL, scales, now.between, BETWEEN_SHARE, compared.between),
+            (FactKind.NEW_LEVEL, scales, None, 0.0, compared.alive),
+            (FactKind.NEW_LEVEL, everything, now.new, NEW_SHARE, compared.new),
+            (FactKind.LOST_LEVEL, everything, None, 0.0, partial(compared.lost, self.rarest)),
+            (FactKind.REPEATED, everything, now.repeated, REPEATED_SHARE, compared.repeated),
+            (FactKind.OUTSIDE, scales, now.outside, OUTSIDE_SHARE, compared.outside),
+            (FactKind.CONSTANT, everything, -now.rest, -CONSTANT_SHARE, compared.constant),
+            (FactKind.JUMPED, everything, now.broken, 1.0, partial(compared.jumped, n_levels)),
+            (FactKind.CLOCK, everything, now.strayed, STRAYED, compared.clock),
+            (FactKind.MISSING, everything, now.missing, MISSING_RISE, compared.missing),
+        )
+        for rank, (kind, fields, size, least, compare) in enumerate(kinds):
             if kind in SOFT and self.n_windows < FIRST_SOFT:
                 continue
+            if size is not None and not np.any(size >= least):
+                continue
+            told, share, before = compare()
             for i in np.flatnonzero(told).tolist():
                 name, here, then = window.kinds.names[fields[i]], float(share[i]), float(before[i])
                 yield rank + abs(here - then), Fact(name, kind, round(here, 6), round(then, 6))

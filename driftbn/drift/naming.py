@@ -594,7 +594,7 @@ def _changed_nodes(comparison: Comparison) -> list[NodeChange]:
             plan.names[v],
             tuple(plan.names[u] for u in plan.conditioning_set(v)),
             p,
-            comparison.effect_of(comparison.node_statistics[v]),
+            float(comparison.node_effects[v]),
         )
         for v, p in zip(suspects, p_values, strict=True)
         if p <= NAMING_LEVEL

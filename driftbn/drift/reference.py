@@ -241,8 +241,11 @@ class Regime:
             self._grow(window)
 
     def _grow(self, window: PooledWindows) -> None:
-        pool = self.pool
+        pool, known = self.pool, self._scatter
+        jumps = self._before is not None and self._before[1] is not None
         self._set_pool(pool.counts + window.counts, [*pool.parts, window.part], pool.sums)
+        if not jumps:  # of which the pool says how large they are; all else is of the windows
+            self._scatter = known
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
 

@@ -104,6 +104,7 @@ class Scatter:
         self._jumps = jumps
         self._n_nodes = n_nodes
         self._known = (spread.n > 0.0) & (spread.dof > 0.0)
+        self._any_known = bool(self._known.any())
         if weights is not None:
             self._node_weights, self._pair_weights = weights
 
@@ -133,20 +134,17 @@ class Scatter:
         more for several pooled, which count as one draw of whatever wanders.
         """
         p = np.zeros(len(tests))
-        tested = np.flatnonzero((dof > 0.0) & self._known.any())
-        if len(tested):
-            weights, own = self._weights_of(tests), self._known[tests[tested]]
-            densities = np.ones((len(tested), len(weights)))
-            densities[own] = self.spread.of(tests[tested[own]]).densities()
-            found = np.empty(len(tested))
+        if self._any_known:
+            weights, room = self._weights_of(tests), np.empty(_N_FACTORS + _N_EXTRAS)
+            spread = (self.spread.excess, self.spread.n, self.spread.dof)
             write_predictive_tails(
-                _MIXTURE, weights, densities, value[tested], dof[tested], strength, found
+                _MIXTURE, weights, spread, LEAST_SPREAD, tests, value, dof, strength, room, p
             )
-            p[tested] = found
         if self._jumps is not None:
             n_jumps, n = self._jumps.spread.n[tests], self.spread.n[tests]
             share = n_jumps / np.maximum(n_jumps + n, 1.0) * self._jumps.shows(tests)
-            p = np.maximum(p, share * self._jumps.p_values(tests, value, dof, strength))
+            if share.any():
+                p = np.maximum(p, share * self._jumps.p_values(tests, value, dof, strength))
         return p
 
     def shows(self, tests: Ints) -> npt.NDArray[np.bool_]:

@@ -81,7 +81,7 @@ def follow_moves(rows: Codes, begin: int, following: Ints, moves: Ints, broken: 
             before, now = row[np.uint64(i - 1)], row[np.uint64(i)]
             moved = before != now
             known = following[v, before]
-            if moved and known == UNKNOWN:
+            if known == UNKNOWN and moved:  # in this order, as the first is seldom so
                 following[v, before] = known = now
             n_moves += moved
             n_broken += moved & (known != now)

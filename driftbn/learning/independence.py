@@ -229,7 +229,7 @@ class PackedTable:
     def n_rows(self) -> int:
         return int(self.evidence.codes.shape[1])
 
-    @property
+    @cached_property
     def level_variables(self) -> Ints:
         """The variable of each level; ``level_codes`` has the code that it was given as."""
         first = self.evidence.first

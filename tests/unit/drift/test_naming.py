@@ -141,11 +141,7 @@ def test_a_changed_table_is_named_with_its_parents() -> None:
     (node,) = naming.nodes
     assert (node.name, node.parents) == ("dysp", ("bronc", "either"))
     assert node.p_value <= NAMING_LEVEL
-    assert (
-        node.effect
-        == naming.effect
-        == compared.effect_of(compared.node_statistics[NAMES.index("dysp")])
-    )
+    assert node.effect == naming.effect == compared.node_effects[NAMES.index("dysp")]
 
 
 def test_a_changed_node_without_parents_is_a_marginal_change() -> None:
@@ -188,7 +184,7 @@ def test_associations_are_those_of_the_rows() -> None:
 
 def test_tables_that_agree_have_no_effect() -> None:
     naming, compared = named(asia())
-    effects = [compared.effect_of(compared.node_statistics[v]) for v in range(8)]
+    effects = compared.node_effects.tolist()
     assert naming.effect == 0.0
     assert max(effects) < 0.003
     assert min(effects) >= 0.0
