@@ -24,7 +24,7 @@ from driftbn.drift.outcome import Family as FamilyOfTests
 from driftbn.tables.schema import ExclusionReason
 from driftbn_service.events import ARRIVED, EventType, Publication
 from driftbn_service.records import RejectReason
-from driftbn_service.series import Family, Labels, Series, Values, label_of
+from driftbn_service.series import Family, Labels, Page, Values, label_of
 from driftbn_service.state import EpisodeRow, Silences
 
 
@@ -457,7 +457,7 @@ class StreamMetrics:
         self,
         name: str,
         source: str,
-        stale: set[Family],
+        pages: Mapping[Family, Page],
         *,
         keyed: bool,
         clock: Callable[[], float],
@@ -479,7 +479,7 @@ class StreamMetrics:
         self._clock = clock
         self._lags = {"0": 0}
         self.series = {
-            family: Series(family, name, stale) for family in FAMILIES if not family.of_process
+            family: page.begin(name) for family, page in pages.items() if not family.of_process
         }
         for outcome in ("taken", "rejected", "failed"):
             self.series[RECORDS].add((source, outcome), 0.0)
@@ -578,7 +578,7 @@ class StreamMetrics:
             if family.shown is not None:
                 self.series[family].replace(family.shown(self))
         for series in self.series.values():
-            series.text(rich=False)
+            series.write()
 
     def _call(self, key: str, level: str) -> None:
         self.n_levels[self.levels.get(key, "")] -= 1
@@ -677,8 +677,7 @@ class Metrics(Collector):
 
     Every series of a stream is there from ``add_stream`` on, and gone after ``drop_stream``. Labels
     are names from the settings and fixed words; only the four families that name fields or keys of
-    a stream take words from the data, and all are bounded. Each family keeps its text until one of
-    its series changes: a scrape of hundreds of streams joins texts and writes only what is new.
+    a stream take words from the data, and all are bounded.
 
     >>> metrics = Metrics()
     >>> metrics.add_stream("orders", "files").records("taken", 5)
@@ -696,11 +695,10 @@ class Metrics(Collector):
         self._alerting: dict[str, frozenset[str]] = {}  # what outlets tell Alertmanager of
         self._silences = Silences()
         self._process = ProcessCollector(registry=None)
-        self._scraping = threading.Lock()
-        self._stale: set[Family] = set()
-        self._texts: dict[tuple[Family, bool], bytes] = {}
+        self._scraping = threading.Lock()  # and none begins or ends meanwhile
+        self._pages = {family: Page(family) for family in FAMILIES}
         self._own = {
-            family: Series(family, None, self._stale) for family in FAMILIES if family.of_process
+            family: page.begin("") for family, page in self._pages.items() if family.of_process
         }
         self._own[BUILD_INFO].replace({(driftbn.__version__,): 1.0})
         self.links("", "", "")
@@ -713,16 +711,20 @@ class Metrics(Collector):
 
     def add_stream(self, stream: str, source: str, *, keyed: bool = False) -> StreamMetrics:
         """Have all series of a stream, at zero, and return what it is to tell them to."""
-        found = StreamMetrics(stream, source, self._stale, keyed=keyed, clock=self._clock)
-        for outlet in self._outlets:
-            self._begin_outlet(found, outlet)
-        found.series[OUTLET_ALERTS].replace(self._outlet_alerts())
-        found.silence(self._silences)
-        self._use({**self._streams, stream: found})
+        with self._scraping:
+            found = StreamMetrics(stream, source, self._pages, keyed=keyed, clock=self._clock)
+            for outlet in self._outlets:
+                self._begin_outlet(found, outlet)
+            found.series[OUTLET_ALERTS].replace(self._outlet_alerts())
+            found.silence(self._silences)
+            self._streams = {**self._streams, stream: found}
         return found
 
     def drop_stream(self, stream: str) -> None:
-        self._use({name: found for name, found in self._streams.items() if name != stream})
+        with self._scraping:
+            self._streams = {name: one for name, one in self._streams.items() if name != stream}
+            for page in self._pages.values():
+                page.end(stream)
 
     def links(self, page: str, dashboards: str, runbooks: str) -> None:
         self._own[LINKS_INFO].replace({(page, dashboards, runbooks): 1.0})
@@ -752,11 +754,7 @@ class Metrics(Collector):
     # What a scraper reads.
 
     def collect(self) -> Iterator[Metric]:
-        for family in FAMILIES:
-            metric = Metric(family.full_name, family.text, family.kind)
-            samples = (series.samples() for series in self._series_of(family))
-            metric.samples = [sample for found in samples for sample in found]
-            yield metric
+        return (page.metric() for page in self._pages.values())
 
     def everything(self) -> Iterator[Metric]:
         """Return what a scraper reads: all families, then those of the process."""
@@ -772,37 +770,13 @@ class Metrics(Collector):
         # The names of all metrics are plain, so no kind of escaping that may be asked for matters.
         rich = content_type.startswith("application/openmetrics")
         with self._scraping:
-            texts = [self._text_of(family, rich=rich) for family in FAMILIES]
+            texts = [page.text(rich=rich) for page in self._pages.values()]
         return b"".join((*texts, encoder(self._process))), content_type
 
     def _begin_outlet(self, stream: StreamMetrics, outlet: str) -> None:
         for outcome in SENT:
             stream.series[NOTIFY].add((outlet, outcome), 0.0)
 
-    def _use(self, streams: dict[str, StreamMetrics]) -> None:
-        """Have these streams, by name; whoever iterates goes on with the old ones."""
-        self._streams = dict(sorted(streams.items()))
-        self._stale.update(FAMILIES)
-
     def _outlet_alerts(self) -> Values:
         told = frozenset[str]().union(*self._alerting.values())
         return {(matter,): float(matter in told) for matter in MATTERS}
-
-    def _series_of(self, family: Family) -> Iterable[Series]:
-        if family.of_process:
-            return (self._own[family],)
-        return (stream.series[family] for stream in self._streams.values())
-
-    def _text_of(self, family: Family, *, rich: bool) -> bytes:
-        """Return a family of all streams as text, kept until one of its series changes."""
-        if family in self._stale:
-            self._stale.discard(family)  # first: what changes from here on is seen next time
-            self._texts.pop((family, True), None)
-            self._texts.pop((family, False), None)
-        text = self._texts.get((family, rich))
-        if text is None:
-            name = family.full_name if rich else family.sample_name
-            head = f"# HELP {name} {family.text}\n# TYPE {name} {family.kind}\n".encode()
-            lines = (series.text(rich=rich) for series in self._series_of(family))
-            text = self._texts[family, rich] = b"".join((head, *lines))
-        return text

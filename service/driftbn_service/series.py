@@ -1,4 +1,4 @@
-"""Series of one name as text: written when they change, kept until they do."""
+"""Series of one name as text: what has changed is written anew, the rest is kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from prometheus_client import Metric
 from prometheus_client.samples import Exemplar, Sample
 
 Labels = tuple[str, ...]
@@ -53,32 +54,90 @@ class Family:
         return {(*labels, *row): 0.0 for labels in self.starts for row in rows}
 
 
+class Page:
+    """All series of one family as text, a part for each stream; for any thread.
+
+    Parts are kept until their series change, and the whole until a part does: a scrape of hundreds
+    of streams writes only what is new.
+    """
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+        self._series: dict[str, Series] = {}  # by stream
+        self._parts: dict[str, tuple[bytes, bytes]] = {}  # plain, and with exemplars
+        self._in_order = True
+        self._texts: dict[bool, bytes] = {}
+        self._lock = threading.Lock()
+        self.changed: set[Series] = set()  # since their part was written
+
+    def begin(self, stream: str) -> Series:
+        """Have the series of one more stream; of the process they are those of ``""``."""
+        found = self._series[stream] = Series(self._family, stream, self)
+        self.changed.add(found)
+        return found
+
+    def end(self, stream: str) -> None:
+        with self._lock:
+            self._series.pop(stream, None)
+            self._parts.pop(stream, None)
+            self._texts.clear()
+
+    def keep(self, stream: str, series: Series, part: tuple[bytes, bytes]) -> None:
+        """Keep the part of a stream, if these are its series still."""
+        with self._lock:
+            if self._series.get(stream) is series:
+                self._in_order = self._in_order and stream in self._parts
+                self._parts[stream] = part
+                self._texts.clear()
+
+    def metric(self) -> Metric:
+        metric = Metric(self._family.full_name, self._family.text, self._family.kind)
+        series = sorted(self._series.items())
+        metric.samples = [sample for _, found in series for sample in found.samples()]
+        return metric
+
+    def text(self, *, rich: bool) -> bytes:
+        """Return the family as text, with exemplars where the format has them."""
+        for series in tuple(self.changed):
+            series.write()
+        with self._lock:
+            if rich not in self._texts:
+                name = self._family.full_name if rich else self._family.sample_name
+                head = f"# HELP {name} {self._family.text}\n# TYPE {name} {self._family.kind}\n"
+                parts = [part[rich] for part in self._ordered().values()]
+                self._texts[rich] = b"".join((head.encode(), *parts))
+            return self._texts[rich]
+
+    def _ordered(self) -> dict[str, tuple[bytes, bytes]]:
+        if not self._in_order:
+            self._parts = dict(sorted(self._parts.items()))
+            self._in_order = True
+        return self._parts
+
+
 class Series:
     r"""Series of one family and one stream; any thread may read and change them.
 
-    In ``stale`` it is noted that the text of the family has changed.
-
     >>> rejected = Family("counter", "records_rejected", "Set aside.", ("reason",), starts=())
-    >>> series = Series(rejected, "orders", set())
-    >>> series.add(("not_json",), 2)
-    >>> series.text(rich=False)
-    b'driftbn_records_rejected_total{stream="orders",reason="not_json"} 2.0\n'
+    >>> page = Page(rejected)
+    >>> page.begin("orders").add(("not_json",), 2)
+    >>> page.text(rich=False).splitlines()[-1]
+    b'driftbn_records_rejected_total{stream="orders",reason="not_json"} 2.0'
     """
 
-    def __init__(self, family: Family, stream: str | None, stale: set[Family]) -> None:
+    def __init__(self, family: Family, stream: str, page: Page) -> None:
         self._family = family
         self._stream = stream
-        self._stale = stale
+        self._page = page
         self._lock = threading.Lock()
         self._values = family.start()
         self._exemplars: dict[Labels, Exemplar] = {}
         self._beginnings: dict[Labels, str] = {}
-        self._text: tuple[bytes, bytes] | None = None
 
     def add(self, labels: Labels, amount: float = 1.0, exemplar: Exemplar | None = None) -> None:
         with self._lock:
             self._add(labels, amount, exemplar)
-            self._changed()
+            self._page.changed.add(self)
 
     def replace(self, values: Values) -> None:
         """Have these series and no others."""
@@ -88,7 +147,7 @@ class Series:
             self._values = dict(values)
             if len(self._beginnings) > len(values):
                 self._beginnings.clear()  # names of fields that are gone
-            self._changed()
+            self._page.changed.add(self)
 
     def observe(self, labels: Labels, value: float, exemplar: Exemplar) -> None:
         """Count a value in its buckets; the first that it fits shows it as an example."""
@@ -99,7 +158,7 @@ class Series:
                 self._add((*labels, end, "_bucket"), 1.0, exemplar if end is ends[0] else None)
             self._add((*labels, "_count"), 1.0)
             self._add((*labels, "_sum"), value)
-            self._changed()
+            self._page.changed.add(self)
 
     def samples(self) -> list[Sample]:
         with self._lock:
@@ -108,22 +167,17 @@ class Series:
                 for labels, value in self._values.items()
             ]
 
-    def text(self, *, rich: bool) -> bytes:
-        """Return the lines, with exemplars where the format has them."""
-        text = self._text
-        if text is None:
+    def write(self) -> None:
+        """Have the page keep the lines as they are now, if they have changed."""
+        if self in self._page.changed:
             with self._lock:
-                text = self._text = self._written()
-        return text[rich]
+                self._page.keep(self._stream, self, self._written())
+                self._page.changed.discard(self)
 
     def _add(self, labels: Labels, amount: float, exemplar: Exemplar | None = None) -> None:
         self._values[labels] = self._values.get(labels, 0.0) + amount
         if exemplar is not None:
             self._exemplars[labels] = exemplar
-
-    def _changed(self) -> None:
-        self._text = None
-        self._stale.add(self._family)
 
     def _written(self) -> tuple[bytes, bytes]:
         begin = self._beginnings.get
@@ -151,7 +205,7 @@ class Series:
         if self._family.kind == "histogram":
             name, labels = name + labels[-1], labels[:-1]
             names = (*names, "le")[: len(labels)]
-        whose = {} if self._stream is None else {"stream": self._stream}
+        whose = {"stream": self._stream} if self._stream else {}
         return name, whose | dict(zip(names, labels, strict=True))
 
 
