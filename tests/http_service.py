@@ -11,11 +11,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 from driftbn_service.events import Publication
-from driftbn_service.http import (
-    LiveSignal,
-    StreamInfo,
-    Submission,
-)
+from driftbn_service.http import LiveSignal, StreamInfo
 from driftbn_service.http.app import all_operations, make_app  # noqa: F401
 from driftbn_service.http.routes import Limits  # noqa: F401
 from driftbn_service.http.server import (  # noqa: F401
@@ -76,10 +72,8 @@ class FakeService:
     def act(self, wish: Wish) -> ActionRow:
         return self.store.act(wish)
 
-    def ingest(self, submission: Submission) -> Accepted:
-        return self.journal.append(
-            submission.table, submission.idempotency_key, digest=submission.digest
-        )
+    def ingest(self, stream: str, table: pa.Table, key: str | None, digest: bytes) -> Accepted:
+        return self.journal.append(table, key, digest=digest)
 
     def publish(self, publications: Sequence[Publication]) -> None:
         """Publish as the daemon does: first the history, then a sign to those who follow."""

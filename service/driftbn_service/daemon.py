@@ -14,18 +14,13 @@ from time import monotonic, time
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from driftbn import DriftMonitor
 from driftbn.errors import DriftbnError
 from driftbn.kernels.compiled import is_compiling, progress
 from driftbn_service.errors import StateError, UsageError
-from driftbn_service.http import (
-    LiveSignal,
-    NotNowError,
-    ServiceView,
-    StreamInfo,
-    Submission,
-)
+from driftbn_service.http import LiveSignal, NotNowError, ServiceView, StreamInfo
 from driftbn_service.http.app import make_app
 from driftbn_service.http.server import EndpointServer
 from driftbn_service.lane import Committer
@@ -364,18 +359,15 @@ class DaemonView:
         self.live.wake()
         return found
 
-    def ingest(self, submission: Submission) -> Accepted:
+    def ingest(self, stream: str, table: pa.Table, key: str | None, digest: bytes) -> Accepted:
         """Write records to the journal of a stream; on return they are on disk."""
-        name = submission.stream
-        stream = self._assembly.stream(name)
+        found = self._assembly.stream(stream)
         if self._assembly.stopping:
             raise NotNowError("the service is being stopped: send again when it is back")
-        is_up = stream is not None and (stream.parts.source.ready or stream.stands_by)
-        if stream is None or stream.parts.journal is None or not is_up:
-            raise NotNowError(f"stream {name!r} is being started: send again in a moment")
-        return stream.parts.journal.append(
-            submission.table, submission.idempotency_key, digest=submission.digest
-        )
+        is_up = found is not None and (found.parts.source.ready or found.stands_by)
+        if found is None or found.parts.journal is None or not is_up:
+            raise NotNowError(f"stream {stream!r} is being started: send again in a moment")
+        return found.parts.journal.append(table, key, digest=digest)
 
 
 def _sickness(stream: StreamPipeline) -> list[str]:

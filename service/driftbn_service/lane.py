@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -62,24 +62,13 @@ def give_up(error: AwayError) -> None:
     raise error
 
 
-class ChangedSetting(NamedTuple):
-    name: str
-    before: object
-    now: object
-
-    def __str__(self) -> str:
-        return f"{self.name} was {_shown(self.before)} and is {_shown(self.now)}"
-
-
 class ChangedSettingsError(DriftbnError):
     """A monitor was kept with other settings than it is to go on with."""
 
-    def __init__(self, stream: str, changes: tuple[ChangedSetting, ...]) -> None:
-        self.stream = stream
-        self.changes = changes
+    def __init__(self, stream: str, changes: Iterable[str]) -> None:
         super().__init__(
             f"the settings of stream {stream!r} differ from those of its state: "
-            f"{', '.join(str(change) for change in changes)}; put them back, give the stream "
+            f"{', '.join(changes)}; put them back, give the stream "
             "another name, or start it anew, without its state and history, with "
             f"'driftbn run --reset {stream}'"
         )
@@ -201,7 +190,7 @@ class MonitorSet:
         events, snapshot = unpacked(self._state(key))
         monitor = DriftMonitor.restore(snapshot)
         if monitor.config != self.config:
-            raise ChangedSettingsError(self.name, tuple(_changes(monitor.config, self.config)))
+            raise ChangedSettingsError(self.name, _changes(monitor.config, self.config))
         return KeyedMonitor(monitor, events)
 
     def _state(self, key: str) -> bytes:
@@ -219,7 +208,7 @@ def unpacked(state: bytes) -> tuple[EventState, bytes]:
     return EventState.from_dict(json.loads(state[_HEAD.size : start])), state[start:]
 
 
-def _changes(kept: Any, wanted: Any, table: str = "") -> Iterator[ChangedSetting]:
+def _changes(kept: Any, wanted: Any, table: str = "") -> Iterator[str]:
     """Iterate over the settings that differ, those in tables with the name of the table before."""
     for item in fields(kept):
         name, before, now = item.name, getattr(kept, item.name), getattr(wanted, item.name)
@@ -228,7 +217,7 @@ def _changes(kept: Any, wanted: Any, table: str = "") -> Iterator[ChangedSetting
         if name in _TABLES:
             yield from _changes(before, now, f"{name}.")
         else:
-            yield ChangedSetting(f"{table}{name}", before, now)
+            yield f"{table}{name} was {_shown(before)} and is {_shown(now)}"
 
 
 def _shown(value: object) -> str:

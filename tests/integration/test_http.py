@@ -304,7 +304,7 @@ def told_types() -> list[str]:
 def test_an_event_arrives_while_one_waits(server: EndpointServer, service: FakeService) -> None:
     with following(server) as follower:
         assert follower.answer.headers["content-type"].startswith("text/event-stream")
-        assert eventually(lambda: service.live.n_listeners == 1)
+        assert eventually(lambda: service.live.n_followers == 1)
         began = time.monotonic()
         service.publish(drifting_publications())
         assert follower.wait_for(lambda: STARTED in follower.types())
@@ -349,7 +349,7 @@ def test_a_place_in_a_lost_history_is_forgotten(
     server: EndpointServer, service: FakeService
 ) -> None:
     with following(server, **{"Last-Event-ID": "999999"}) as follower:
-        assert eventually(lambda: service.live.n_listeners == 1)
+        assert eventually(lambda: service.live.n_followers == 1)
         service.publish(drifting_publications())
         assert follower.wait_for(lambda: STARTED in follower.types())
 
@@ -358,7 +358,7 @@ def test_a_monitor_is_followed_alone_and_by_its_windows(
     server: EndpointServer, service: FakeService
 ) -> None:
     with following(server, "?stream=orders&key=") as follower:
-        assert eventually(lambda: service.live.n_listeners == 1)
+        assert eventually(lambda: service.live.n_followers == 1)
         service.publish(drifting_publications("clicks", "a"))
         service.publish(drifting_publications()[:3])
         assert follower.wait_for(lambda: "window" in follower.types())
@@ -381,7 +381,7 @@ def test_followers_are_bounded_and_leave_their_place(
         answer = urllib3.request("GET", url, retries=False)
         assert answer.status == 503
         assert "of 2 allowed" in answer.json()["detail"]
-    assert eventually(lambda: service.live.n_listeners == 0)
+    assert eventually(lambda: service.live.n_followers == 0)
     with following(server) as follower:
         assert follower.answer.status_code == 200
 
@@ -399,7 +399,7 @@ def test_asking_for_the_head_of_the_events_is_answered_at_once(
     answer = urllib3.request("HEAD", f"{server.address}/api/v1/events", timeout=PATIENCE)
 
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert service.live.n_listeners == 0
+    assert service.live.n_followers == 0
 
 
 def test_followers_do_not_keep_health_from_being_answered(service: FakeService) -> None:
@@ -425,7 +425,7 @@ def test_followers_end_when_the_endpoint_stops(
     server: EndpointServer, service: FakeService
 ) -> None:
     with following(server) as follower:
-        assert eventually(lambda: service.live.n_listeners == 1)
+        assert eventually(lambda: service.live.n_followers == 1)
         began = time.monotonic()
         server.stop(10)
         assert follower.ended.wait(PATIENCE)
@@ -445,8 +445,8 @@ def test_a_follower_that_does_not_read_is_let_go(service: FakeService) -> None:
     try:
         with connected(server) as connection:
             connection.sendall(b"GET /api/v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert eventually(lambda: service.live.n_listeners == 1)
-            assert eventually(lambda: service.live.n_listeners == 0)
+            assert eventually(lambda: service.live.n_followers == 1)
+            assert eventually(lambda: service.live.n_followers == 0)
     finally:
         server.stop(1)
 

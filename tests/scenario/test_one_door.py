@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from driftbn_service.cli import main
 from driftbn_service.http import StreamInfo
-from driftbn_service.http.ingest import submission_of
+from driftbn_service.http.ingest import table_of
 from driftbn_service.records import Decoder
 from driftbn_service.records.files import Input
 from driftbn_service.records.formats import SUFFIXES
@@ -126,7 +126,7 @@ def by_http(path: Path) -> Outcome:
 
 def body_of(path: Path) -> pa.Table:
     info = StreamInfo("orders", "http", "running", max_record_bytes=1000)
-    return submission_of(info, SUFFIXES[path.suffix], path.read_bytes(), None, 1 << 26).table
+    return table_of(info, SUFFIXES[path.suffix], path.read_bytes(), 1 << 26)
 
 
 def place(number: int, byte: int) -> str:

@@ -6,25 +6,13 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from driftbn.errors import DriftbnError
 from driftbn_service.state import Accepted, ActionRow, Store, Wish
-
-
-@dataclass(frozen=True)
-class Submission:
-    """The records of one request; all of them can be read."""
-
-    stream: str
-    table: pa.Table = field(repr=False)
-    # Of the body as it was sent, decompressed: tells whether two are the same.
-    digest: bytes = field(repr=False)
-    # What the sender calls this body, if anything; the same key is taken once.
-    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,29 +31,6 @@ class NotNowError(DriftbnError):
     """The service, or the stream, is being started, stopped or replaced."""
 
 
-class Listener:
-    """One follower; it waits on its own event loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
-
-    def notify(self) -> None:
-        """Wake it up. May be called by any thread."""
-        # A loop that is closed has nobody waiting on it.
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._news.set)
-
-    async def wait(self, seconds: float) -> bool:
-        """Return whether it was woken within so many seconds."""
-        try:
-            await asyncio.wait_for(self._news.wait(), seconds)
-        except TimeoutError:
-            return False
-        self._news.clear()
-        return True
-
-
 class LiveSignal:
     """Tells followers that there may be something new in the store.
 
@@ -74,18 +39,19 @@ class LiveSignal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: set[Listener] = set()
+        self._followers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self.closed = False  # whether followers are to end
 
     @property
-    def n_listeners(self) -> int:
-        return len(self._listeners)
+    def n_followers(self) -> int:
+        return len(self._followers)
 
     def wake(self) -> None:
         """Wake all followers. May be called by any thread; does not block."""
         with self._lock:
-            for listener in self._listeners:
-                listener.notify()
+            for news, loop in self._followers.items():
+                if not loop.is_closed():  # one that is closed has nobody waiting on it
+                    loop.call_soon_threadsafe(news.set)
 
     def close(self) -> None:
         """End all followers for good. May be called by any thread."""
@@ -93,16 +59,16 @@ class LiveSignal:
         self.wake()
 
     @contextmanager
-    def follow(self) -> Iterator[Listener]:
-        """Give a listener that is woken as long as the body runs; needs a running event loop."""
-        listener = Listener()
+    def follow(self) -> Iterator[asyncio.Event]:
+        """Give what is set by each ``wake`` while the body runs; needs a running event loop."""
+        news = asyncio.Event()
         with self._lock:
-            self._listeners.add(listener)
+            self._followers[news] = asyncio.get_running_loop()
         try:
-            yield listener
+            yield news
         finally:
             with self._lock:
-                self._listeners.discard(listener)
+                del self._followers[news]
 
 
 class ServiceView(Protocol):
@@ -137,8 +103,11 @@ class ServiceView(Protocol):
     def act(self, wish: Wish) -> ActionRow:
         """Enter what somebody wants and return when it is on disk; an accept is done soon."""
 
-    def ingest(self, submission: Submission) -> Accepted:
+    def ingest(self, stream: str, table: pa.Table, key: str | None, digest: bytes) -> Accepted:
         """Append records to the journal of a stream and return when they are on disk.
+
+        The same idempotency key is taken once; the digest of the body, decompressed, tells whether
+        two are the same.
 
         Raises ``NotNowError`` if there is no journal to append to, ``JournalFullError``,
         ``KeyConflictError`` or ``JournalError`` as the journal says.

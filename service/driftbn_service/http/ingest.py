@@ -18,12 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from driftbn.errors import DataError
-from driftbn_service.http import (
-    NotNowError,
-    ServiceView,
-    StreamInfo,
-    Submission,
-)
+from driftbn_service.http import NotNowError, ServiceView, StreamInfo
 from driftbn_service.http.api import STREAM, Name, find_stream, unknown_monitor
 from driftbn_service.http.routes import (
     RETRY_SECONDS,
@@ -58,7 +53,23 @@ class SentBody:
 
         Raises ``ProblemError`` if they are too large then, or not in this compression.
         """
-        return self.data if self.codec is None else decompressed(self.data, self.codec, max_bytes)
+        if self.codec is None:
+            return self.data
+        blocks: list[bytes] = []
+        n_bytes = 0
+        try:
+            for block in inflated(self.data, self.codec):
+                n_bytes += len(block)
+                if n_bytes > max_bytes:  # told at once, before more of it is made
+                    raise _too_large("the decompressed body", max_bytes, "max_decoded_bytes")
+                blocks.append(block)
+        except (OSError, pa.ArrowException) as error:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "bad-compression",
+                f"the body is not {self.codec}: {error}",
+            ) from error
+        return b"".join(blocks)
 
 
 @dataclass(eq=False)
@@ -148,32 +159,6 @@ class Reception:
         self.n_held -= body.n_held
         body.n_held = 0
         body.data.clear()
-
-
-def decompressed(body: bytes, codec: str, max_bytes: int) -> bytes:
-    """Return a body decompressed, and stop at once when it grows too large.
-
-    Raises ``ProblemError`` if it is too large, or not in this compression.
-
-    >>> import gzip
-    >>> decompressed(gzip.compress(b"abc"), "gzip", 10)
-    b'abc'
-    """
-    blocks: list[bytes] = []
-    n_bytes = 0
-    try:
-        for block in inflated(body, codec):
-            n_bytes += len(block)
-            if n_bytes > max_bytes:
-                raise _too_large("the decompressed body", max_bytes, "max_decoded_bytes")
-            blocks.append(block)
-    except (OSError, pa.ArrowException) as error:
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "bad-compression",
-            f"the body is not {codec}: {error}",
-        ) from error
-    return b"".join(blocks)
 
 
 def _codec(request: Request) -> str | None:
@@ -318,22 +303,22 @@ class Ingest:
         key, body = sent
         with self._decoding:
             plain = body.plain(self._limits.max_decoded_bytes)
-            submission = submission_of(stream, kind, plain, key, self._limits.max_decoded_bytes)
+            table = table_of(stream, kind, plain, self._limits.max_decoded_bytes)
+            digest = hashlib.sha256(kind.value.encode() + b"\0" + plain).digest()
             with _told():
-                accepted = service.ingest(submission)
+                accepted = service.ingest(stream.name, table, key, digest)
         return Taken(accepted.n_records, accepted.sequence, accepted.duplicate)
 
 
-def submission_of(
-    stream: StreamInfo, kind: TableFormat, body: bytes, key: str | None, max_decoded_bytes: int
-) -> Submission:
+def table_of(
+    stream: StreamInfo, kind: TableFormat, body: bytes, max_decoded_bytes: int
+) -> pa.Table:
     """Return the records of a body.
 
     Raises ``ProblemError`` if there are none, or one of them cannot be read.
     """
     if not body.strip():
         raise _unusable("empty", "the body is empty: there must be at least one record")
-    digest = hashlib.sha256(kind.value.encode() + b"\0" + body).digest()
     if kind is TableFormat.JSON and body.lstrip()[:1] == b"{":
         # One object on several lines is one line of NDJSON: no text in it has a line end.
         kind, body = TableFormat.NDJSON, body.translate(_LINE_ENDS)
@@ -349,13 +334,12 @@ def submission_of(
     if not decoded.n_rows:
         raise _unusable("empty", "there is no record in the body: there must be at least one")
     try:
-        table = one_table(decoded.batches, stream.max_fields)
+        return one_table(decoded.batches, stream.max_fields)
     except RecordProblem as problem:
         rejected = Rejected(_place(0, 0), problem.reason, problem.detail, b"")
         raise _rejected(Decoded((), 0, (rejected,))) from problem
     except DataError as error:
         raise _unusable("bad-records", str(error)) from error
-    return Submission(stream.name, table, digest, key)
 
 
 def operations(limits: Limits) -> tuple[Operation, ...]:

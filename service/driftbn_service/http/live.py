@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from driftbn_service.events import Event
-from driftbn_service.http import Listener, ServiceView
+from driftbn_service.http import ServiceView
 from driftbn_service.http.routes import ANSWERS, Limits, Operation, Parameter, ProblemError, Reply
 from driftbn_service.state import Store
 
@@ -92,7 +92,7 @@ class Following:
     ) -> AsyncGenerator[bytes]:
         live, store = service.live, service.store
         yield _RETRY
-        with live.follow() as listener:
+        with live.follow() as news:
             window = await run_in_threadpool(newest_window, store, interest)
             while not live.closed:
                 events = await run_in_threadpool(store.events, after, PAGE)
@@ -106,12 +106,15 @@ class Following:
                 if newest is not None and newest != window:
                     yield message(newest, event="window")
                 window = newest
-                yield await self._news(listener, interest)
+                yield await self._told(news, interest)
 
-    async def _news(self, listener: Listener, interest: Interest) -> bytes:
+    async def _told(self, news: asyncio.Event, interest: Interest) -> bytes:
         """Wait for news and return what says that there are some, or that there are none."""
-        if not await listener.wait(self._limits.heartbeat_seconds):
+        try:
+            await asyncio.wait_for(news.wait(), self._limits.heartbeat_seconds)
+        except TimeoutError:
             return HEARTBEAT
+        news.clear()
         await asyncio.sleep(TELL_SECONDS)
         return b"" if interest.stream is not None else message({}, event="published")
 

@@ -250,8 +250,7 @@ class Store:
 
     def wanted(self) -> list[ActionRow]:
         """Return the accepts of all streams that are not done yet, the oldest first."""
-        with self._database.reading() as connection:
-            return history.wanted(connection)
+        return self._rows(sql.ACTIONS, sql.WANTED)
 
     def silences(self) -> Silences:
         with self._database.reading() as connection:
@@ -262,8 +261,7 @@ class Store:
     ) -> list[ActionRow]:
         """Return what was done about a monitor, or about all keys of its stream, newest first."""
         values = (stream, key, _LARGEST if before is None else before, limit)
-        with self._database.reading() as connection:
-            return [sql.ACTIONS.read(row) for row in connection.execute(sql.ACTIONS_BEFORE, values)]
+        return self._rows(sql.ACTIONS, sql.ACTIONS_BEFORE, *values)
 
     # --- Events on their way to outlets ---
 
@@ -369,9 +367,7 @@ class Store:
         """Return windows of a monitor, the newest first, with numbers between two if given."""
         query = sql.DRIFTS_BETWEEN if drift_only else sql.WINDOWS_BETWEEN
         limits = (-1 if after is None else after, _LARGEST if before is None else before, limit)
-        with self._database.reading() as connection:
-            found = connection.execute(query, (stream, key, *limits))
-            return [sql.WINDOWS.read(row) for row in found]
+        return self._rows(sql.WINDOWS, query, stream, key, *limits)
 
     def window(self, stream: str, key: str, index: int) -> WindowDetail | None:
         """Return a window with all that belongs to it; ``None`` if it is not there."""
@@ -400,16 +396,12 @@ class Store:
     ) -> list[EpisodeRow]:
         """Return episodes of a monitor, the newest first; ``before`` as for ``windows``."""
         values = (stream, key, _LARGEST if before is None else before, limit)
-        with self._database.reading() as connection:
-            return [
-                sql.EPISODES.read(row) for row in connection.execute(sql.EPISODES_BEFORE, values)
-            ]
+        return self._rows(sql.EPISODES, sql.EPISODES_BEFORE, *values)
 
     def episode(self, stream: str, key: str, number: int) -> EpisodeRow | None:
         """Return an episode; ``None`` if it is not there."""
-        with self._database.reading() as connection:
-            found = connection.execute(sql.EPISODE, (stream, key, number)).fetchone()
-            return None if found is None else sql.EPISODES.read(found)
+        found = self._rows(sql.EPISODES, sql.EPISODE, stream, key, number)
+        return found[0] if found else None
 
     def edge_history(
         self, stream: str, key: str, source: str, target: str, limit: int = _PAGE
@@ -417,9 +409,7 @@ class Store:
         """Return what became of an edge, in either direction, the newest first."""
         names = (sql.text(source), sql.text(target))
         values = (stream, key, *names, stream, key, *names[::-1], limit)
-        with self._database.reading() as connection:
-            found = connection.execute(sql.EDGE_HISTORY, values)
-            return [sql.EDGES.read(row) for row in found]
+        return self._rows(sql.EDGES, sql.EDGE_HISTORY, *values)
 
     def table(self, table: sql.Table, stream: str | None = None) -> Iterator[list[list[Any]]]:
         """Iterate over pages of the rows of a table, of one stream or all; damaged ones not."""
@@ -466,6 +456,10 @@ class Store:
             for table in sql.TABLES:
                 with self._database.rows(connection, table.select) as rows:
                     yield from table.damaged(rows)
+
+    def _rows(self, table: sql.RowTable[sql.Row], query: str, *values: Any) -> list[sql.Row]:
+        with self._database.reading() as connection:
+            return [table.read(row) for row in connection.execute(query, values)]
 
     def _have_identity(self, new_id: Callable[[], UUID]) -> None:
         def action(connection: Connection) -> None:

@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -204,16 +203,14 @@ class ReadOnlyDatabase(SqliteDatabase):
 
     def __init__(self, path: Path) -> None:
         Database.__init__(self, path)
-        self._lock = threading.Lock()
-        self._at_rest: tuple[int, int] | None = None  # its state, if nobody had it open
         if not path.is_file():
             what = "is no file" if path.exists() else "there is no such file"
             raise StoreError(path, f"{what}: give the state.sqlite of a state directory")
-        with self._told("read"):
-            self._connection = self._opened()
+        with self.reading():
+            pass
 
     def close(self) -> None:
-        self._connection.close()
+        """Do nothing: each connection is closed when it has read."""
 
     def write(self, action: Callable[[database.Connection], Result]) -> Result:
         raise StoreError(self.path, "the state was opened to be read only")
@@ -223,40 +220,24 @@ class ReadOnlyDatabase(SqliteDatabase):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give the connection, which sees one moment of the state; one thread at a time.
+        """Give a connection, which sees one moment of the state.
 
         Raises ``StoreError`` also if somebody begins just then to write to a state that nobody had
         open.
         """
-        with self._lock, self._told("read"):
-            if self._was_taken_up():
-                self._connection.close()
-                self._connection = self._opened()
-            self._connection.execute("BEGIN")
-            try:
-                yield self._connection
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-            if self._was_taken_up():
+        with self._told("read"):
+            self.path.open("rb").close()  # says better than SQLite why a file cannot be opened
+            # As long as anybody has the state open there is a write-ahead log. Without one the file
+            # is read as it lies: SQLite would leave files beside it, or fail where it may make
+            # none.
+            at_rest = None if self._has_log() else self._stamp()
+            options = f"mode=ro&immutable={int(at_rest is not None)}"
+            with closing(_opened(self.path, options)) as connection:
+                _check_head(connection, self.path)
+                connection.execute("BEGIN")
+                yield connection
+            if at_rest is not None and (self._has_log() or self._stamp() != at_rest):
                 raise StoreError(self.path, "the state is being written to since now: try again")
-
-    def _was_taken_up(self) -> bool:
-        """Whether somebody writes to a state that nobody had open."""
-        return self._at_rest is not None and (self._has_log() or self._stamp() != self._at_rest)
-
-    def _opened(self) -> Connection:
-        self.path.open("rb").close()  # says better than SQLite why a file cannot be opened
-        # As long as anybody has the state open there is a write-ahead log. Without one the file
-        # is read as it lies: SQLite would leave files beside it, or fail where it may make none.
-        self._at_rest = None if self._has_log() else self._stamp()
-        connection = _opened(self.path, f"mode=ro&immutable={int(self._at_rest is not None)}")
-        try:
-            _check_head(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     def _has_log(self) -> bool:
         return self.path.with_name(f"{self.path.name}-wal").exists()

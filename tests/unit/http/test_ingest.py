@@ -10,10 +10,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from driftbn_service.http import (
-    NotNowError,
-    Submission,
-)
+from driftbn_service.http import NotNowError
 from driftbn_service.records import Decoder
 from driftbn_service.records.rows import Undecoded
 from driftbn_service.settings import EndpointSettings
@@ -226,7 +223,7 @@ def test_what_the_service_says_is_told(
     caplog: pytest.LogCaptureFixture,
     error: Exception,
 ) -> None:
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(service, "ingest", fail)
@@ -244,10 +241,10 @@ def test_too_many_at_once_are_refused(
     entered, go_on = threading.Event(), threading.Event()
     take = service.ingest
 
-    def wait(sent: Submission) -> object:
+    def wait(*sent: Any) -> object:
         entered.set()
         go_on.wait(20)
-        return take(sent)
+        return take(*sent)
 
     monkeypatch.setattr(service, "ingest", wait)
     answers: list[httpx.Response] = []
