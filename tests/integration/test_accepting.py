@@ -48,7 +48,7 @@ def accepted_at(path: Path) -> list[int | None]:
 
 def test_an_accept_survives_a_kill_and_is_done_once(tmp_path: Path) -> None:
     daemon = DaemonService(tmp_path, SETTINGS.format(directory=tmp_path) + 'kind = "http"\n')
-    daemon.kill_point = KillPoint("accept", 1, "after")  # and before the commit
+    daemon.prepare = KillPoint("accept", 1, "after").arm  # and before the commit
     with HttpFeeder(daemon.address, STREAM, piece=700) as feeder:
         daemon.start()
         feeder.send(sampled(N_BEFORE, 1, changed=False))
@@ -61,7 +61,7 @@ def test_an_accept_survives_a_kill_and_is_done_once(tmp_path: Path) -> None:
         with Store(daemon.history, read_only=True) as store:
             assert [row.window_index for row in store.wanted()] == [None]
             assert store.episodes(STREAM, "")[0].is_open
-        daemon.kill_point = None
+        daemon.prepare = None
         daemon.start()
         wait_for(lambda: accepted_at(daemon.history) == [n_windows - 1], "it is done", 60)
         daemon.kill()  # what is done is not done again

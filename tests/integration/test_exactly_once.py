@@ -17,10 +17,9 @@ from tests.integration.histories import (
     file_daemon,
     read_history,
 )
-from tests.services.daemon import DaemonService
+from tests.services.daemon import PHASES, DaemonService, KillPoint
 from tests.services.feeders import Feeder, FileFeeder, HttpFeeder, KafkaFeeder, RedisFeeder
 from tests.services.kafka import KafkaService
-from tests.services.killed import PHASES, KillPoint
 from tests.services.process import wait_for
 from tests.services.redis import RedisService
 
@@ -45,11 +44,11 @@ def disturb(daemon: DaemonService, feeder: Feeder, records: Records, seed: int) 
         feeder.send(records[n_fed : n_fed + size])
         n_fed += size
         when = chance.choice(["before", "after"])
-        daemon.kill_point = KillPoint(phase, chance.randint(1, 2), when)
+        daemon.prepare = KillPoint(phase, chance.randint(1, 2), when).arm
         daemon.begin()
         wait_for(partial(ended_or_done, daemon, n_fed // WINDOW), f"killed at {phase}", 120)
         daemon.kill()  # where the point was not reached, it is killed here
-    daemon.kill_point = None
+    daemon.prepare = None
     feeder.send(records[n_fed:])
     daemon.begin()
     wait_for(lambda: count_windows(daemon.history) >= N_WINDOWS, "all windows", 180)
@@ -74,7 +73,7 @@ def test_a_body_of_many_windows_makes_progress_however_often_it_is_interrupted(
     records: Records, expected: History, tmp_path: Path
 ) -> None:
     daemon = DaemonService(tmp_path, SETTINGS.format(directory=tmp_path) + 'kind = "http"\n')
-    daemon.kill_point = KillPoint("commit", 3, "after")
+    daemon.prepare = KillPoint("commit", 3, "after").arm
     counts = [0]
     with HttpFeeder(daemon.address, STREAM, piece=len(records)) as feeder:
         feeder.send(records)
@@ -85,7 +84,7 @@ def test_a_body_of_many_windows_makes_progress_however_often_it_is_interrupted(
             counts.append(count_windows(daemon.history))
             assert counts[-1] > counts[-2]
     assert len(counts) > 3, "the body was worked through in several parts"
-    daemon.kill_point = None
+    daemon.prepare = None
     daemon.start()
     assert daemon.end() == 0, daemon.log_tail()
     assert read_history(tmp_path) == expected

@@ -12,7 +12,7 @@ from driftbn_service.lane import MAX_TRIES
 from driftbn_service.state import Store
 
 from driftbn import datasets
-from tests.services.daemon import DaemonService
+from tests.services.daemon import DaemonService, break_monitors
 from tests.services.process import wait_for
 
 WINDOW = 200
@@ -50,7 +50,7 @@ class Client:
 @pytest.fixture
 def daemon(tmp_path: Path) -> DaemonService:
     made = DaemonService(tmp_path, SETTINGS)
-    made.module = "tests.services.broken"
+    made.prepare = break_monitors
     made.start()
     return made
 

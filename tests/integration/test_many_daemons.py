@@ -20,7 +20,7 @@ from tests.integration.histories import SETTINGS as SETTINGS_OF_ONE
 from tests.integration.histories import STREAM as STREAM_OF_ONE
 from tests.integration.histories import WINDOW as WINDOW_OF_ONE
 from tests.integration.histories import History, count_windows, read_history
-from tests.services.daemon import DaemonService
+from tests.services.daemon import DaemonService, shorten_leases
 from tests.services.feeders import Feeder, HttpFeeder, KafkaFeeder, RedisFeeder
 from tests.services.kafka import KafkaService
 from tests.services.postgres import PostgresService
@@ -134,7 +134,9 @@ def make_daemon(tmp_path: Path, kafka_broker: KafkaService, unique: str) -> Iter
     def make(name: str, group: str, database: str | None) -> DaemonService:
         (tmp_path / name).mkdir(exist_ok=True)
         text = SETTINGS.format(broker=kafka_broker.address, topic=unique, group=group)
-        return DaemonService(tmp_path / name, text, database=database)
+        daemon = DaemonService(tmp_path / name, text, database=database)
+        daemon.prepare = shorten_leases
+        return daemon
 
     return make
 
@@ -214,6 +216,7 @@ def test_a_stream_of_one_lane_goes_from_daemon_to_daemon(
         (tmp_path / name).mkdir()
         text = SETTINGS_OF_ONE.format(directory=tmp_path / name) + source
         daemons.append(DaemonService(tmp_path / name, text, database=place))
+        daemons[-1].prepare = shorten_leases
         daemons[-1].start()  # one that stands by is ready too
     first, second = daemons
     third = len(records) // 3 // WINDOW_OF_ONE * WINDOW_OF_ONE

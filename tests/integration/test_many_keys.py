@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,8 +46,7 @@ kind = "files"
 path = "{directory}/records.ndjson"
 """
     daemon = DaemonService(directory, settings, exit_when_drained=True)
-    daemon.begin()
-    assert daemon.wait(900) == 0, daemon.log_tail()
+    subprocess.run(daemon.command(), check=True, timeout=900)
     n_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     with Store(daemon.history) as store:
         n_windows = sum(row.n_windows for row in store.monitors("tenants"))

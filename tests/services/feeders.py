@@ -50,7 +50,7 @@ class HttpFeeder:
         self._turns = itertools.cycle(self._urls)
         self._n_passes: Counter[str] = Counter()
         self._piece = piece
-        self._pool = urllib3.PoolManager(retries=False, timeout=10)
+        self._pool = urllib3.PoolManager(retries=False, timeout=3)
         self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._post_all, name="feeder", daemon=True)
 

@@ -1,9 +1,8 @@
-"""What processes with a kill point begin as a copy of: everything imported and compiled."""
+"""What a daemon's process begins as a copy of: everything imported and compiled."""
 
-from driftbn_service import daemon, records
+from driftbn_service import daemon
 
-from tests.services import killed
+from tests.services.daemon import DaemonService
 
-assert killed.PHASES
-records.warm_up()
-daemon.warm_up_monitor()
+assert DaemonService
+daemon.warm_up()

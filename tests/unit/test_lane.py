@@ -19,7 +19,7 @@ from driftbn_service.state import FILE, ActionKind, LaneLostError, Store, Wish
 from driftbn import DriftMonitor, datasets
 from tests.clock import Clock
 from tests.decoding import tables_of
-from tests.services.broken import break_monitors
+from tests.services.daemon import break_monitors
 from tests.small_disk import limit_pages
 
 WINDOW = 200
