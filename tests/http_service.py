@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from driftbn_service.events import Publication
 from driftbn_service.http import LiveSignal, StreamInfo
-from driftbn_service.http.app import all_operations, make_app  # noqa: F401
 from driftbn_service.http.routes import Limits  # noqa: F401
 from driftbn_service.http.server import (  # noqa: F401
     FREE_CHUNKS,
@@ -20,7 +19,10 @@ from driftbn_service.http.server import (  # noqa: F401
     MAX_HEADERS,
     EndpointError,
     EndpointServer,
+    all_operations,
+    make_app,
 )
+from driftbn_service.metrics import Metrics
 from driftbn_service.state import FILE, Accepted, ActionRow, Store, Wish
 
 from driftbn import DriftMonitor, MonitorConfig
@@ -45,11 +47,10 @@ class FakeService:
         self.journal = self.store.journal(
             "orders", max_pending_bytes=max_pending_bytes, remember_keys=100
         )
+        self.metrics = Metrics()
         self.live = LiveSignal()
         self.sick: tuple[str, ...] = ()
         self.unready: tuple[str, ...] = ()
-        self.accepts: list[str] = []
-        self.answers: list[tuple[str, int]] = []
 
     def sickness(self) -> tuple[str, ...]:
         return self.sick
@@ -59,15 +60,6 @@ class FakeService:
 
     def streams(self) -> tuple[StreamInfo, ...]:
         return STREAMS
-
-    def metrics_text(self, accept: str) -> tuple[bytes, str]:
-        self.accepts.append(accept)
-        if "openmetrics" in accept:
-            return b"# EOF\n", "application/openmetrics-text; version=1.0.0; charset=utf-8"
-        return b"up 1\n", "text/plain; version=0.0.4; charset=utf-8"
-
-    def answered(self, route: str, status: int) -> None:
-        self.answers.append((route, status))
 
     def act(self, wish: Wish) -> ActionRow:
         return self.store.act(wish)

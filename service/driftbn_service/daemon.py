@@ -21,8 +21,7 @@ from driftbn.errors import DriftbnError
 from driftbn.kernels.compiled import is_compiling, progress
 from driftbn_service.errors import StateError, UsageError
 from driftbn_service.http import LiveSignal, NotNowError, ServiceView, StreamInfo
-from driftbn_service.http.app import make_app
-from driftbn_service.http.server import EndpointServer
+from driftbn_service.http.server import EndpointServer, make_app
 from driftbn_service.lane import Committer
 from driftbn_service.metrics import Metrics, Shown, StreamMetrics
 from driftbn_service.outlets import Deliverer, make_outlet
@@ -310,6 +309,7 @@ class DaemonView:
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
         self.store = assembly.store
+        self.metrics = assembly.metrics
         self.live = assembly.live
 
     def sickness(self) -> tuple[str, ...]:
@@ -345,12 +345,6 @@ class DaemonView:
             )
             for stream in self._assembly.streams
         )
-
-    def metrics_text(self, accept: str) -> tuple[bytes, str]:
-        return self._assembly.metrics.text(accept)
-
-    def answered(self, route: str, status: int) -> None:
-        self._assembly.metrics.answered(route, status)
 
     def act(self, wish: Wish) -> ActionRow:
         """Enter what somebody wants, and have it seen to."""

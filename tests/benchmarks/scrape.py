@@ -30,9 +30,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from driftbn_service.http.app import make_app
-from driftbn_service.http.server import EndpointServer
-from driftbn_service.metrics import Metrics
+from driftbn_service.http.server import EndpointServer, make_app
 from driftbn_service.settings import EndpointSettings
 
 from tests.benchmarks.environment import pin_to_one_core
@@ -49,16 +47,12 @@ class MeasuredService(FakeService):
 
     def __init__(self, directory: Path, n_streams: int) -> None:
         super().__init__(directory)
-        self.metrics = Metrics()
         self._windows = drifting_publications()
         self._n_steps = 0
         for outlet in ("log", "alerts"):
             self.metrics.add_outlet(outlet)
         names = (f"stream-{number:03}" for number in range(n_streams))
         self.told = [self.metrics.add_stream(name, "files") for name in names]
-
-    def metrics_text(self, accept: str) -> tuple[bytes, str]:
-        return self.metrics.text(accept)
 
     def take_records(self) -> None:
         """Have every stream do what it does between windows."""

@@ -20,8 +20,7 @@ import pandas as pd
 from driftbn_service.commands.demo import WINDOW, Scene, make_scenes
 from driftbn_service.events import EventState, Publication, Whose, publication_of
 from driftbn_service.http import StreamInfo
-from driftbn_service.http.app import make_app
-from driftbn_service.http.server import EndpointServer
+from driftbn_service.http.server import EndpointServer, make_app
 from driftbn_service.page import page_routes
 from driftbn_service.settings import EndpointSettings
 

@@ -66,6 +66,7 @@ class PostgresService(Service):
             "unix_socket_directories": "",
             "max_connections": "200",
             "shared_buffers": "32MB",
+            "fsync": "off",  # what a server that is killed has written is in the kernel
         }
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         return [*self._as_user, self._program("postgres"), "-D", str(self._data),
@@ -94,9 +95,9 @@ class PostgresService(Service):
         return False
 
     def stop(self) -> None:
-        """Stop for good, whoever is connected."""
+        """Stop for good, whoever is connected and whatever is not in its tables yet."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(signal.SIGQUIT)
         super().stop()
         shutil.rmtree(self._data, ignore_errors=True)
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from driftbn.errors import DriftbnError
+from driftbn_service.metrics import Metrics
 from driftbn_service.state import Accepted, ActionRow, Store, Wish
 
 
@@ -79,6 +80,10 @@ class ServiceView(Protocol):
         """The history."""
 
     @property
+    def metrics(self) -> Metrics:
+        """Shown to whoever scrapes, and told of every answer."""
+
+    @property
     def live(self) -> LiveSignal:
         """Woken by the service whenever it has published something."""
 
@@ -93,12 +98,6 @@ class ServiceView(Protocol):
 
     def streams(self) -> tuple[StreamInfo, ...]:
         """Return the streams in the order of the settings."""
-
-    def metrics_text(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics and their content type, by what the client accepts."""
-
-    def answered(self, route: str, status: int) -> None:
-        """Count an answer by the kind of its route; called on the event loop."""
 
     def act(self, wish: Wish) -> ActionRow:
         """Enter what somebody wants and return when it is on disk; an accept is done soon."""

@@ -82,7 +82,7 @@ def metrics(
     ] = "",
 ) -> Response:
     """Give the metrics for Prometheus, as OpenMetrics if the client accepts it."""
-    body, content_type = service.metrics_text(accept)
+    body, content_type = service.metrics.text(accept)
     return Response(body, headers={"content-type": content_type})
 
 

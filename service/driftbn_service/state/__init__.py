@@ -38,16 +38,20 @@ from driftbn_service.state.history import (
     Wish,
     event_pair,
 )
-from driftbn_service.state.journal import (
+from driftbn_service.state.lanes import (
     REMEMBERED_KEYS,
     Accepted,
     Body,
+    Checkpoint,
     Journal,
     JournalError,
     JournalFullError,
     KeyConflictError,
+    LaneLostError,
+    LaneState,
+    LockedError,
+    Owner,
 )
-from driftbn_service.state.lanes import Checkpoint, LaneLostError, LaneState, LockedError, Owner
 from driftbn_service.state.sql import ActionRow, EdgeRow, EpisodeEdge, EpisodeRow, WindowRow
 from driftbn_service.state.sqlite import ReadOnlyDatabase, SqliteDatabase
 

@@ -60,7 +60,9 @@ def test_an_accept_says_who_and_why(run: Run, service: FakeService) -> None:
     assert (code, out) == (ExitCode.OK, "accept 1 is noted, episode 0\n")
     (row,) = service.store.wanted()
     assert (row.author, row.comment) == ("ada", "a release")
-    assert ("api", 202) in service.answers
+    counted = {"route": "api", "status": "202"}
+    name = "driftbn_http_requests_total"
+    assert service.metrics.registry.get_sample_value(name, counted) == 1.0
 
 
 def test_a_silence_is_of_a_key_or_of_all(run: Run, service: FakeService) -> None:

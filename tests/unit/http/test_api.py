@@ -341,7 +341,7 @@ def test_a_mistake_is_told_without_its_details(
     def fail(_: str) -> tuple[bytes, str]:
         raise RuntimeError("a secret")
 
-    monkeypatch.setattr(service, "metrics_text", fail)
+    monkeypatch.setattr(service.metrics, "text", fail)
     answer = Client(make_app(service, EndpointSettings())).get("/metrics")
 
     assert answer.status_code == 500

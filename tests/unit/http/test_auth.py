@@ -3,7 +3,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from driftbn_service.http.app import Guard
+from driftbn_service.http.server import Guard
 from driftbn_service.settings import EndpointSettings, is_loopback
 from pydantic import SecretStr, ValidationError
 from starlette.applications import Starlette

@@ -105,7 +105,7 @@ def test_a_state_that_is_gone_is_told_in_log_and_metrics(
     (directory / "state" / FILE).unlink()
     daemon = Daemon(load_settings(directory / "driftbn.toml", {}))
     assert daemon.run() == 0
-    text, _ = daemon.view.metrics_text("text/plain")
+    text, _ = daemon.view.metrics.text("text/plain")
     (line,) = re.findall(rb"driftbn_state_restored_timestamp_seconds{.*} (.*)", text)
     assert float(line) > 0
     (told,) = [one for one in caplog.records if "it is gone" in one.getMessage()]
