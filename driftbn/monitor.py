@@ -339,13 +339,11 @@ class DriftMonitor:
         return dict(zip(CORE_PARTS, parts, strict=True))
 
     def _take_tail(self, values: Mapping[str, Any]) -> None:
-        config, buffer = self.config, values["buffer"]
-        self._intake = Intake.from_state(config, values["intake"])
+        self._intake, buffer = Intake.from_state(self.config, values["intake"]), values["buffer"]
         if buffer is not None:
             self._apply_knowledge()
-            sampled = config.max_rows_per_window is not None
-            kind = SampledBuffer if sampled else WindowBuffer
-            self._buffer = kind.from_state(config.windows, buffer)
+            self._buffer = self._make_buffer(buffer["n_variables"])
+            self._buffer.take_state(buffer)
         self._events = tuple(read_event(event) for event in values["events"])
 
     def _read_core(self) -> None:
@@ -369,10 +367,7 @@ class DriftMonitor:
             self._apply_knowledge()
             self._buffer = self._make_buffer(len(encoded.codes))
         n_before = self._buffer.n_records
-        if isinstance(self._buffer, SampledBuffer):
-            windows = self._buffer.append(*encoded[:2], encoded.records, encoded.until)
-        else:
-            windows = self._buffer.append(encoded.codes, encoded.times)
+        windows = self._buffer.append(encoded.codes, encoded.times, encoded.records, encoded.until)
         reports = []
         start = 0
         for window in windows:

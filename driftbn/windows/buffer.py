@@ -7,40 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from driftbn.config import LatePolicy, WindowConfig, check_integer
-from driftbn.errors import DataError, FormatError
+from driftbn.config import LatePolicy, WindowConfig
 
 _MAX_SLOT: Final = 2.0**53
 """Up to here a float counts without gaps."""
-
-
-def read_clock(times: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    """Return the times of rows as numbers.
-
-    Raises DataError if they are no numbers, not one a row, or not finite.
-    """
-    given = np.asarray(times)
-    if given.shape != (n_rows,) or (n_rows and given.dtype.kind not in "fiu"):
-        found = f"{given.dtype} of shape {given.shape}"
-        raise DataError(f"times must be numbers of shape ({n_rows},), not {found}")
-    clock = given.astype(np.float64)
-    _refuse(np.flatnonzero(~np.isfinite(clock)), clock, "is not a finite number of seconds")
-    return clock
-
-
-def read_slots(clock: NDArray[np.float64], config: WindowConfig) -> NDArray[np.float64]:
-    """Return the slots of rows.
-
-    Raises DataError if a time is so far from the origin that slots have no number there.
-    """
-    far = np.flatnonzero(~have_slots(clock, config))
-    _refuse(far, clock, f"is too far from the origin {config.origin}")
-    return slots_of(clock, config)
 
 
 def have_slots(times: ArrayLike, config: WindowConfig) -> NDArray[np.bool_]:
@@ -88,12 +63,6 @@ def cuts_between(
             return
         start = min(int(ends[end]), start + config.row_limit)
         yield start
-
-
-def _refuse(rows: NDArray[np.intp], times: NDArray[np.float64], problem: str) -> None:
-    if rows.size:
-        row, value = int(rows[0]), float(times[rows[0]])
-        raise DataError(f"time {value!r} {problem}", row=row, value=value)
 
 
 class Rows(NamedTuple):
@@ -188,25 +157,14 @@ class HeldRows:
     def state(self) -> dict[str, Any]:
         return {name: kept.copy() for name, kept in self.rows._asdict().items()}
 
-    def take_state(self, state: Mapping[str, Any], n_least: int) -> None:
-        """Hold the rows of a state, at least so many.
-
-        Raises FormatError if they are something else, or do not fit.
-        """
-        times = state.get("times")
-        n_rows = times.size if isinstance(times, np.ndarray) else 0
-        if n_rows >= self.capacity or n_rows < n_least:
-            raise FormatError(f"buffer state has {n_rows} rows, which do not fit the settings")
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        self.n_rows = state["times"].size
         for name, kept in self._memory._asdict().items():
-            rows, shape = state.get(name), (*kept.shape[:-1], n_rows)
-            if not isinstance(rows, np.ndarray) or (rows.dtype, rows.shape) != (kept.dtype, shape):
-                raise FormatError(f"buffer state {name!r} must be {kept.dtype} of shape {shape}")
-            kept[..., :n_rows] = rows
-        self.n_rows = n_rows
+            kept[..., : self.n_rows] = state[name]
 
 
 _VERSION: Final = 1
-_COUNTS: Final = ("n_variables", "n_records", "n_windows", "n_late", "n_overlap")
+_COUNTS: Final = ("n_records", "n_windows", "n_late", "n_overlap")
 _TIMES: Final = ("largest_time", "open_slot")
 
 
@@ -268,78 +226,58 @@ class WindowBuffer:
     A row is late if its slot is no longer open when it comes, even if rows of that slot are still
     held to be merged: what is late depends on times alone, not on the traffic.
 
-    Raises ConfigError if ``n_variables`` is not an integer from 0.
+    ``n_records``: how many records there were; ``n_late``: how many of them came after their time
+    window was closed.
 
     >>> buffer = WindowBuffer(WindowConfig(size=2), n_variables=1)
     >>> batch = np.array([[0, 1, 1, 0, 1]], dtype=np.uint8)
     >>> [window.codes.tolist() for window in buffer.append(batch)]
     [[[0, 1]], [[1, 0]]]
-    >>> buffer.n_buffered, [window.codes.tolist() for window in buffer.flush()]
+    >>> buffer.n_pending, [window.codes.tolist() for window in buffer.flush()]
     (1, [[[1]]])
     """
 
     def __init__(self, config: WindowConfig, n_variables: int) -> None:
-        check_integer("n_variables", n_variables, 0)
         self.config = config
         self.n_variables = n_variables
+        self.n_records = self.n_windows = self.n_late = self.n_overlap = 0
+        self.largest_time = self.open_slot = -np.inf
         self._held = HeldRows(n_variables, self._capacity)
-        self._reset()
 
     @property
     def _capacity(self) -> int:
         return self.config.capacity
 
-    def _reset(self) -> None:
-        self._held.clear()
-        self._n_overlap = 0
-        self._n_records = 0
-        self._n_windows = 0
-        self._n_late = 0
-        self._largest_time = -np.inf
-        self._open_slot = -np.inf
-
-    @property
-    def n_records(self) -> int:
-        return self._n_records
-
-    @property
-    def n_windows(self) -> int:
-        return self._n_windows
-
-    @property
-    def n_late(self) -> int:
-        """The number of records that came after their time window was closed."""
-        return self._n_late
-
-    @property
-    def n_buffered(self) -> int:
-        return self._held.n_rows
-
     @property
     def n_pending(self) -> int:
         """The number of rows held that have been in no window; fewer than held when sliding."""
-        return self._held.n_rows - self._n_overlap
+        return self._held.n_rows - self.n_overlap
 
     def append(
-        self, codes: NDArray[np.uint8], times: ArrayLike | None = None
+        self,
+        codes: NDArray[np.uint8],
+        times: ArrayLike | None = None,
+        records: NDArray[np.int64] | None = None,
+        until: int | None = None,
     ) -> tuple[Window, ...]:
         """Take in a batch and return the windows that it completes, in order.
 
         ``codes``: ``uint8 [variables, rows]`` with any number of rows, also none; it is copied.
-        ``times``: event time of each row in seconds since the epoch. Time windows need it; row
-        windows only pass it on.
-
-        Raises DataError if the codes have another type or shape, times are absent where they are
-        needed, or a time is not finite or too far from the origin. Nothing of the batch is taken
-        in.
+        ``times``: event time of each row in seconds since the epoch, of which ``have_slots`` says
+        that a window can hold it. Time windows need it; row windows only pass it on. ``records``:
+        numbers of the rows in the stream, rising; the next ones unless given. ``until``: how many
+        records the stream has had with them.
         """
-        batch = self._read(codes, times)
-        self._n_records += batch.n_rows
-        if batch.n_rows == 0:
-            return ()
+        n_rows = codes.shape[1]
+        clock = np.full(n_rows, np.nan) if times is None else np.asarray(times, np.float64)
+        slots = np.zeros(n_rows) if self.config.seconds is None else slots_of(clock, self.config)
+        if records is None:
+            records = np.arange(self.n_records, self.n_records + n_rows)
+        self.n_records = self.n_records + n_rows if until is None else until
+        batch = Rows(codes, clock, slots, records)
         if self.config.seconds is None:
             return tuple(self._append_by_rows(batch))
-        return tuple(self._append_by_time(batch))
+        return tuple(self._append_by_time(batch)) if n_rows else ()
 
     def flush(self) -> tuple[Window, ...]:
         """Close what is open, as at the end of a file, and return it.
@@ -355,73 +293,36 @@ class WindowBuffer:
             cuts = list(cuts_between(self._held.slots, 0, n_rows, self.config))
             if n_rows > (cuts[-1] if cuts else 0):
                 cuts.append(n_rows)
-            last = float(slots_of(self._largest_time, self.config))
-            self._open_slot = max(self._open_slot, last + 1)
+            last = float(slots_of(self.largest_time, self.config))
+            self.open_slot = max(self.open_slot, last + 1)
         windows = self._close(cuts)
         self._held.clear()
-        self._n_overlap = 0
+        self.n_overlap = 0
         return tuple(windows)
 
-    def reset(self) -> None:
-        self._reset()
-
     def state(self) -> dict[str, Any]:
-        """Return all that a later ``from_state`` needs, as plain values and arrays (copies)."""
+        """Return all that ``take_state`` needs, as plain values and arrays (copies)."""
         values: dict[str, Any] = {"version": _VERSION, "mode": self.config.mode.value}
         values["n_variables"] = self.n_variables
-        values |= {name: getattr(self, f"_{name}") for name in _COUNTS[1:]}
+        values |= {name: getattr(self, name) for name in _COUNTS}
         for name in _TIMES:
-            value = getattr(self, f"_{name}")
+            value = getattr(self, name)
             values[name] = value if np.isfinite(value) else None
         return values | self._rows_state()
 
     def _rows_state(self) -> dict[str, Any]:
         return self._held.state()
 
-    @classmethod
-    def from_state(cls, config: WindowConfig, state: Mapping[str, Any]) -> Self:
-        """Return a buffer that goes on where the one that gave ``state`` stood.
-
-        Raises FormatError if it is something else, of another version or mode, or does not fit the
-        settings.
-        """
-        for name, expected in (("version", _VERSION), ("mode", config.mode.value)):
-            if state.get(name) != expected:
-                found = state.get(name)
-                raise FormatError(f"buffer state {name} is {found!r}: it must be {expected!r}")
-        counts = {name: read_count(state, name) for name in _COUNTS}
-        buffer = cls._like(config, counts.pop("n_variables"), state)
-        for name, count in counts.items():
-            setattr(buffer, f"_{name}", count)
+    def take_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where a buffer of the same settings stood that gave ``state``."""
+        for name in _COUNTS:
+            setattr(self, name, state[name])
         for name in _TIMES:
-            setattr(buffer, f"_{name}", _read_time(state, name))
-        buffer._take_rows_state(state)
-        return buffer
-
-    @classmethod
-    def _like(cls, config: WindowConfig, n_variables: int, state: Mapping[str, Any]) -> Self:
-        return cls(config, n_variables)
+            setattr(self, name, -np.inf if state[name] is None else state[name])
+        self._take_rows_state(state)
 
     def _take_rows_state(self, state: Mapping[str, Any]) -> None:
-        self._held.take_state(state, self._n_overlap)
-        if self.config.seconds is not None and self._n_oldest() >= self.config.row_limit:
-            raise FormatError("buffer state holds a window that should have been closed")
-
-    def _read(self, codes: NDArray[np.uint8], times: ArrayLike | None) -> Rows:
-        if not isinstance(codes, np.ndarray) or codes.dtype != np.uint8 or codes.ndim != 2:
-            found = getattr(codes, "dtype", type(codes).__name__)
-            raise DataError(f"codes must be a uint8 matrix [variables, rows], not {found}")
-        if codes.shape[0] != self.n_variables:
-            raise DataError(f"codes have {codes.shape[0]} variables: must be {self.n_variables}")
-        n_rows = codes.shape[1]
-        if times is None and self.config.seconds is not None and n_rows:
-            raise DataError(f"times are needed for windows of {self.config.seconds} seconds")
-        clock = np.full(n_rows, np.nan) if times is None else read_clock(times, n_rows)
-        slots = np.zeros(n_rows)
-        if self.config.seconds is not None:
-            slots = read_slots(clock, self.config)
-        records = np.arange(self._n_records, self._n_records + n_rows, dtype=np.int64)
-        return Rows(codes, clock, slots, records)
+        self._held.take_state(state)
 
     def _append_by_rows(self, batch: Rows) -> Iterator[Window]:
         size = self.config.row_limit
@@ -434,32 +335,32 @@ class WindowBuffer:
             if self._held.n_rows == size:
                 yield self._window(0, size)
                 self._held.drop(step)
-                self._n_overlap = size - step
+                self.n_overlap = size - step
 
     def _append_by_time(self, batch: Rows) -> Iterator[Window]:
         batch, opens = self._admit(batch)
-        moves = np.flatnonzero(opens > np.concatenate(([self._open_slot], opens[:-1])))
+        moves = np.flatnonzero(opens > np.concatenate(([self.open_slot], opens[:-1])))
         position, n_rows = 0, batch.times.size
         while position < n_rows:
             stop = self._next_stop(batch.slots, moves, position)
             self._held.take(batch.part(position, stop))
-            self._open_slot = float(opens[stop - 1])
+            self.open_slot = float(opens[stop - 1])
             if self._may_close():
                 self._held.sort()
-                cuts = settled_cuts(self._held.slots, self._open_slot, self.config)
+                cuts = settled_cuts(self._held.slots, self.open_slot, self.config)
                 yield from self._close(cuts)
             position = stop
 
     def _admit(self, batch: Rows) -> tuple[Rows, NDArray[np.float64]]:
         """Return the rows that enter a window, each with the oldest slot open at its arrival."""
-        largest = np.maximum(np.maximum.accumulate(batch.times), self._largest_time)
-        self._largest_time = float(largest[-1])
+        largest = np.maximum(np.maximum.accumulate(batch.times), self.largest_time)
+        self.largest_time = float(largest[-1])
         with np.errstate(over="ignore"):
             watermarks = largest - self.config.lateness_seconds
-        opens = np.maximum(slots_of(watermarks, self.config), self._open_slot)
+        opens = np.maximum(slots_of(watermarks, self.config), self.open_slot)
         late = batch.slots < opens
         n_late = int(np.count_nonzero(late))
-        self._n_late += n_late
+        self.n_late += n_late
         if n_late == 0:
             return batch, opens
         if self.config.late is LatePolicy.CURRENT:
@@ -474,11 +375,11 @@ class WindowBuffer:
         if move < moves.size:
             stop = min(stop, int(moves[move]) + 1)
         wanted = self.config.row_limit - self._n_oldest()
-        oldest = np.flatnonzero(slots[position:stop] <= self._open_slot)
+        oldest = np.flatnonzero(slots[position:stop] <= self.open_slot)
         return stop if oldest.size < wanted else position + int(oldest[wanted - 1]) + 1
 
     def _may_close(self) -> bool:
-        n_passed = np.count_nonzero(self._held.slots < self._open_slot)
+        n_passed = np.count_nonzero(self._held.slots < self.open_slot)
         return (
             bool(n_passed >= self.config.min_rows)
             or self._n_oldest() >= self.config.row_limit
@@ -487,7 +388,7 @@ class WindowBuffer:
 
     def _n_oldest(self) -> int:
         """Count the rows of the oldest open slot and those merged into it."""
-        return int(np.count_nonzero(self._held.slots <= self._open_slot))
+        return int(np.count_nonzero(self._held.slots <= self.open_slot))
 
     def _close(self, cuts: list[int]) -> list[Window]:
         if not cuts:
@@ -506,9 +407,9 @@ class WindowBuffer:
         codes = codes.copy()
         codes.setflags(write=False)
         timed = not np.isnan(times).any()
-        self._n_windows += 1
+        self.n_windows += 1
         return Window(
-            index=self._n_windows - 1,
+            index=self.n_windows - 1,
             codes=codes,
             first_record=int(records.min()),
             last_record=int(records.max()),
@@ -518,17 +419,3 @@ class WindowBuffer:
             times=times.copy() if timed else None,
             sampled=sampled,
         )
-
-
-def read_count(state: Mapping[str, Any], name: str) -> int:
-    value = state.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise FormatError(f"buffer state {name!r} is {value!r}: it must be an integer from 0")
-    return value
-
-
-def _read_time(state: Mapping[str, Any], name: str) -> float:
-    value = state.get(name)
-    if value is not None and (not isinstance(value, float) or not np.isfinite(value)):
-        raise FormatError(f"buffer state {name!r} is {value!r}: it must be a number or None")
-    return -np.inf if value is None else value

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from driftbn.config import WindowConfig
 from driftbn.windows.buffer import (
@@ -21,7 +21,6 @@ from driftbn.windows.buffer import (
     Sampled,
     Window,
     WindowBuffer,
-    read_count,
     slots_of,
 )
 
@@ -144,8 +143,8 @@ class _Kept:
         return self._held.state()
 
     def take_state(self, state: Mapping[str, Any]) -> None:
-        self._held.take_state(state, 0)
-        self.n_taken = read_count(state, "n_taken")
+        self._held.take_state(state)
+        self.n_taken = state["n_taken"]
         self._choose()
 
     def _choose(self) -> None:
@@ -171,11 +170,8 @@ class SampledBuffer(WindowBuffer):
     """
 
     def __init__(self, config: WindowConfig, n_variables: int, max_rows: int) -> None:
-        self.max_rows = max_rows
         super().__init__(config, n_variables)
-
-    def _reset(self) -> None:
-        super()._reset()
+        self.max_rows = max_rows
         self._kept: dict[float, _Kept] = {}  # by slot; of merged ones by the last; 0 in row windows
         self._first = 0  # record of the row window that is open
 
@@ -184,40 +180,16 @@ class SampledBuffer(WindowBuffer):
         return 0
 
     @property
-    def n_buffered(self) -> int:
-        return sum(kept.rows.n_rows for kept in self._kept.values())
-
-    @property
     def n_pending(self) -> int:
         if self.config.seconds is None:
-            return self._n_records - self._first
+            return self.n_records - self._first
         return sum(kept.n_taken for kept in self._kept.values())
-
-    def append(
-        self,
-        codes: NDArray[np.uint8],
-        times: ArrayLike | None = None,
-        records: Records | None = None,
-        until: int | None = None,
-    ) -> tuple[Window, ...]:
-        """Take in a batch and return the windows that it completes, in order.
-
-        ``records``: numbers of the rows in the stream, rising; the next ones unless given.
-        ``until``: how many records the stream has had with them.
-        """
-        batch = self._read(codes, times)
-        if records is not None:
-            batch = batch._replace(records=records)
-        self._n_records = self._n_records + batch.n_rows if until is None else until
-        if self.config.seconds is None:
-            return tuple(self._append_by_rows(batch))
-        return tuple(self._append_by_time(batch)) if batch.n_rows else ()
 
     def flush(self) -> tuple[Window, ...]:
         if self.config.seconds is None:
-            n_records, self._first = self._n_records - self._first, self._n_records
+            n_records, self._first = self.n_records - self._first, self.n_records
             return tuple(self._sampled(kept, n_records) for kept in self._taken_out(np.inf))
-        self._open_slot = max(self._open_slot, float(slots_of(self._largest_time, self.config)) + 1)
+        self.open_slot = max(self.open_slot, float(slots_of(self.largest_time, self.config)) + 1)
         windows = list(self._close_passed())
         return (*windows, *(self._sampled(kept) for kept in self._taken_out(np.inf)))
 
@@ -228,7 +200,7 @@ class SampledBuffer(WindowBuffer):
             stop = int(np.searchsorted(batch.records, end))
             self._take(0.0, batch.part(position, stop))
             position = stop
-            if self._n_records < end:
+            if self.n_records < end:
                 return
             self._first = end
             for kept in self._taken_out(np.inf):
@@ -236,14 +208,14 @@ class SampledBuffer(WindowBuffer):
 
     def _append_by_time(self, batch: Rows) -> Iterator[Window]:
         batch, opens = self._admit(batch)
-        moves = np.flatnonzero(opens > np.concatenate(([self._open_slot], opens[:-1])))
+        moves = np.flatnonzero(opens > np.concatenate(([self.open_slot], opens[:-1])))
         position = 0
         for stop in dict.fromkeys([*(moves + 1).tolist(), batch.n_rows]):
             part = batch.part(position, stop)
             for slot in np.unique(part.slots).tolist():
                 self._take(slot, part.of(np.flatnonzero(part.slots == slot)))
             if part.n_rows:
-                self._open_slot = float(opens[stop - 1])
+                self.open_slot = float(opens[stop - 1])
                 yield from self._close_passed(closed_by=int(part.records[-1]))
             position = stop
 
@@ -261,8 +233,8 @@ class SampledBuffer(WindowBuffer):
     def _close_passed(self, closed_by: int = -1) -> Iterator[Window]:
         """Close the slots that have passed; one with few records is merged with the next."""
         group: _Kept | None = None
-        last = max((slot for slot in self._kept if slot < self._open_slot), default=0.0)
-        for kept in self._taken_out(self._open_slot):
+        last = max((slot for slot in self._kept if slot < self.open_slot), default=0.0)
+        for kept in self._taken_out(self.open_slot):
             if group is None:
                 group = kept
             else:
@@ -287,12 +259,8 @@ class SampledBuffer(WindowBuffer):
         ]
         return {"max_rows": self.max_rows, "first": self._first, "kept": kept}
 
-    @classmethod
-    def _like(cls, config: WindowConfig, n_variables: int, state: Mapping[str, Any]) -> Self:
-        return cls(config, n_variables, read_count(state, "max_rows"))
-
     def _take_rows_state(self, state: Mapping[str, Any]) -> None:
-        self._first = read_count(state, "first")
+        self._first = state["first"]
         for part in state["kept"]:
             kept = _Kept(self.n_variables, self.max_rows)
             kept.take_state(part)
