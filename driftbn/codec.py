@@ -222,9 +222,6 @@ def _of_parts(members: list[_Member]) -> Step:
     keys = [member.key for member in members]
     plain = (_same, bool)  # of truth values there are none of numpy's in tuples
     steps = [(item.key, item.form.encode) for item in members if item.form.encode not in plain]
-    if not steps and len(keys) == 3:  # edges, of which there are many: a third of the time
-        first, second, third = keys
-        return lambda value: {first: value[0], second: value[1], third: value[2]}
     if not steps:
         return lambda value: dict(zip(keys, value))  # noqa: B905 - to compare lengths takes a third of it
 

@@ -367,7 +367,7 @@ class DriftMonitor:
             self._apply_knowledge()
             self._buffer = self._make_buffer(len(encoded.codes))
         n_before = self._buffer.n_records
-        windows = self._buffer.append(encoded.codes, encoded.times, encoded.records, encoded.until)
+        windows = self._buffer.append(*encoded[:4])
         reports = []
         start = 0
         for window in windows:

@@ -37,9 +37,3 @@ def feed(intake: Intake, batches) -> tuple[np.ndarray, np.ndarray | None]:
     if found and found[0].times is not None:
         times = np.concatenate([encoded.times for encoded in found])
     return np.hstack([encoded.codes for encoded in found]), times
-
-
-def same_state(first: dict, second: dict) -> bool:
-    times = [state.pop("times") for state in (dict(first), dict(second))]
-    plain = [{k: v for k, v in state.items() if k != "times"} for state in (first, second)]
-    return np.array_equal(*times) and plain[0] == plain[1]

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from driftbn.tables.schema import MISSING
@@ -199,11 +200,11 @@ def mixed_texts(array: Any) -> Any:
     return array.field(1)
 
 
-def may_hold_times(column: Any) -> bool:
+def may_hold_times(array: Any) -> bool:
     """Whether a column of a table is of a type in which there are times."""
-    if not isinstance(column, pa.Array):
+    if not isinstance(array, pa.Array):
         return False
-    return is_mixed(column) or bool(pa.types.is_temporal(column.type))
+    return is_mixed(array) or bool(pa.types.is_temporal(array.type))
 
 
 def time_cells(array: Any) -> NDArray[np.bool_]:
@@ -218,7 +219,7 @@ def without_times(array: Any) -> Any:
     times = time_cells(array)
     if not times.any():
         return array
-    kinds = pa.array(kinds_of(array), mask=times | _nulls(array))
+    kinds = pc.if_else(pa.array(times), None, array.field(0))
     return settled(mixed_column(kinds, mixed_texts(array)))
 
 
@@ -332,7 +333,7 @@ def _texts(values: Sequence[Any]) -> Any:
 def mixed_column(kinds: Any, texts: Any) -> Any:
     """Return a mixed column; what has no kind is missing, whatever its text."""
     if kinds.null_count > texts.null_count:
-        texts = texts.take(pa.array(np.arange(len(kinds)), mask=_nulls(kinds)))
+        texts = pc.if_else(kinds.is_valid(), texts, None)
     return pa.StructArray.from_arrays([kinds, texts], fields=list(MIXED), mask=kinds.is_null())
 
 
@@ -343,7 +344,7 @@ def _as_mixed(array: Any) -> Any:
     if types.is_null(kind):
         return pa.nulls(len(array), MIXED)
     if types.is_temporal(kind):
-        return _of_kind(Kind.TIME, pa.array([b""]).take(as_indices(array)))
+        return _of_kind(Kind.TIME, pc.if_else(array.is_valid(), b"", None))
     if is_text(kind):
         return _of_kind(Kind.TEXT, array)
     if types.is_boolean(kind):
@@ -355,13 +356,8 @@ def _as_mixed(array: Any) -> Any:
     return _of_kind(Kind.FLOAT, texts.take(coded.indices))
 
 
-def as_indices(array: Any) -> Any:
-    """Return 0 for each cell that has a value, and null for the others."""
-    return pa.array(np.zeros(len(array), np.int64), mask=as_numpy(array.is_null()))
-
-
 def _of_kind(kind: Kind, texts: Any) -> Any:
-    kinds = pa.array([kind], pa.uint8()).take(as_indices(texts))
+    kinds = pc.if_else(texts.is_valid(), pa.scalar(kind, pa.uint8()), None)
     return mixed_column(kinds, texts.cast("large_binary"))
 
 
@@ -397,10 +393,6 @@ _PLAIN: Final = {
 }
 """The types that may hold all cells of a kind: numbers can have too many digits for them, and text
 a lone surrogate."""
-
-
-def _nulls(array: Any) -> NDArray[np.bool_]:
-    return as_numpy(array.is_null())
 
 
 # Event times.

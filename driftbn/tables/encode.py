@@ -62,11 +62,18 @@ Column: TypeAlias = Factor | Numbers
 
 def read_values(array: Any) -> Column:
     """Return the cells of a column, of which none is a time, as codes or numbers."""
-    if isinstance(array, np.ndarray):
-        return _read_array(array)
-    if not isinstance(array, pa.Array):
+    if isinstance(array, pa.Array):
+        return _read_arrow(settled(array) if is_mixed(array) else array)
+    if not isinstance(array, np.ndarray):
         return _read_coded(array.codes, category_values(array))
-    return _read_arrow(settled(array) if is_mixed(array) else array)
+    kind = array.dtype.kind
+    if kind == "O":
+        # Pandas hashes text where it is; Arrow would copy it first (37 columns: 10 ms, not 17).
+        codes, texts = sys.modules["pandas"].factorize(array)
+        return make_factor(codes, texts, VariableKind.CATEGORICAL)
+    if kind == "b":
+        return Factor(array.tobytes(), _TRUTHS, VariableKind.BOOLEAN)
+    return make_numbers(array) if kind == "f" else Numbers(array)
 
 
 def _read_arrow(array: Any) -> Column:
@@ -84,17 +91,6 @@ def _read_arrow(array: Any) -> Column:
     if types.is_null(kind) or types.is_temporal(kind):
         return missing_factor(len(array), VariableKind.CATEGORICAL)
     return _read_dictionary(array.dictionary_encode())
-
-
-def _read_array(array: NDArray[Any]) -> Column:
-    kind = array.dtype.kind
-    if kind == "O":
-        # Pandas hashes text where it is; Arrow would copy it first (37 columns: 10 ms, not 17).
-        codes, texts = sys.modules["pandas"].factorize(array)
-        return make_factor(codes, texts, VariableKind.CATEGORICAL)
-    if kind == "b":
-        return Factor(array.tobytes(), _TRUTHS, VariableKind.BOOLEAN)
-    return make_numbers(array) if kind == "f" else Numbers(array)
 
 
 def _read_integers(array: Any) -> Numbers:
@@ -418,17 +414,18 @@ def refused_rows(table: Table, schema: Schema) -> NDArray[np.bool_]:
     for name in schema.names:
         array = table.columns.get(name)
         if array is not None:
-            refused |= time_cells(table.array(name))
-            refused[list(table.unread[name].problems) if name in table.unread else []] = True
+            array = table.array(name)
+            refused |= time_cells(array)
+            refused[list(table.unread.get(name, ()))] = True
         if schema.missing is MissingPolicy.REJECT:
-            refused |= True if array is None else missing_cells(table.array(name))
+            refused |= True if array is None else missing_cells(array)
     return refused
 
 
 def _check_cells(variable: Variable, table: Table) -> None:
     name, array = variable.name, table.columns[variable.name]
     if name in table.unread:
-        raise table.unread[name].error(name, min(table.unread[name].problems))
+        raise table.error(name, min(table.unread[name]))
     if not may_hold_times(array):
         return
     times = time_cells(array)

@@ -74,7 +74,7 @@ def infer_schema(
     excluded: list[Exclusion] = []
     for name in sorted(table.columns):
         if name in table.unread:
-            raise table.unread[name].error(name, min(table.unread[name].problems))
+            raise table.error(name, min(table.unread[name]))
         array = table.columns[name]
         if _holds_times(name, array):
             found = Exclusion(name, ExclusionReason.TEMPORAL, "holds times")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from driftbn.config import DEFAULT_SIZE, ErrorPolicy, MissingPolicy, MonitorConfig
-from driftbn.errors import DataError, FormatError
+from driftbn.errors import DataError
 from driftbn.tables.cells import (
     ALLOWED,
     NO_KIND,
@@ -102,7 +102,7 @@ class PendingRows:
         held = replace(
             self,
             n_rows=self.n_rows + table.n_rows,
-            parts=(*self.parts, Table(table.n_rows, columns)),
+            parts=(*self.parts, replace(table, columns=columns, unread={}, given=None)),
             n_values=n_values,
             since=since,
             temporal={name: self.temporal[name] for name in since if name in self.temporal},
@@ -152,9 +152,8 @@ class PendingRows:
         found: dict[int, DataError] = {}
         contested: dict[str, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
         for name, array in columns.items():
-            if name in table.unread:
-                for row in table.unread[name].problems:
-                    found.setdefault(row, table.unread[name].error(name, row))
+            for row in table.unread.get(name, ()):
+                found.setdefault(row, table.error(name, row))
             if self._rejects:
                 self._note_missing(found, name, array)
             times, values = _holds(array)
@@ -200,13 +199,13 @@ class PendingRows:
 
     def table(self) -> Table:
         """Return the rows as a table to infer a schema from."""
-        columns = {}
-        for name, array in self._joined().columns.items():
+        joined, columns = self._joined(), {}
+        for name, array in joined.columns.items():
             if self.temporal.get(name):
                 columns[name] = pa.nulls(self.n_rows, pa.timestamp("s"))
             else:
                 columns[name] = without_times(array)
-        return Table(self.n_rows, columns)
+        return replace(joined, columns=columns)
 
     def _joined(self) -> Table:
         columns = {}
@@ -222,37 +221,50 @@ class PendingRows:
                     arrays += parts if n_forgotten else [array]
                 start = stop
             columns[name] = unified(arrays)
-        return Table(self.n_rows, columns)
+        times, records = ([getattr(part, of) for part in self.parts] for of in ("times", "records"))
+        return Table(self.n_rows, columns, times=_one_after(times), records=_one_after(records))
 
     def state(self) -> dict[str, Any]:
         """Return the rows as plain values and arrays that hold every value exactly."""
-        columns = self._joined().columns
-        return {
+        joined = self._joined()
+        columns = joined.columns
+        rows = {
             "n_rows": self.n_rows,
             "names": sorted(columns),
             "columns": [_column_state(columns[name]) for name in sorted(columns)],
             "times": sorted(name for name, temporal in self.temporal.items() if temporal),
         }
+        times, records = joined.times, joined.records
+        return {
+            "pending": rows,
+            "times": np.zeros(0) if times is None else times,
+            "records": np.zeros(0, np.int64) if records is None else records,
+        }
 
-    def from_state(self, state: Any) -> PendingRows:
-        """Return the rows that gave ``state``, under the same settings.
+    def from_state(self, state: Mapping[str, Any]) -> PendingRows:
+        """Return the rows that gave ``state``, under the same settings."""
+        rows = state["pending"]
+        if isinstance(rows, str):  # as version 6 of snapshots has it
+            n_rows, columns, temporal = _read_json(rows)
+        else:
+            n_rows, temporal = rows["n_rows"], rows["times"]
+            read = [_read_column(one, n_rows) for one in rows["columns"]]
+            columns = dict(zip(rows["names"], read, strict=True))
+        times, records = (_given(state.get(of)) for of in ("times", "records"))
+        table = Table(n_rows, columns, times=times, records=records)
+        held = replace(self, missing=MissingPolicy.LEVEL).add(table)
+        known = held.temporal | dict.fromkeys(temporal, True)
+        return replace(held, missing=self.missing, temporal=known)
 
-        Raises FormatError if it is something else.
-        """
-        try:
-            if isinstance(state, str):  # as version 6 of snapshots has it
-                n_rows, columns, times = _read_json(state)
-            else:
-                n_rows, times = state["n_rows"], state["times"]
-                read = [_read_column(one, n_rows) for one in state["columns"]]
-                columns = dict(zip(state["names"], read, strict=True))
-        except (TypeError, ValueError, KeyError) as error:
-            raise FormatError(f"not rows that are held: {error!r}") from error
-        if not n_rows:
-            return self
-        held = replace(self, missing=MissingPolicy.LEVEL).add(Table(n_rows, columns))
-        temporal = held.temporal | dict.fromkeys(times, True)
-        return replace(held, missing=self.missing, temporal=temporal)
+
+def _given(array: NDArray[Any] | None) -> NDArray[Any] | None:
+    return array if array is not None and array.size else None
+
+
+def _one_after(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    """Return arrays one after the other; ``None`` where rows have none."""
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if arrays else None
 
 
 def _column_state(array: Any) -> dict[str, Any]:
@@ -394,11 +406,11 @@ _VERSION: Final = 2
 class Encoded(NamedTuple):
     codes: NDArray[np.uint8]  # [variables, rows]
     times: NDArray[np.float64] | None = None  # [rows], in seconds since the epoch
+    records: Records | None = None  # [rows], their numbers, where windows keep some of them
+    until: int | None = None  # how many records the stream has had, where windows keep some
     events: tuple[SchemaEvent, ...] = ()  # by column name
     source: Table | None = None  # the rows with events, which are the last ones
     schema: Schema | None = None  # with which they were encoded
-    records: Records | None = None  # [rows], their numbers, where windows keep some of them
-    until: int | None = None  # how many records the stream has had, where windows keep some
 
     def events_between(self, start: int, stop: int) -> tuple[SchemaEvent, ...]:
         """Return the events of some of the rows alone."""
@@ -411,33 +423,12 @@ class Encoded(NamedTuple):
         return encode_table(self.source.slice(start, stop), self.schema).events
 
 
-class _Batch(NamedTuple):
-    """Rows that were read, with their event times where one column has these.
+class _Picked(NamedTuple):
+    """The rows of a batch that a window may keep."""
 
-    They have the numbers of their records where windows keep some of them.
-    """
-
-    table: Table
-    times: NDArray[np.float64] | None = None  # [rows]
-    records: Records | None = None  # [rows]
-
-    @property
-    def n_rows(self) -> int:
-        return self.table.n_rows
-
-    def part(self, start: int, stop: int) -> _Batch:
-        times = None if self.times is None else self.times[start:stop]
-        records = None if self.records is None else self.records[start:stop]
-        return _Batch(self.table.slice(start, stop), times, records)
-
-    def of_arrays(self) -> _Batch:
-        return self._replace(table=self.table.of_arrays())
-
-    def without(self, rows: NDArray[np.bool_]) -> _Batch:
-        kept = np.flatnonzero(~rows)
-        times = None if self.times is None else self.times[kept]
-        records = None if self.records is None else self.records[kept]
-        return _Batch(self.table.take(kept), times, records)
+    places: NDArray[np.intp] | None = None  # all, if not given
+    records: Records | None = None  # their numbers, where windows keep some of them
+    until: int | None = None  # how many records the stream has had with the batch
 
 
 class Intake:
@@ -469,20 +460,14 @@ class Intake:
             if config.windows.seconds is None:
                 self._threshold = candidate_threshold(limit, config.max_rows_per_window)
         self._schema = config.variables
-        self._held = PendingRows(config.schema.missing, values_win=self._lenient)
-        self._times = np.zeros(0)  # of the rows held
-        self._records = np.zeros(0, np.int64)  # of the rows held, where windows keep some of them
+        self._held = self._nothing = PendingRows(config.schema.missing, values_win=self._lenient)
         self._n_seen = 0  # records of the stream, where windows keep some of them
-        self._n_rejected = 0
+        self.n_rejected = 0
 
     @property
     def schema(self) -> Schema | None:
         """What the codes mean; ``None`` until it is known."""
         return self._schema
-
-    @property
-    def n_rejected(self) -> int:
-        return self._n_rejected
 
     @property
     def n_pending(self) -> int:
@@ -509,40 +494,32 @@ class Intake:
             raise DataError("records are numbered only where max_rows_per_window is set")
         if isinstance(batch, EncodedTable):
             return self._take_codes(batch, records)
-        if not self._sampled:
-            table = self._read(batch)
-            n_given = len(batch) if isinstance(batch, list | tuple) else table.n_rows
-            return self._take_rows(n_given, self._timed(table, None))
         if isinstance(batch, list | tuple):
-            numbers, places, until = self._numbered(len(batch), records)
-            batch = [batch[place] for place in places.tolist()]
-            n_given, table, numbers = len(batch), self._read(batch), numbers[places]
-            if table.n_rows < n_given:
-                numbers = numbers[[is_record(one) for one in batch]]
+            picked = self._pick(len(batch), records)
+            rows = batch if picked.places is None else [batch[i] for i in picked.places.tolist()]
+            table, n_given, numbers = self._read(rows), len(rows), picked.records
+            if numbers is not None and table.n_rows < n_given:
+                numbers = numbers[[is_record(one) for one in rows]]
         else:
             table = self._read(batch)
-            numbers, places, until = self._numbered(table.n_rows, records)
-            if len(places) < table.n_rows:
-                table, numbers = table.take(places), numbers[places]
-            n_given = table.n_rows
-        encoded = self._take_rows(n_given, self._timed(table, numbers))
-        return self._seen_until(until, encoded)
+            picked = self._pick(table.n_rows, records)
+            table = table if picked.places is None else table.take(picked.places)
+            n_given, numbers = table.n_rows, picked.records
+        table = self._timed(replace(table, records=numbers))
+        n_before = self._held.n_rows
+        encoded = self._hold(table) if self._schema is None else self._encode(table, self._schema)
+        n_now = self._held.n_rows if encoded is None else encoded.codes.shape[1]
+        self.n_rejected += n_given - (n_now - n_before)
+        return self._seen_until(picked.until, encoded)
 
     def _read(self, batch: object) -> Table:
         skip = () if self._schema is None else self._schema.ignored - {self.config.time_column}
         return read_batch(batch, skip=skip, exact=self._schema is None, lenient=self._lenient)
 
-    def _take_rows(self, n_given: int, read: _Batch) -> Encoded | None:
-        if self._schema is None:
-            return self._hold(n_given, read)
-        encoded = self._encode(read, self._schema)
-        self._n_rejected += n_given - (0 if encoded is None else encoded.codes.shape[1])
-        return encoded
-
-    def _numbered(
-        self, n_rows: int, given: ArrayLike | None
-    ) -> tuple[Records, NDArray[np.intp], int]:
-        """Return the numbers of rows, which of them a window may keep, and the number after."""
+    def _pick(self, n_rows: int, given: ArrayLike | None) -> _Picked:
+        """Say which rows of a batch a window may keep."""
+        if not self._sampled:
+            return _Picked()
         records = np.arange(self._n_seen, self._n_seen + n_rows)
         if given is not None:
             records = np.asarray(given)
@@ -551,18 +528,21 @@ class Intake:
                 problem = f"rising numbers from {self._n_seen} on, one for each of {n_rows} rows"
                 raise DataError(f"records must be {problem}")
             records = records.astype(np.int64)
-        places = np.arange(n_rows)
-        if self._threshold is not None:
-            places = np.flatnonzero(record_hash(records) <= self._threshold)
-        return records, places, int(records[-1]) + 1 if n_rows else self._n_seen
+        until = int(records[-1]) + 1 if n_rows else self._n_seen
+        if self._threshold is None:
+            return _Picked(None, records, until)
+        places = np.flatnonzero(record_hash(records) <= self._threshold)
+        return _Picked(places, records[places], until)
 
-    def _seen_until(self, until: int, encoded: Encoded | None) -> Encoded | None:
+    def _seen_until(self, until: int | None, encoded: Encoded | None) -> Encoded | None:
         """Note how many records there were; windows may end by those that were left out."""
+        if until is None:
+            return encoded
         self._n_seen = until
         if encoded is None and self._schema is not None:
             times = None if self.config.time_column is None else np.zeros(0)
             codes = np.zeros((len(self._schema.names), 0), np.uint8)
-            encoded = Encoded(codes, times, records=np.zeros(0, np.int64))
+            encoded = Encoded(codes, times, np.zeros(0, np.int64))
         return encoded and encoded._replace(until=until)
 
     def _take_codes(self, table: EncodedTable, records: ArrayLike | None) -> Encoded | None:
@@ -578,158 +558,111 @@ class Intake:
         if table.events:
             raise DataError("codes with events cannot be taken; give the table itself")
         table.check()
-        if self._sampled:
-            numbers, places, until = self._numbered(table.n_rows, records)
-            return self._seen_until(until, Encoded(table.codes[:, places], records=numbers[places]))
-        return Encoded(table.codes) if table.n_rows else None
+        picked = self._pick(table.n_rows, records)
+        codes = table.codes if picked.places is None else table.codes[:, picked.places]
+        encoded = Encoded(codes, records=picked.records) if codes.shape[1] else None
+        return self._seen_until(picked.until, encoded)
 
     def finish(self) -> Encoded | None:
         """End the stream: infer the schema from the rows held, if any, and return their codes."""
         if not self._held.n_rows:
             return None
-        nothing = _Batch(Table(0, {}))
-        encoded = self._infer(self._held, self._times, self._records, nothing, 0)
+        encoded = self._infer(self._held, Table(0, {}), 0)
         return encoded._replace(until=self._n_seen) if self._sampled else encoded
 
-    def _timed(self, table: Table, records: Records | None) -> _Batch:
+    def _timed(self, table: Table) -> Table:
         """Return rows with their event times, without those that have none if they may go."""
         name = self.config.time_column
         if name is None or not table.n_rows:
-            return _Batch(table, None, records)
+            return table
         if name not in table.columns and not self._lenient:
             problem = "the column with event times is absent; it must be there"
             raise DataError(problem, column=name)
-        times = times_of(table.array(name) if name in table.columns else pa.nulls(table.n_rows))
+        known = name in table.columns
+        times = times_of(table.array(name) if known else pa.nulls(table.n_rows))
         readable = have_slots(times, self.config.windows)
         if not readable.all() and not self._lenient:
             raise _bad_time(name, table, int(np.argmin(readable)))
-        timed = _Batch(table.without(name), times, records)
-        return timed if readable.all() else timed.without(~readable)
+        timed = replace(table.without(name), times=times)
+        return timed if readable.all() else timed.take(np.flatnonzero(readable))
 
-    def _hold(self, n_given: int, batch: _Batch) -> Encoded | None:
-        held, times, records, start = self._held, self._times, self._records, 0
-        while start < batch.n_rows and held.n_rows < self._n_wanted:
-            stop = min(batch.n_rows, start + self._n_next(held, batch))
-            part = self._readable(held, batch.part(start, stop).of_arrays(), start)
-            held = held.add(part.table)
-            times = times if part.times is None else np.append(times, part.times)
-            records = records if part.records is None else np.append(records, part.records)
+    def _hold(self, table: Table) -> Encoded | None:
+        held, start = self._held, 0
+        while start < table.n_rows and held.n_rows < self._n_wanted:
+            stop = min(table.n_rows, start + self._n_next(held, table))
+            held = held.add(self._readable(held, table.slice(start, stop).of_arrays(), start))
             start = stop
-        n_before = self._held.n_rows
-        n_taken = held.n_rows - n_before
-        encoded = None
         if held.n_rows == self._n_wanted:
-            rest = batch.part(start, batch.n_rows)
-            encoded = self._infer(held, times, records, rest, start)
-            n_taken = encoded.codes.shape[1] - n_before
-        else:
-            self._held, self._times, self._records = held, times, records
-        self._n_rejected += n_given - n_taken
-        return encoded
+            return self._infer(held, table.slice(start, table.n_rows), start)
+        self._held = held
+        return None
 
-    def _n_next(self, held: PendingRows, batch: _Batch) -> int:
+    def _n_next(self, held: PendingRows, table: Table) -> int:
         """Return how many rows may be held at once."""
         rejects = self.config.schema.missing is MissingPolicy.REJECT
-        if rejects and batch.table.of_records and not held.n_rows:
+        if rejects and table.of_records and not held.n_rows:
             return 1  # the first record says which columns there are
         return self._n_wanted - held.n_rows
 
-    def _readable(self, held: PendingRows, part: _Batch, offset: int) -> _Batch:
+    def _readable(self, held: PendingRows, table: Table, offset: int) -> Table:
         """Return the rows that can be held, which must be all if none are to be left out."""
-        problems = held.problems(part.table)
-        if not problems:
-            return part
-        if not self._lenient:
+        problems = held.problems(table)
+        if problems and not self._lenient:
             raise _shifted(problems[min(problems)], offset)
-        bad = np.zeros(part.n_rows, np.bool_)
-        bad[list(problems)] = True
-        return part.without(bad)
+        return table.take(np.setdiff1d(np.arange(table.n_rows), [*problems])) if problems else table
 
-    def _infer(
-        self,
-        held: PendingRows,
-        times: NDArray[np.float64],
-        records: Records,
-        rest: _Batch,
-        offset: int,
-    ) -> Encoded:
+    def _infer(self, held: PendingRows, rest: Table, offset: int) -> Encoded:
         """Infer the schema from the rows held and return them and the rest as codes."""
         config = replace(self.config.schema, keep_constant=True, keep_duplicates=True)
-        schema, codes = infer_schema(held.table(), config, grid=True)
-        encoded = Encoded(codes, None if self.config.time_column is None else times)
-        encoded = encoded._replace(records=records if self._sampled else None)
+        table = held.table()
+        schema, codes = infer_schema(table, config, grid=True)
         try:
             after = self._encode(rest, schema)
         except DataError as error:
             raise _shifted(error, offset) from None
+        encoded = Encoded(codes, table.times, table.records)
         if after is not None:
-            both = np.hstack([codes, after.codes])
-            all_times = None if after.times is None else np.append(times, after.times)
-            numbers = None if after.records is None else np.append(records, after.records)
-            encoded = after._replace(codes=both, times=all_times, records=numbers)
-        self._schema = schema
-        self._held, self._times = PendingRows(held.missing, values_win=self._lenient), np.zeros(0)
-        self._records = np.zeros(0, np.int64)
+            encoded = after._replace(
+                codes=np.hstack([codes, after.codes]),
+                times=_one_after([table.times, after.times]),
+                records=_one_after([table.records, after.records]),
+            )
+        self._schema, self._held = schema, self._nothing
         return encoded
 
-    def _encode(self, batch: _Batch, schema: Schema) -> Encoded | None:
-        if not batch.n_rows:
+    def _encode(self, table: Table, schema: Schema) -> Encoded | None:
+        if not table.n_rows:
             return None
         try:
-            table = encode_table(batch.table, schema)
+            found = encode_table(table, schema)
         except DataError:
-            refused = refused_rows(batch.table, schema)
+            refused = refused_rows(table, schema)
             if not self._lenient or not refused.any():
                 raise
-            return self._encode(batch.without(refused), schema)
-        if not table.events:
-            return Encoded(table.codes, batch.times, records=batch.records)
-        return Encoded(
-            table.codes, batch.times, table.events, batch.table, schema, records=batch.records
-        )
+            return self._encode(table.take(np.flatnonzero(~refused)), schema)
+        encoded = Encoded(found.codes, table.times, table.records)
+        if not found.events:
+            return encoded
+        return encoded._replace(events=found.events, source=table, schema=schema)
 
     def state(self) -> dict[str, Any]:
         """Return all that a later ``from_state`` needs, as plain values and arrays."""
         return {
             "version": _VERSION,
             "schema": None if self._schema is None else self._schema.to_dict(),
-            "n_rejected": self._n_rejected,
-            "pending": self._held.state(),
-            "times": self._times,
-            "records": self._records,
+            "n_rejected": self.n_rejected,
+            **self._held.state(),
             "n_seen": self._n_seen,
         }
 
     @classmethod
     def from_state(cls, config: MonitorConfig, state: Mapping[str, Any]) -> Intake:
-        """Return an intake that goes on where the one that gave ``state`` stood.
-
-        Raises FormatError if it is something else, of another version, or does not fit the
-        settings.
-        """
-        if state.get("version") != _VERSION:
-            found = state.get("version")
-            raise FormatError(f"intake state version is {found!r}: it must be {_VERSION}")
-        n_rejected, times, schema = (state.get(k) for k in ("n_rejected", "times", "schema"))
-        if type(n_rejected) is not int or n_rejected < 0:
-            raise FormatError(f"intake state 'n_rejected' is {n_rejected!r}: it must be 0 or more")
-        intake = cls(config)
-        intake._n_rejected = n_rejected
+        """Return an intake that goes on where the one stood that gave ``state``."""
+        intake, schema = cls(config), state["schema"]
         intake._schema = None if schema is None else Schema.from_dict(schema)
-        intake._held = intake._held.from_state(state.get("pending"))
-        intake._records = state.get("records", intake._records)
+        intake.n_rejected = state["n_rejected"]
+        intake._held = intake._held.from_state(state)
         intake._n_seen = state.get("n_seen", 0)
-        n_rows = intake._held.n_rows
-        n_times = 0 if config.time_column is None else n_rows
-        if not isinstance(times, np.ndarray) or (times.dtype, times.shape) != (float, (n_times,)):
-            raise FormatError(f"intake state 'times' must be float64 of shape ({n_times},)")
-        intake._times = times
-        if config.variables is not None and intake._schema != config.variables:
-            raise FormatError("intake state has another schema than the settings")
-        if intake._schema is not None and n_rows:
-            raise FormatError("intake state holds rows, although its schema is known")
-        if n_rows >= intake._n_wanted:
-            raise FormatError(f"intake state holds {n_rows} rows, which do not fit the settings")
         return intake
 
 
@@ -740,9 +673,8 @@ def _shifted(error: DataError, offset: int) -> DataError:
 
 
 def _bad_time(name: str, table: Table, row: int) -> DataError:
-    unread = table.unread.get(name)
-    cells = table.array(name) if unread is None or row not in unread.problems else unread.values
-    value = value_at(cells, row)
+    unread = table.unread.get(name, {}).get(row)
+    value = value_at(table.array(name), row) if unread is None else unread.value
     try:
         shown = repr(value)
     except ValueError:  # Python writes no more than 4300 digits

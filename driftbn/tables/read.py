@@ -44,35 +44,30 @@ _UNREADABLE: Final = (TypeError, ValueError, ArithmeticError, NotImplementedErro
 
 
 class Unread(NamedTuple):
-    """The cells of a column that are no values; there the array has null."""
+    """A cell that is no value; there the array has null."""
 
-    problems: dict[int, str]  # by row
-    values: Any  # the raw column, or these cells by row
-
-    def picked(self, rows: Sequence[int]) -> Unread:
-        places = {new: old for new, old in enumerate(rows) if old in self.problems}
-        values = {new: value_at(self.values, old) for new, old in places.items()}
-        return Unread({new: self.problems[old] for new, old in places.items()}, values)
-
-    def error(self, name: str, row: int) -> DataError:
-        value = value_at(self.values, row)
-        return DataError(self.problems[row], column=name, row=row, value=value)
+    problem: str
+    value: Any
 
 
 @dataclass(frozen=True)
 class Table:
     """Columns by name, in the order given.
 
-    ``columns``: Arrow arrays of a plain type or ``MIXED``; or as they were given, because Arrow and
-    back takes longer than encoding a small batch: NumPy arrays of numbers, booleans or text, and
-    categories of pandas. ``given``: where the rows are records: which of them have a field, for
-    fields that not all have. ``None`` where it is a table of columns.
+    ``columns``: Arrow arrays of a plain type or ``MIXED``. Until rows are held they may be as they
+    were given, because Arrow and back takes longer than encoding a batch: NumPy arrays of numbers,
+    booleans or text, and categories of pandas. ``unread``: by column and row, the cells that are
+    no values. ``given``: where the rows are records: which of them have a field, for fields that
+    not all have. ``None`` where it is a table of columns. ``times``, ``records``: of each row its
+    event time in seconds and the number of its record, where windows ask for them.
     """
 
     n_rows: int
     columns: dict[str, Any]
-    unread: dict[str, Unread] = field(default_factory=dict)
+    unread: dict[str, dict[int, Unread]] = field(default_factory=dict)
     given: dict[str, NDArray[np.bool_]] | None = None
+    times: NDArray[np.float64] | None = None
+    records: NDArray[np.int64] | None = None
 
     @property
     def of_records(self) -> bool:
@@ -85,26 +80,24 @@ class Table:
     def of_arrays(self) -> Table:
         return replace(self, columns={name: self.array(name) for name in self.columns})
 
+    def error(self, name: str, row: int) -> DataError:
+        """Return what is to be said of a cell that is no value."""
+        problem, value = self.unread[name][row]
+        return DataError(problem, column=name, row=row, value=value)
+
     def n_values(self, name: str) -> int:
         """Count the cells of a column that are not missing, whether or not they can be read."""
-        n_unread = len(self.unread[name].problems) if name in self.unread else 0
         missing = as_numpy(self.array(name).is_null(nan_is_null=True))
-        return n_unread + self.n_rows - int(missing.sum())
-
-    @property
-    def absent(self) -> list[str]:
-        """The fields that no record has."""
-        return [name for name, mask in (self.given or {}).items() if not mask.any()]
+        return len(self.unread.get(name, ())) + self.n_rows - int(missing.sum())
 
     def without(self, *names: str) -> Table:
+        """Return the table without some columns."""
         if not names:
             return self
-        columns = {name: array for name, array in self.columns.items() if name not in names}
+        kept = {name: array for name, array in self.columns.items() if name not in names}
         unread = {name: cells for name, cells in self.unread.items() if name not in names}
-        given = self.given
-        if given is not None:
-            given = {name: mask for name, mask in given.items() if name not in names}
-        return Table(self.n_rows, columns, unread, given)
+        given = self.given and {k: mask for k, mask in self.given.items() if k not in names}
+        return replace(self, columns=kept, unread=unread, given=given)
 
     def slice(self, start: int, stop: int) -> Table:
         if (start, stop) == (0, self.n_rows):
@@ -118,11 +111,24 @@ class Table:
         )
 
     def _picked(self, rows: Sequence[int], pick: Callable[[Any], Any]) -> Table:
-        columns = {name: pick(array) for name, array in self.columns.items()}
-        given = None if self.given is None else {k: pick(mask) for k, mask in self.given.items()}
-        unread = {name: cells.picked(rows) for name, cells in self.unread.items()}
-        table = Table(len(rows), columns, {k: v for k, v in unread.items() if v.problems}, given)
+        unread = {
+            name: {new: cells[old] for new, old in enumerate(rows) if old in cells}
+            for name, cells in self.unread.items()
+        }
+        table = Table(
+            len(rows),
+            {name: pick(array) for name, array in self.columns.items()},
+            {name: cells for name, cells in unread.items() if cells},
+            None if self.given is None else {k: pick(mask) for k, mask in self.given.items()},
+            None if self.times is None else pick(self.times),
+            None if self.records is None else pick(self.records),
+        )
         return table.without(*table.absent)
+
+    @property
+    def absent(self) -> list[str]:
+        """The fields that no record has."""
+        return [name for name, mask in (self.given or {}).items() if not mask.any()]
 
 
 def as_records(table: Any) -> Any:
@@ -216,13 +222,9 @@ def _read_flat(
 ) -> Table:
     """Read a table; objects in it become fields with dotted names."""
     table = _read(split, skip, exact=exact)
-    if not any(_has_nested(one) for one in table.unread.values()):
+    if not any(_is_nested(cell.value) for of in table.unread.values() for cell in of.values()):
         return table
     return _read(_split_named(_flat_table(data), lenient=lenient), skip, exact=exact)
-
-
-def _has_nested(unread: Unread) -> bool:
-    return any(_is_nested(value_at(unread.values, row)) for row in unread.problems)
 
 
 def _is_nested(cell: object) -> bool:
@@ -274,7 +276,7 @@ def _flat_column(name: str, raw: Any, depth: int = 1) -> Iterator[tuple[str, Any
 
 def _read(split: _Split, skip: Collection[str], *, exact: bool) -> Table:
     columns: dict[str, Any] = {}
-    unread: dict[str, Unread] = {}
+    unread: dict[str, dict[int, Unread]] = {}
     given: dict[str, NDArray[np.bool_]] = {}
     names = _checked_names(split.labels)
     for label, name, raw in zip(split.labels, names, split.columns, strict=True):
@@ -282,7 +284,9 @@ def _read(split: _Split, skip: Collection[str], *, exact: bool) -> Table:
             continue
         columns[name], problems = _reader(raw.__class__)(raw, exact)
         if problems:
-            unread[name] = Unread(problems, raw)
+            unread[name] = {
+                row: Unread(problem, value_at(raw, row)) for row, problem in problems.items()
+            }
         if split.of_records and columns[name].null_count:
             given[name] = split.have(label, columns[name], problems)
     table = Table(split.n_rows, columns, unread, given if split.of_records else None)
@@ -468,10 +472,13 @@ def _reader(kind: type) -> _Reader:
 
 def _of_categories(raw: Any) -> Any:
     """Return categories of pandas as a dictionary of their texts."""
-    values = category_values(raw)
+    values, codes = category_values(raw), raw.codes.copy()
     if isinstance(values, list):
-        values = pa.array(list(map(declared_text, values)), pa.large_string())
-    codes = raw.codes.copy()
+        texts = list(map(declared_text, values))
+        try:
+            values = pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:  # a lone surrogate
+            return mixed_cells([None if code < 0 else texts[code] for code in codes])[0]
     indices = pa.array(codes, mask=codes < 0 if codes.min(initial=0) < 0 else None)
     return pa.DictionaryArray.from_arrays(indices, values, safe=False)
 

@@ -54,6 +54,14 @@ def test_of_times_and_values_in_a_column_the_second_is_refused(first, second, pr
         monitor.update({"x": last})
 
 
+def test_categories_that_no_arrow_text_can_hold_wait_as_well():
+    codes = pd.Categorical.from_codes([0, 1, -1], pd.Index(["\ud800", "a"], dtype=object))
+    monitor = DriftMonitor(window=9)
+    monitor.update({"x": codes})
+    monitor.finish()
+    assert monitor.schema["x"].levels == ("a", "\ud800")
+
+
 @pytest.mark.parametrize("size", [1, 6])
 def test_a_time_that_came_first_keeps_no_values_out_where_rows_may_be_left_out(size):
     monitor = DriftMonitor(MonitorConfig(window=9, on_error="reject_rows"))
