@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import multiprocessing
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -27,7 +29,7 @@ import pandas as pd
 from driftbn import Edge, LearnerConfig, Pdag, compare, datasets, shd
 from driftbn.graphs.files import read_bif
 from driftbn.graphs.network import BayesianNetwork
-from driftbn.learning import LearnedStructure, StructureLearner
+from driftbn.learning import ChiSquareTest, LearnedStructure, StructureLearner
 from driftbn.tables.infer import infer_and_encode
 from tests.benchmarks.drift_text import Table
 from tests.benchmarks.environment import (
@@ -131,14 +133,15 @@ def _number(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def tables(results: Sequence[Result]) -> Iterator[Table]:
-    rows = tuple(row for result in results for row in result.cells)
-    yield Table("Learners", COLUMNS, rows, 3)
+def tables(results: Sequence[Result]) -> list[Table]:
+    every = Table(
+        "Learners", COLUMNS, tuple(row for result in results for row in result.cells), n_words=3
+    )
     learners = (entry.learner for entry in results[0].entries)
     rows = tuple(
         (result.network, str(result.n_rows), *map(_distance, result.entries)) for result in results
     )
-    yield Table("SHD and time", ("network", "rows", *learners), rows)
+    return [every, Table("SHD and time", ("network", "rows", *learners), rows)]
 
 
 def _distance(entry: Entry) -> str:
@@ -223,19 +226,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to run, as asked for on the command line."""
-
-    networks: tuple[str, ...]
-    rows: tuple[int, ...]
-    seeds: tuple[int, ...]
-    peers: tuple[str, ...]
-    limit_seconds: float
-    alpha: float
-    repeats: int
-
-
-@dataclass(frozen=True)
 class Case:
     """One network and one sample per seed, each with an earlier one."""
 
@@ -259,7 +249,7 @@ class PeerRunner:
     """Calls peers in their environment; leaves out a network that took too long with fewer rows."""
 
     python: Path
-    options: Options
+    options: argparse.Namespace
     _exceeded: set[tuple[str, str]] = field(default_factory=set)
 
     def run(self, peer: str, case: Case) -> Entry:
@@ -277,7 +267,7 @@ class PeerRunner:
         answer = self._ask(peer, case, codes)
         if answer["timed_out"]:
             self._exceeded.add((peer, case.truth.name))
-            return Run(note=f">{self.options.limit_seconds:.0f} s")
+            return Run(note=f">{self.options.limit:.0f} s")
         if answer["error"]:
             _log.warning("%s on %s: %s", peer, case.truth.name, answer["error"])
             return Run(note="failed")
@@ -292,7 +282,7 @@ class PeerRunner:
             command = [
                 *(str(self.python), "-I", str(_PEERS_SCRIPT), peer, str(samples)),
                 *("--alpha", str(options.alpha), "--repeats", str(options.repeats)),
-                *("--limit", str(options.limit_seconds)),
+                *("--limit", str(options.limit)),
             ]
             # A stuck start is a defect of the environment: let it end the benchmark.
             done = subprocess.run(
@@ -300,7 +290,7 @@ class PeerRunner:
                 stdout=subprocess.PIPE,
                 check=True,
                 text=True,
-                timeout=options.limit_seconds + START_SECONDS,
+                timeout=options.limit + START_SECONDS,
             )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return answer
@@ -353,7 +343,9 @@ OWN_LEARNERS = (
 )
 
 
-def run_own(learner: OwnLearner, case: Case, codes: Codes, earlier: Codes, options: Options) -> Run:
+def run_own(
+    learner: OwnLearner, case: Case, codes: Codes, earlier: Codes, options: argparse.Namespace
+) -> Run:
     """Learn from ``codes``, best of the repeats; a warm start has seen ``earlier``."""
     frame = _frame(case.network.nodes, codes)
     config = LearnerConfig(algorithm=learner.algorithm, alpha=options.alpha, repair=learner.repair)
@@ -378,7 +370,7 @@ def _frame(names: tuple[str, ...], codes: Codes) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Categorical(row) for name, row in zip(names, codes, strict=True)})
 
 
-def run_own_learners(case: Case, options: Options) -> list[Entry]:
+def run_own_learners(case: Case, options: argparse.Namespace) -> list[Entry]:
     """Run every learner of ours on every sample of a case."""
     return [
         Entry(
@@ -439,7 +431,51 @@ def run_chain(network: BayesianNetwork, windows: list[Codes], *, warm: bool) -> 
     return [fmean(column) for column in zip(*found, strict=True)]
 
 
-def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[Result]:
+# How the cost of learning grows with rows, variables and levels.
+
+ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+VARIABLES = (10, 30, 100, 300, 1_000)
+LEVELS = (2, 4, 8, 16, 32)
+POINTS = (
+    *(("rows", 37, n_rows, 3) for n_rows in ROWS),
+    *(("variables", n_variables, 10_000, 2) for n_variables in VARIABLES),
+    *(("levels", 50, 10_000, n_levels) for n_levels in LEVELS),
+)
+
+
+def scale_table() -> Table:
+    """Learn each point in a process of its own, so that its peak of memory is its own."""
+    rows = []
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for curve, *point in POINTS:
+            _log.info("%s, %s", curve, point)
+            seconds, weighted, megabytes = pool.apply(learn_point, point)
+            cells = (f"{number:,}" for number in (*point, weighted))
+            rows.append((curve, *cells, _duration(seconds), f"{megabytes:.0f} MB"))
+    header = ("curve", "variables", "rows", "levels", "weighted tests", "time", "memory")
+    return Table("Scale", header, tuple(rows))
+
+
+def learn_point(n_variables: int, n_rows: int, n_levels: int) -> tuple[float, int, float]:
+    """Learn a sample of a random network: seconds, weighted tests, megabytes that were added."""
+    network = datasets.random_network(
+        n_variables, n_variables * 5 // 4, cardinality=n_levels, max_parents=2, seed=1
+    )
+    codes = datasets.sample_codes(network, n_rows, np.random.default_rng(1))
+    learner = StructureLearner()
+    learner.learn_from(ChiSquareTest(codes[:3, :1000], network.nodes[:3]))  # loads the kernels
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    learned = learner.learn_from(ChiSquareTest(codes, network.nodes))
+    seconds = time.perf_counter() - begin
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return seconds, learned.cost.weighted, grown / 1024
+
+
+# The command.
+
+
+def run_all(options: argparse.Namespace, python: Path | None) -> list[Result]:
     """Run every case, few rows first, and return what was found, network by network."""
     runner = None if python is None else PeerRunner(python, options)
     found: dict[tuple[str, int], Result] = {}
@@ -447,7 +483,7 @@ def run_all(options: Options, python: Path | None, *, with_own: bool) -> list[Re
         for name in options.networks:
             _log.info("%s, %d rows", name, n_rows)
             case = Case.of(name, n_rows, options.seeds)
-            entries = run_own_learners(case, options) if with_own else []
+            entries = [] if options.peers_only else run_own_learners(case, options)
             if runner is not None:
                 entries += [runner.run(peer, case) for peer in options.peers]
             found[name, n_rows] = Result(case.truth.name, n_rows, tuple(entries))
@@ -479,33 +515,29 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers-only", action="store_true", help="leave our own learners out")
     add("--markdown", action="store_true", help="print the table as Markdown")
     add("--chain", type=int, help="windows of a stream that is learned cold and warm instead")
+    add("--scale", action="store_true", help="tables that grow in rows, variables, levels instead")
     return parser
 
 
 def main() -> None:
     """Parse the command line, run, print the table."""
-    arguments = _parser().parse_args()
+    options = _parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    options = Options(
-        networks=tuple(arguments.networks),
-        rows=tuple(arguments.rows),
-        seeds=tuple(arguments.seeds),
-        peers=tuple(arguments.peers),
-        limit_seconds=arguments.limit,
-        alpha=arguments.alpha,
-        repeats=arguments.repeats,
-    )
-    if arguments.chain:
-        chains = (options.networks, arguments.chain, max(options.rows), options.seeds[0])
-        sys.stdout.write(chain_table(*chains).render(markdown=arguments.markdown))
-        return
-    python = ensure_environment(arguments.cache) if options.peers else None
-    if python is not None and "tetrad-boss" in options.peers:
-        ensure_jars(python)
-    _log.info("on core %d", pin_to_one_core(arguments.core))
-    results = run_all(options, python, with_own=not arguments.peers_only)
-    for table in tables(results):
-        sys.stdout.write(table.render(markdown=arguments.markdown))
+    python = None
+    if options.peers and not (options.chain or options.scale):
+        python = ensure_environment(options.cache)
+        if "tetrad-boss" in options.peers:
+            ensure_jars(python)
+    _log.info("on core %d", pin_to_one_core(options.core))
+    if options.chain:
+        chains = (options.networks, options.chain, max(options.rows), options.seeds[0])
+        printed = [chain_table(*chains)]
+    elif options.scale:
+        printed = [scale_table()]
+    else:
+        printed = tables(run_all(options, python))
+    for table in printed:
+        sys.stdout.write(table.render(markdown=options.markdown))
 
 
 if __name__ == "__main__":
