@@ -316,12 +316,12 @@ class ColliderTwin:
 
     def colliders(self, rule: str) -> dict[tuple[int, int, int], float]:
         """Return the colliders and how strong each is."""
-        decide = {
-            "standard": self.outside_separator,
-            "majority": self.in_minority,
-            "contrast": self.in_contrast,
-        }[rule]
-        told = ((x, y, decide(x, y, middles)) for x, y, middles in self.triples())
+        told = (
+            (x, y, self.outside_separator(x, y, middles))
+            if rule == "standard"
+            else (x, y, self.by_census(rule, x, y, middles))
+            for x, y, middles in self.triples()
+        )
         return {(x, z, y): strength for x, y, found in told for z, strength in found.items()}
 
     def outside_separator(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
@@ -337,23 +337,16 @@ class ColliderTwin:
         telling = [members for members in sets if not self.is_mute(x, y, members)]
         return [*telling, ()], found
 
-    def in_minority(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
+    def by_census(self, rule: str, x: int, y: int, middles: list[int]) -> dict[int, float]:
         asked, found = self.census(x, y)
-        told = [z for z in middles if sum(z in members for members in found) < len(found) / 2]
+        shares = {z: rates(z, asked, found) for z in middles}
         if not found:
             told = self.outside_clear_separator(x, y, middles)
-        return {z: strength(*rates(z, asked, found)) for z in told}
-
-    def in_contrast(self, x: int, y: int, middles: list[int]) -> dict[int, float]:
-        asked, found = self.census(x, y)
-        told = []
-        for z in middles:
-            rate_with, rate_without = rates(z, asked, found)
-            if rate_with < rate_without / 2:
-                told.append(z)
-        if not found:
-            told = self.outside_clear_separator(x, y, middles)
-        return {z: strength(*rates(z, asked, found)) for z in told}
+        elif rule == "majority":
+            told = [z for z in middles if sum(z in members for members in found) < len(found) / 2]
+        else:
+            told = [z for z in middles if shares[z][0] < shares[z][1] / 2]
+        return {z: strength(*shares[z]) for z in told}
 
     def outside_clear_separator(self, x: int, y: int, middles: list[int]) -> list[int]:
         separator = self.search.separators[x, y]

@@ -207,8 +207,9 @@ def test_search_on_data_is_that_of_the_twin(
     seed=st.integers(0, 2**32 - 1),
     max_conditioning=st.integers(0, 4),
     max_sets=st.sampled_from([None, 1, 2, 3, 5, 200]),
+    warm=st.none() | st.sampled_from(list(WarmStart)),
 )
-@settings(max_examples=150)
+@settings(max_examples=200)
 def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
     algorithm: Algorithm,
     n_nodes: int,
@@ -216,34 +217,19 @@ def test_answers_by_chance_lead_the_search_and_the_twin_to_the_same_end(
     seed: int,
     max_conditioning: int,
     max_sets: int | None,
+    warm: WarmStart | None,
 ) -> None:
     """Passing over what was asked from the other end must not change what is found."""
-    config = LearnerConfig(algorithm=algorithm, max_conditioning=max_conditioning)
-    learner = StructureLearner(config, max_sets=max_sets)
+    config = LearnerConfig(
+        algorithm=algorithm, max_conditioning=max_conditioning, warm=warm or WarmStart.NONE
+    )
+    learner, previous = StructureLearner(config, max_sets=max_sets), None
+    if warm is not None:
+        previous = StructureLearner().learn_from(NoisyTest(n_nodes, 20, seed + 1))
     test = NoisyTest(n_nodes, percent, seed)
-    learned = learner.learn_from(test)
-    check_outcome(learned, twin_search(test.separates, test.names, learner, skips=False))
-    check_tests(learned, twin_search(test.separates, test.names, learner))
-
-
-@pytest.mark.slow
-@given(
-    algorithm=st.sampled_from(ALGORITHMS),
-    percent=st.integers(0, 40),
-    seed=st.integers(0, 2**32 - 1),
-    warm=st.sampled_from(list(WarmStart)),
-)
-@settings(max_examples=60)
-def test_warm_search_is_that_of_the_twin_whatever_the_answers(
-    algorithm: Algorithm, percent: int, seed: int, warm: WarmStart
-) -> None:
-    learner = StructureLearner(LearnerConfig(algorithm=algorithm, warm=warm), max_sets=None)
-    previous = StructureLearner(LearnerConfig()).learn_from(NoisyTest(8, 20, seed + 1))
-    test = NoisyTest(8, percent, seed)
     learned = learner.learn_from(test, previous)
-    twin = twin_search(test.separates, test.names, learner, previous)
-    check_outcome(learned, twin)
-    check_tests(learned, twin)
+    check_outcome(learned, twin_search(test.separates, test.names, learner, previous, skips=False))
+    check_tests(learned, twin_search(test.separates, test.names, learner, previous))
 
 
 @pytest.mark.parametrize("seed", range(6))
