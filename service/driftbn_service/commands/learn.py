@@ -27,7 +27,6 @@ from driftbn.learning import (
 )
 from driftbn.tables.encode import EncodedTable, encode
 from driftbn.tables.infer import infer_and_encode
-from driftbn.tables.schema import Schema
 from driftbn_service.commands import (
     LearnOptions,
     Line,
@@ -178,15 +177,22 @@ class Answer:
 
 
 def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, Any]:
-    structure = learned.structure
-    cost = structure.cost
-    schema = learned.table.schema
+    config, schema = options.config, learned.table.schema
+    structure, cost = learned.structure, learned.structure.cost
+    canonical = json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
     return {
         "format": LEARNED_FORMAT,
         "version": LEARNED_VERSION,
         "source": learned.name,
         "rows": learned.table.n_rows,
-        "settings": _settings(options),
+        "settings": {
+            "algorithm": config.algorithm.value,
+            "alpha": config.alpha,
+            "statistic": config.statistic.value,
+            "collider_rule": config.collider_rule.value,
+            "repair": config.repair,
+            "max_conditioning": config.max_conditioning,
+        },
         "graph": graph_to_dict(structure.graph),
         "conflicts": [list(edge) for edge in structure.conflicts],
         "excluded": [
@@ -194,7 +200,7 @@ def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, A
             for column in schema.excluded
         ],
         "overrun": structure.overrun.value if structure.overrun else None,
-        "schema_sha256": _fingerprint(schema),
+        "schema_sha256": hashlib.sha256(canonical.encode()).hexdigest(),
         "cost": {
             "tests": list(cost.tests),
             "weighted": cost.weighted,
@@ -209,23 +215,6 @@ def learned_document(learned: LearnedFile, options: LearnOptions) -> dict[str, A
             "learning": cost.seconds,
         },
     }
-
-
-def _settings(options: LearnOptions) -> dict[str, Any]:
-    config = options.config
-    return {
-        "algorithm": config.algorithm.value,
-        "alpha": config.alpha,
-        "statistic": config.statistic.value,
-        "collider_rule": config.collider_rule.value,
-        "repair": config.repair,
-        "max_conditioning": config.max_conditioning,
-    }
-
-
-def _fingerprint(schema: Schema) -> str:
-    text = json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # ``driftbn learn``: the graph of who depends on whom in a table.
@@ -274,8 +263,8 @@ def run(arguments: argparse.Namespace) -> int:
     options = LearnOptions.from_arguments(arguments)
     with Input(arguments.file, options.input_format) as source:
         learned = learn_input(source, options)
-    blanket = None if arguments.target is None else _blanket(learned, arguments.target)
-    answer = None if arguments.query is None else _answer(learned, arguments.query)
+    with blamed_on(learned.name):
+        blanket, answer = _asked(learned, arguments)
     match arguments.format:
         case "text":
             lines = _lines(learned, arguments, blanket) + (answer.lines() if answer else [])
@@ -289,7 +278,10 @@ def run(arguments: argparse.Namespace) -> int:
         case "dot":
             write_text(write_dot(learned.structure.graph), arguments.output)
         case "bif":
-            write_text(_bif(learned, arguments.bdeu), arguments.output)
+            with blamed_on(learned.name):
+                network = fit_network(learned.structure.dag, learned.table, arguments.bdeu)
+                text = write_bif(network)
+            write_text(text, arguments.output)
     if render is not None:
         drawing = picture_of(_headline(learned).text, (), scene_of_graph(learned.structure.graph))
         save([(arguments.output or STDIN, render(drawing))])
@@ -297,11 +289,6 @@ def run(arguments: argparse.Namespace) -> int:
         for line in _warnings(learned):
             note(line.text)
     return 0
-
-
-def _answer(learned: LearnedFile, query: str) -> Answer:
-    with blamed_on(learned.name):
-        return Answer.of(query, {"probabilities": _fitted(learned, None)})
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -314,19 +301,18 @@ def _check(arguments: argparse.Namespace) -> None:
         check_sample_size(arguments.bdeu)
 
 
-def _bif(learned: LearnedFile, bdeu: float | None) -> str:
-    with blamed_on(learned.name):
-        return write_bif(_fitted(learned, bdeu))
-
-
-def _fitted(learned: LearnedFile, bdeu: float | None) -> BayesianNetwork:
-    return fit_network(learned.structure.dag, learned.table, bdeu)
-
-
-def _blanket(learned: LearnedFile, target: str) -> tuple[str, ...]:
-    with blamed_on(learned.name):
-        check_target(learned.table.schema, target)
-        return tuple(sorted(learned.structure.dag.markov_blanket(target)))
+def _asked(
+    learned: LearnedFile, arguments: argparse.Namespace
+) -> tuple[tuple[str, ...] | None, Answer | None]:
+    """Return the Markov blanket of the target, and the answer to the query, as far as asked."""
+    dag, blanket, answer = learned.structure.dag, None, None
+    if arguments.target is not None:
+        check_target(learned.table.schema, arguments.target)
+        blanket = tuple(sorted(dag.markov_blanket(arguments.target)))
+    if arguments.query is not None:
+        network = fit_network(dag, learned.table, None)
+        answer = Answer.of(arguments.query, {"probabilities": network})
+    return blanket, answer
 
 
 def _lines(

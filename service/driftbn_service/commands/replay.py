@@ -431,6 +431,7 @@ def _proposed_lines(proposed: Mapping[str, Any], period: str | None) -> list[Lin
 
 
 def _lines(found: CalibrationReport, n_drifts: int) -> list[Line]:
+    rows = found.recommended_rows()
     facts = [
         ("records of a window", f"{found.window_rows}"),
         ("windows of the reference", f"{found.reference_windows}"),
@@ -439,13 +440,23 @@ def _lines(found: CalibrationReport, n_drifts: int) -> list[Line]:
         ("false alarms measured", _measured(found)),
         ("visible in half of the pairs", _nats(found.visible_to(0.5))),
         ("visible in nine of ten pairs", _nats(found.visible_to(0.9))),
-        ("records for the wanted change", _recommended(found)),
+        (
+            "records for the wanted change",
+            f"{'no number' if rows is None else rows} ({found.wanted:g} nats, nine of ten pairs)",
+        ),
         ("largest design effect", f"{found.largest_design_effect:.2f}"),
     ]
     width = max(len(name) for name, _ in facts)
     lines = [Line(f"{name:<{width}}  {value}", Style.NOTE) for name, value in facts]
-    lines += _table("pairs of fields that show least", _pairs(found))
-    lines += _table("design effects, largest first", _effects(found))
+    pairs = [
+        (edge_text((pair.source, pair.target), directed=False), _nats(pair.nats))
+        for pair in found.visible
+    ]
+    effects = sorted(found.design_effects, key=lambda effect: (-effect[1], effect[0]))
+    lines += _table("pairs of fields that show least", pairs)
+    lines += _table(
+        "design effects, largest first", [(shown(name), f"{size:.2f}") for name, size in effects]
+    )
     return lines
 
 
@@ -464,25 +475,8 @@ def _nats(nats: float) -> str:
     return f"{nats:.4f} nats" if math.isfinite(nats) else "no change, however large"
 
 
-def _recommended(found: CalibrationReport) -> str:
-    rows = found.recommended_rows()
-    what = f"{found.wanted:g} nats, nine of ten pairs"
-    return f"{'no number' if rows is None else rows} ({what})"
-
-
-def _pairs(found: CalibrationReport) -> list[tuple[str, str]]:
-    return [
-        (edge_text((pair.source, pair.target), directed=False), _nats(pair.nats))
-        for pair in found.visible[:MAX_LISTED]
-    ]
-
-
-def _effects(found: CalibrationReport) -> list[tuple[str, str]]:
-    ordered = sorted(found.design_effects, key=lambda effect: (-effect[1], effect[0]))
-    return [(shown(name), f"{effect:.2f}") for name, effect in ordered[:MAX_LISTED]]
-
-
 def _table(title: str, rows: list[tuple[str, str]]) -> list[Line]:
+    rows = rows[:MAX_LISTED]
     width = max((len(name) for name, _ in rows), default=0)
     found = [Line(f"  {name:<{width}}  {value}", Style.NOTE) for name, value in rows]
     return [Line(title, Style.HEAD), *found] if rows else []
