@@ -39,6 +39,22 @@ class Ran(NamedTuple):
 Run = Callable[..., Ran]
 
 
+class Terminal(io.TextIOWrapper):
+    """A standard stream that is a terminal, or is none."""
+
+    def __init__(self, is_one: bool = True) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
+        self._is_one = is_one
+
+    def isatty(self) -> bool:
+        return self._is_one
+
+    @property
+    def written(self) -> str:
+        assert isinstance(self.buffer, io.BytesIO)
+        return self.buffer.getvalue().decode()
+
+
 def failed(ran: Ran, code: int, *words: str) -> None:
     """See that a command has failed in one line that has these words."""
     assert ran.code == code, ran.err

@@ -427,12 +427,14 @@ class Change:
     def advice(self) -> list[str]:
         """Return what to do, the most urgent first."""
         report, decision = self.report, self.decision
+        # Silence may be due to the size of the window; a stream that moves has no better.
+        lacks_power = decision.n_undecided and decision.kind is None and not decision.wander
         found = self._advice_on_change() if decision.level is DriftLevel.DRIFT else []
         if decision.failed:
             found.append(
                 "Please report this error; if it comes again, keep the records of a window."
             )
-        elif decision.level is DriftLevel.UNDECIDED or _lacks_power(decision):
+        elif decision.level is DriftLevel.UNDECIDED or lacks_power:
             found.append("Larger windows would show smaller changes.")
         if report.overrun is not None:
             setting = LIMITS[report.overrun].setting
@@ -686,8 +688,3 @@ def _node_sentence(change: NodeChange) -> str:
     size = f"{strength(change.effect)}, {decimal(change.effect)} nats per record"
     held = f"Among records with the same {listed(change.parents)}, the" if change.parents else "The"
     return f"{held} values of {quoted(change.name)} come in other shares than before ({size})."
-
-
-def _lacks_power(decision: DriftDecision) -> bool:
-    """Whether silence may be due to the size of the window; a stream that moves has no better."""
-    return bool(decision.n_undecided) and decision.kind is None and not decision.wander

@@ -22,7 +22,7 @@ from typing import Any, Final
 from driftbn.config import Knowledge, LearnerConfig, field_texts, field_types
 from driftbn.errors import ConfigError, KnowledgeError
 from driftbn.explain import Explanation
-from driftbn.explain.sentences import printable
+from driftbn.explain.sentences import shortened
 from driftbn.explain.svg import Drawing
 from driftbn.graphs.graph import Edge
 from driftbn_service.errors import UsageError, blamed_on, naming_the_extra
@@ -208,8 +208,7 @@ def one_line(message: str) -> str:
     >>> one_line("first\n  second")
     'first second'
     """
-    flat = printable(" ".join(message.split()))
-    return flat if len(flat) <= MAX_MESSAGE else f"{flat[: MAX_MESSAGE - 1]}…"
+    return shortened(" ".join(message.split()), MAX_MESSAGE)
 
 
 def edge_text(edge: Edge, directed: bool) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from driftbn.explain.sentences import shortened
 from driftbn_service.commands import Line, Style, one_line, write_lines, write_text
 from driftbn_service.errors import ExitCode, InputError, blamed_on
 from driftbn_service.lane import unpacked
@@ -118,9 +119,7 @@ def _lines(path: Path | str, lanes: list[LaneRow]) -> Iterator[Line]:
 
 
 def _shown(lane: LaneRow) -> str:
-    position = one_line(json.dumps(lane.position))
-    if len(position) > _SHOWN_POSITION:
-        position = f"{position[: _SHOWN_POSITION - 1]}…"
+    position = shortened(one_line(json.dumps(lane.position)), _SHOWN_POSITION)
     moment = "never"
     if lane.committed is not None:
         moment = datetime.fromtimestamp(lane.committed, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

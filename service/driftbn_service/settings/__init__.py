@@ -824,10 +824,3 @@ class Settings(Section):
             for field, kind in chosen.items()
             if kind in ("kafka", "redis", "opentelemetry") and not is_installed(kind)
         ]
-
-    def stream(self, name: str) -> StreamSettings:
-        """Return the stream of that name; ``KeyError`` if there is none."""
-        for stream in self.streams:
-            if stream.name == name:
-                return stream
-        raise KeyError(name)

@@ -86,7 +86,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     ...     "DRIFTBN__STREAMS__orders__WINDOW": "1000",
     ...     "DRIFTBN__STREAMS__orders__SOURCE__KIND": "stdin",
     ... }
-    >>> load_settings(None, environ).stream("orders").monitor.windows.size
+    >>> load_settings(None, environ).streams[0].monitor.windows.size
     1000
     """
     return read_settings(path, environ).settings

@@ -169,7 +169,12 @@ def test_printed_settings_are_toml_with_their_origins(
     assert tree["streams"][1]["resident"] == 7
     assert tree["streams"][0]["source"]["partitions"] == "each"
     assert tree["checkpoint"] == {"interval_seconds": 10.0, "publish_seconds": 1.0}
-    assert "resident = 7  # DRIFTBN__STREAMS__clicks__RESIDENT\n" in ran.out
+    lines = ran.out.splitlines()
+    assert "resident = 7  # DRIFTBN__STREAMS__clicks__RESIDENT" in lines
+    assert f"size = 100  # {settings}" in lines
+    assert f'time_column = "at"  # {settings}' in lines
+    assert 'format = "text"' in lines
+    assert "min_rows = 1" in lines
     assert "geheim" not in ran.out
 
 

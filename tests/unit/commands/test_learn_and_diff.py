@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ from driftbn_service.commands import learn
 import driftbn
 from driftbn import Dag, Pdag
 from driftbn.datasets import asia, sample
-from tests.commands import Run, failed, feed, written
+from tests.commands import Run, Terminal, failed, feed, written
 from tests.networks import graph_to_dict, read_bif, write_bif
 
 N_ROWS = 800
@@ -480,21 +479,6 @@ def test_a_bad_graph_is_named_in_one_line(
 def test_version_names_driftbn_and_what_it_stands_on(run: Run) -> None:
     assert run("version").out.startswith(f"driftbn {driftbn.__version__}\npython ")
     assert json.loads(run("version", "--json").out)["driftbn"] == driftbn.__version__
-
-
-class Terminal(io.TextIOWrapper):
-    """A standard stream that is a terminal."""
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)
-
-    def isatty(self) -> bool:
-        return True
-
-    @property
-    def written(self) -> str:
-        assert isinstance(self.buffer, io.BytesIO)
-        return self.buffer.getvalue().decode()
 
 
 def test_a_picture_does_not_go_to_a_terminal(

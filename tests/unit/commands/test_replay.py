@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from driftbn_service.cli import ExitCode
 from driftbn_service.commands import Progress, replay
 
 from driftbn.datasets import asia, remove_edge
-from tests.commands import Run, failed, written
+from tests.commands import Run, Terminal, failed, written
 from tests.drift_streams import Abrupt, DriftStream, Recurring
 
 WINDOW = 1000
@@ -316,30 +315,25 @@ def test_an_unknown_or_excluded_target_is_told(
 # The bar
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_the_bar_is_for_terminals_only_and_makes_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    for stream, quiet in ((io.StringIO(), False), (Terminal(), True)):
+    for stream, quiet in ((Terminal(False), False), (Terminal(), True)):
         monkeypatch.setattr(sys, "stderr", stream)
         with Progress(1, quiet=quiet) as progress:
             progress.show(0.5, "t.csv")
-        assert stream.getvalue() == ""
+        assert stream.written == ""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     with Progress(2) as progress:
         progress.show(1.0, "t.csv")
-        assert "50%" in terminal.getvalue()
+        assert "50%" in terminal.written
         emptied = "\x1b[1A\x1b[2K"  # up to the bar's line, and that line cleared
-        assert emptied not in terminal.getvalue()
+        assert emptied not in terminal.written
         with progress.aside():
-            assert terminal.getvalue().endswith(emptied)
+            assert terminal.written.endswith(emptied)
         progress.show(None, "standard input")
-    assert "t.csv" in terminal.getvalue()
-    assert "standard input" in terminal.getvalue()
+    assert "t.csv" in terminal.written
+    assert "standard input" in terminal.written
 
 
 @pytest.mark.parametrize("command", ["replay", "learn", "calibrate"])

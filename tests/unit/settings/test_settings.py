@@ -97,13 +97,6 @@ def test_partitions_follow_from_the_key(
     assert stream(key=key, source=source).source.partitions == expected  # type: ignore[union-attr]
 
 
-def test_a_stream_is_found_by_its_name(write: Write) -> None:
-    settings = load_settings(write(MINIMAL), {})
-    assert settings.stream("orders") is settings.streams[0]
-    with pytest.raises(KeyError, match="sales"):
-        settings.stream("sales")
-
-
 # What is refused
 
 
@@ -558,16 +551,6 @@ def test_printed_settings_come_to_the_same(write: Write, tmp_path: Path) -> None
         loaded = read_settings(one, {"DRIFTBN__LOG__LEVEL": "debug"})
         printed.write_text(settings_toml(loaded))
         assert load_settings(printed, {}) == loaded.settings
-
-
-def test_printed_settings_say_where_they_come_from(write: Write) -> None:
-    path = write(MINIMAL.replace('name = "orders"', 'name = "orders"\nwindow = 100\nalpha = 0.1'))
-    lines = settings_toml(read_settings(path, {"DRIFTBN__LOG__LEVEL": "debug"})).splitlines()
-    assert 'level = "debug"  # DRIFTBN__LOG__LEVEL' in lines
-    assert f"size = 100  # {path}" in lines
-    assert f"alpha = 0.1  # {path}" in lines
-    assert 'format = "text"' in lines
-    assert "min_rows = 1" in lines
 
 
 def test_printed_settings_hide_secrets(write: Write, tmp_path: Path) -> None:

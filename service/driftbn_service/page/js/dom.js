@@ -39,6 +39,13 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), KEPT); // a browser may read it later
 }
 
+/** Wait for so many milliseconds. */
+export function pause(milliseconds) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds);
+  });
+}
+
 /** Return a function that runs at most once a frame, with the newest arguments. */
 export function oncePerFrame(work) {
   let waiting = null;

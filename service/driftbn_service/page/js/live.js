@@ -1,6 +1,7 @@
 // Server-sent events by fetch, which can send a token; EventSource cannot.
 
 import { open } from "./api.js";
+import { pause } from "./dom.js";
 
 const SILENCE = 50_000; // milliseconds; the service says something every 15 seconds
 const PAUSES = [500, 1000, 2000, 5000, 10_000];
@@ -72,10 +73,4 @@ function split(line) {
   const colon = line.indexOf(":");
   if (colon < 0) return [line, ""];
   return [line.slice(0, colon), line.slice(colon + 1).replace(/^ /, "")];
-}
-
-function pause(milliseconds) {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-  });
 }

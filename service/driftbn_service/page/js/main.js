@@ -2,7 +2,7 @@
 
 import { readAddress, writeAddress } from "./address.js";
 import { ask, ofMonitor, onToken, unreadiness } from "./api.js";
-import { byId, oncePerFrame } from "./dom.js";
+import { byId, oncePerFrame, pause } from "./dom.js";
 import { MonitorHistory } from "./history.js";
 import { follow } from "./live.js";
 import { Monitors } from "./monitors.js";
@@ -57,9 +57,7 @@ class Page {
       const reasons = await unreadiness();
       if (reasons === "") await this.#try(() => this.#monitors.load().then(() => this.#followAddress()));
       else byId("headline-words").textContent = `Starting: ${reasons}`;
-      await new Promise((resolve) => {
-        setTimeout(resolve, BETWEEN_LOOKS);
-      });
+      await pause(BETWEEN_LOOKS);
     }
   }
 
@@ -193,9 +191,7 @@ class Page {
     while (this.#dirty) {
       this.#dirty = false;
       await this.#try(() => this.#takeIn());
-      await new Promise((resolve) => {
-        setTimeout(resolve, BETWEEN_UPDATES);
-      });
+      await pause(BETWEEN_UPDATES);
     }
     this.#updating = false;
   }
