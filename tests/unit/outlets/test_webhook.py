@@ -1,4 +1,4 @@
-"""Events posted to an address, over a real socket."""
+"""Events posted to an address or to a channel, over a real socket."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import logging
 import ssl
 import subprocess
 import threading
+from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from driftbn_service.outlets.webhook import WebhookOutlet
-from driftbn_service.settings import WebhookOutletSettings
+from driftbn_service.outlets.webhook import SlackOutlet, WebhookOutlet
+from driftbn_service.settings import SlackOutletSettings, WebhookOutletSettings
 
 from tests.outlet_parts import (
     HOST,
+    NO_LINKS,
+    Links,
     OutletError,
     answer,
     break_off,
@@ -202,3 +205,42 @@ def test_own_headers_cannot_break_the_binding() -> None:
         outlet.close()
     types = found.requests[0].headers.get_all("Content-Type")
     assert types == ["application/cloudevents+json; charset=utf-8"]
+
+
+# Slack
+
+WORDS = {"headline": "'a < b' broke", "sentences": ["Since 12:00."], "advice": ["Ask <!here>."]}
+
+
+def told(links: Links = NO_LINKS, **others: str) -> object:
+    event = replace(EVENTS[1], document={**EVENTS[1].document, "data": WORDS}, **others)
+    with receiver() as found:
+        settings = SlackOutletSettings.model_validate({"url": found.url})
+        outlet = SlackOutlet(settings, links)
+        outlet.open()
+        outlet.send([event])
+        outlet.close()
+    (request,) = found.requests
+    assert request.headers["Content-Type"] == "application/json; charset=utf-8"
+    return request.document
+
+
+def test_message_names_the_stream_and_says_what_happened_and_what_to_do() -> None:
+    text = "*orders*: 'a &lt; b' broke\n• Since 12:00.\n• Ask &lt;!here&gt;."
+    assert told(stream="orders", key="") == {"text": text}
+
+
+def test_message_of_a_keyed_stream_names_the_key_and_mentions_nobody() -> None:
+    document = told(stream="orders", key="<@U1>")
+    assert isinstance(document, dict)
+    assert document["text"].startswith("*orders / &lt;@U1&gt;*: ")
+
+
+def test_message_leads_to_page_and_dashboard_where_the_settings_have_them() -> None:
+    links = {"page": "https://drift.example.org", "dashboards": "https://g.example.org"}
+    document = told(links, stream="orders", key="<eu|us>")
+    assert isinstance(document, dict)
+    assert document["text"].splitlines()[-2:] == [
+        "<https://drift.example.org/#stream=orders&key=%3Ceu%7Cus%3E|page>",
+        "<https://g.example.org/d/driftbn-stream?var-stream=orders|dashboard>",
+    ]
