@@ -67,24 +67,6 @@ def test_bytes_that_are_damaged_never_do_harm(write):
             table.to_pylist()
 
 
-def test_two_columns_of_one_name_are_one_problem():
-    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
-    decoded = decode(stream(table), TableFormat.ARROW)
-    assert "'x'" in decoded.rejected[0].detail
-
-
-def test_objects_deeper_than_four_are_one_problem():
-    decoded = decode(stream(pa.table({"a": [{"b": {"c": {"d": {"e": 1}}}}]})), TableFormat.ARROW)
-    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_DEEP]
-
-
-def test_a_small_file_that_stands_for_a_huge_table_is_not_unfolded(monkeypatch):
-    monkeypatch.setattr("driftbn_service.records.rows.MAX_CELLS", 1000)
-    assert decode(parquet(pa.table({"x": [1] * 1000})), TableFormat.PARQUET).n_rows == 1000
-    decoded = decode(parquet(pa.table({"x": [1] * 1001})), TableFormat.PARQUET)
-    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_LARGE]
-
-
 def test_text_of_parquet_comes_as_codes():
     (table,) = decode(parquet(pa.table({"x": ["a", "b", "a"]})), TableFormat.PARQUET).batches
     assert pa.types.is_dictionary(table.schema.field("x").type)
@@ -123,37 +105,38 @@ def test_an_instant_in_a_zone_that_nobody_knows_is_one_in_utc():
     assert known.schema.field("x").type == pa.timestamp("s", "UTC")
 
 
-def test_bodies_whose_dictionaries_are_narrow_or_have_nulls_can_be_put_together():
-    tables = [
-        pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 99, pa.int8()), values)})
-        for values in ([f"{i} {j}" for j in range(99)] for i in range(2))
-    ]
-    (table,) = decode_table(pa.concat_tables(tables)).batches
-    assert table["x"].combine_chunks().to_pylist() == ["0 0"] * 99 + ["1 0"] * 99
-
-
-def test_a_run_of_very_many_rows_is_not_unfolded():
-    runs = pa.RunEndEncodedArray.from_arrays([2**40], pa.array(["a"]))
-    decoded = decode_table(pa.table({"x": runs}))
-    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_LARGE]
-
-
 def test_objects_without_fields_keep_the_number_of_rows():
     assert decode_table(pa.table({"x": pa.array([{}] * 3, pa.struct([]))})).n_rows == 3
 
 
-def test_columns_of_a_source_that_are_no_unicode_are_one_problem():
+def not_unicode() -> pa.Table:
     raw = pa.array([b"\xff", b"a"])
-    text = pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2])
-    decoded = decode_table(pa.table({"x": text}))
-    assert [found.reason for found in decoded.rejected] == [RejectReason.BAD_TABLE]
-    assert decoded.n_rejected == 2
+    return pa.table({"x": pa.StringArray.from_buffers(2, raw.buffers()[1], raw.buffers()[2])})
 
 
-def test_a_name_that_is_no_unicode_is_one_problem():
-    """Arrow raises another error there than over anything else that cannot be read."""
-    decoded = decode_table(pa.table([pa.array([1])], pa.schema([pa.field(b"\xff", pa.int64())])))
-    assert [found.reason for found in decoded.rejected] == [RejectReason.BAD_TABLE]
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (pa.table([pa.array([1]), pa.array([2])], ["x", "x"]), "bad_table"),
+        (pa.table({"a": [{"b": {"c": {"d": {"e": 1}}}}]}), "too_deep"),
+        (pa.table({"x": pa.RunEndEncodedArray.from_arrays([2**40], ["a"])}), "too_large"),
+        (not_unicode(), "bad_table"),
+        # Arrow raises another error there than over anything else that cannot be read.
+        (pa.table([pa.array([1])], pa.schema([pa.field(b"\xff", pa.int64())])), "bad_table"),
+    ],
+    ids=["two of one name", "objects within objects", "a run", "no unicode", "a name that is none"],
+)
+def test_columns_that_cannot_be_taken_are_one_problem(table, reason):
+    decoded = decode_table(table)
+    assert [found.reason.value for found in decoded.rejected] == [reason]
+    assert decoded.n_rejected == len(table)
+
+
+def test_a_small_file_that_stands_for_a_huge_table_is_not_unfolded(monkeypatch):
+    monkeypatch.setattr("driftbn_service.records.rows.MAX_CELLS", 1000)
+    assert decode(parquet(pa.table({"x": [1] * 1000})), TableFormat.PARQUET).n_rows == 1000
+    decoded = decode(parquet(pa.table({"x": [1] * 1001})), TableFormat.PARQUET)
+    assert [found.reason for found in decoded.rejected] == [RejectReason.TOO_LARGE]
 
 
 def decode_table(table: pa.Table) -> Decoded:

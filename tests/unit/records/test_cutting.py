@@ -117,7 +117,7 @@ def test_rows_of_csv_are_cut_only_outside_of_quotes(
 
 
 @given(texts, parts, st.sampled_from(sorted(GRAMMARS)), st.data())
-def test_reading_goes_on_at_any_mark(
+def test_marks_count_bytes_and_lines_and_reading_goes_on_at_any(
     text: bytes, sizes: list[int], name: str, data: st.DataObject
 ) -> None:
     grammar = GRAMMARS[name]()
@@ -127,6 +127,9 @@ def test_reading_goes_on_at_any_mark(
         return
     if not found:
         return
+    for piece in found:
+        for place in (piece.start, piece.end):
+            assert place.n_lines == text[: place.n_bytes].count(b"\n")
     n_before = data.draw(st.integers(1, len(found)))
     mark = found[n_before - 1].end
     cutter = RecordCutter(grammar, LIMIT, mark, begun=True)
@@ -136,17 +139,6 @@ def test_reading_goes_on_at_any_mark(
         rest.append(piece)
     assert bodies(found[:n_before]) + bodies(rest) == bodies(found)
     assert found[-1].end == (rest[-1].end if rest else mark)
-
-
-@given(texts, parts, st.sampled_from(sorted(GRAMMARS)))
-def test_marks_count_bytes_and_lines(text: bytes, sizes: list[int], name: str) -> None:
-    try:
-        found = pieces(GRAMMARS[name](), text, sizes)
-    except FormatError:
-        return
-    for piece in found:
-        for mark in (piece.start, piece.end):
-            assert mark.n_lines == text[: mark.n_bytes].count(b"\n")
 
 
 def test_a_long_line_does_not_fill_memory() -> None:

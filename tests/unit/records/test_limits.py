@@ -1,13 +1,12 @@
 """What is too much for a decoder, whatever the format; see ``tests.bombs`` for what it costs."""
 
-import io
 import json
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from driftbn_service.records import Decoder, RejectReason
-from driftbn_service.records.sizes import Pages, read_footer, read_messages, stream_sizes
+from driftbn_service.records.sizes import Pages, read_footer
 
 from tests.columns import file, parquet, stream
 from tests.decoding import TableFormat, chunk, rows_of
@@ -117,16 +116,6 @@ def test_a_table_that_would_take_too_much_memory_is_one_problem(data, kind):
     assert decoded(data, kind, max_decoded_bytes=40_000).n_rows == 1000
     (detail,) = details(data, kind, max_fields=1)
     assert "max_fields allows 1" in detail
-
-
-def test_what_compressed_buffers_become_is_known_before_they_are_read():
-    data = stream(pa.table({"x": TEXTS["x"].dictionary_encode(), "y": TEXTS["x"]}), "zstd")
-    messages = list(read_messages(io.BytesIO(data).read, len(data)))
-    assert b"".join(message.data for message in messages) == data
-    assert sum(message.n_cells for message in messages) == 1 + 1000 + 1000
-    n_bytes = sum(message.n_bytes for message in messages)
-    assert n_bytes >= 1000 + 4 * 1000 + 1000 * 1000
-    assert stream_sizes(data)[1:] == (2001, n_bytes)
 
 
 def test_what_pages_become_is_known_before_they_are_read():

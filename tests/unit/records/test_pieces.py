@@ -4,13 +4,11 @@ import json
 from itertools import pairwise
 
 import pytest
-from driftbn_service.records.scanner import Scanner
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from driftbn.config import MonitorConfig, SchemaConfig
-from tests.decoding import read_one, take, take_one_by_one
-from tests.intake_parts import Intake
+from tests.decoding import take, take_one_by_one
 
 pytestmark = pytest.mark.slow
 
@@ -81,26 +79,3 @@ def test_so_they_do_where_missing_values_are_rejected(records, where):
     for scanner in (False, True):
         found = take(cut(records, where), config(4, "reject"), scanner=scanner)
         assert found[:3] == expected[:3]
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-@given(first=st.lists(usual | odd, min_size=8, max_size=20), records=streams)
-def test_a_line_that_fits_has_the_codes_of_the_library(first, records):
-    intake = Intake(config(8))
-    intake.take([dict(record) for record in map(plain, first)])
-    assume(intake.schema is not None and len(intake.schema) > 0)
-    data = b"".join(line + b"\n" for line in records)
-    found = Scanner(intake.schema).scan(data, True)
-    kept = [line for line in records if line.decode("utf-8-sig").strip(" \r")]
-    assert len(found.fits) == len(kept)
-    for row, line in enumerate(kept):
-        assert data[found.starts[row] : found.stops[row]] == line.strip(b" \r\xef\xbb\xbf")
-        batches = read_one(line)
-        if found.fits[row]:
-            encoded = intake.take(batches[0])
-            assert encoded.events == ()
-            assert found.codes[:, row].tolist() == encoded.codes[:, 0].tolist()
-
-
-def plain(record: dict) -> dict:
-    return {k: v for k, v in record.items() if k and v is not None and type(v) not in (list, dict)}
