@@ -16,7 +16,7 @@ from uuid import UUID
 
 import numpy as np
 
-from driftbn import DriftMonitor, MonitorConfig
+from driftbn import DriftMonitor
 from driftbn.errors import DataError, DriftbnError
 from driftbn.explain.sentences import counted, shortened
 from driftbn.tables.schema import Schema
@@ -88,25 +88,14 @@ class MonitorSet:
     """Monitors by key, of which the least recently used ones live on disk.
 
     A monitor that comes back from disk goes on bit for bit, so nobody can tell that it was away.
-    ``resident`` monitors may be in memory, ``max_keys`` may be at all. ``outlast`` is called as
-    long as the state is away, and raises what it is given to give up.
+    ``outlast`` is called as long as the state is away, and raises what it is given to give up.
     """
 
-    def __init__(  # noqa: PLR0913 - the limits, and what is done where there are none
-        self,
-        name: str,
-        config: MonitorConfig,
-        states: LaneState,
-        resident: int,
-        max_keys: int,
-        outlast: Outlast,
-    ) -> None:
-        self.name = name
-        self._outlast = outlast
-        self.config = config
-        self.resident = resident
-        self.max_keys = max_keys
+    def __init__(self, stream: StreamSettings, states: LaneState, outlast: Outlast) -> None:
+        self._stream = stream
+        self._config = stream.monitor_config()
         self._states = states
+        self._outlast = outlast
         self._live: OrderedDict[str, KeyedMonitor] = OrderedDict()
         self._n_keys = sum(1 for _ in states.keys())  # noqa: SIM118 - it is no mapping
 
@@ -125,7 +114,7 @@ class MonitorSet:
 
     @property
     def is_full(self) -> bool:
-        return self._n_keys >= self.max_keys
+        return self._n_keys >= self._stream.max_keys
 
     def __contains__(self, key: object) -> bool:
         return key in self._live or key in self._states
@@ -141,7 +130,7 @@ class MonitorSet:
             self._live.move_to_end(key)
             return item
         is_new = key not in self._states
-        item = KeyedMonitor(DriftMonitor(self.config)) if is_new else self._read(key)
+        item = KeyedMonitor(DriftMonitor(self._config)) if is_new else self._read(key)
         self._n_keys += is_new
         self._make_room()
         self._live[key] = item
@@ -168,7 +157,7 @@ class MonitorSet:
                 self._write(key, item)
 
     def _make_room(self) -> None:
-        while len(self._live) >= self.resident:
+        while len(self._live) >= self._stream.resident:
             key, item = next(iter(self._live.items()))
             try:
                 if item.changed:
@@ -189,8 +178,8 @@ class MonitorSet:
     def _read(self, key: str) -> KeyedMonitor:
         events, snapshot = unpacked(self._state(key))
         monitor = DriftMonitor.restore(snapshot)
-        if monitor.config != self.config:
-            raise ChangedSettingsError(self.name, _changes(monitor.config, self.config))
+        if monitor.config != self._config:
+            raise ChangedSettingsError(self._stream.name, _changes(monitor.config, self._config))
         return KeyedMonitor(monitor, events)
 
     def _state(self, key: str) -> bytes:
@@ -296,9 +285,7 @@ class Lane:
         self._publications: list[Publication] = []
         self._accepted: list[ActionRow] = []  # since the last commit
         self._known_accepts: set[int] = set()  # numbers of all that were taken in
-        self.monitors = MonitorSet(
-            stream.name, stream.monitor_config(), state, stream.resident, stream.max_keys, outlast
-        )
+        self.monitors = MonitorSet(stream, state, outlast)
         self.monitors.check()
 
     @property
@@ -404,7 +391,7 @@ class Lane:
         if key in self.failed:
             taken.set_aside(rows, RejectReason.MONITOR_FAILED, self.failed[key])
         elif key not in self.monitors and self.monitors.is_full:
-            detail = f"there are {self.monitors.max_keys} keys already (max_keys)"
+            detail = f"there are {self.stream.max_keys} keys already (max_keys)"
             taken.set_aside(rows, RejectReason.TOO_MANY_KEYS, detail)
         else:
             self._update(key, rows, taken)

@@ -23,7 +23,7 @@ from driftbn_service.metrics import StreamMetrics
 from driftbn_service.records import Decoded, Decoder, Rejected, RejectReason, Rows
 from driftbn_service.records.rows import cut, n_rows_of
 from driftbn_service.settings import StreamSettings
-from driftbn_service.sources.base import Chunk, Position, RecordSource, SourceError
+from driftbn_service.sources.base import Position, RecordSource, SourceError
 from driftbn_service.state import (
     ActionRow,
     AwayError,
@@ -149,23 +149,6 @@ class Pace:
             self._n_at_once = max(LEAST_ROWS, int(n_rows * PART_SECONDS / seconds))
         elif n_rows == self._n_at_once and 2 * seconds < PART_SECONDS:
             self._n_at_once *= 2
-
-
-def records_behind(chunk: Chunk, decoded: Decoded) -> int | None:
-    """Return how many records wait in the source, about, where it may count them in bytes."""
-    if chunk.n_behind is None or not chunk.behind_in_bytes:
-        return chunk.n_behind
-    n_records = decoded.n_rows + decoded.n_rejected
-    return round(chunk.n_behind * n_records / max(1, n_bytes(chunk)))
-
-
-def cost_of(chunk: Chunk, decoded: Decoded) -> int:
-    """Return about how much memory a chunk takes once it is decoded."""
-    return n_bytes(chunk) + _REJECTED_BYTES * len(decoded.rejected)
-
-
-def n_bytes(chunk: Chunk) -> int:
-    return len(chunk.data) if isinstance(chunk.data, bytes) else int(chunk.data.nbytes)
 
 
 # What a stream is made of, and what it is doing.
@@ -434,9 +417,13 @@ class StreamPipeline:
         if chunk is None:
             return
         decoded = self._decoders[chunk.lane].decode(chunk)
-        n_behind = records_behind(chunk, decoded)
+        n_bytes = len(chunk.data) if isinstance(chunk.data, bytes) else int(chunk.data.nbytes)
+        n_behind = chunk.n_behind
+        if n_behind is not None and chunk.behind_in_bytes:
+            n_records = decoded.n_rows + decoded.n_rejected
+            n_behind = round(n_behind * n_records / max(1, n_bytes))
         work = Work(chunk.lane, decoded, chunk.position, chunk.start, n_behind, time())
-        self._put(work, cost_of(chunk, decoded))
+        self._put(work, n_bytes + _REJECTED_BYTES * len(decoded.rejected))
 
     def _stand_by_if_lost(self) -> None:
         """Begin anew with a stream of one lane that another process has taken over."""

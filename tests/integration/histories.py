@@ -15,7 +15,7 @@ from tests.services.daemon import DaemonService
 from tests.services.feeders import FileFeeder
 
 WINDOW = 500
-N_WINDOWS = 240
+N_WINDOWS = 120
 PERIOD = 12
 STREAM = "asia"
 SETTINGS = f"""

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driftbn_service.state import Store
 
 from tests.integration.histories import (
     N_WINDOWS,
     SETTINGS,
-    STREAM,
     WINDOW,
     History,
     count_windows,
@@ -159,70 +157,3 @@ def test_a_webhook_that_was_away_gets_every_event_in_order(
     assert found.ids == expected.events
     assert all(request.document["specversion"] == "1.0" for request in found.requests)
     assert read_history(tmp_path) == expected
-
-
-N_KEYS = 6
-
-
-def keyed(records: Records) -> list[Records]:
-    """Return records parted to keys, each key's in their order, one list a partition."""
-    parts: list[Records] = [[] for _ in range(N_KEYS)]
-    for number, record in enumerate(records):
-        key = number // WINDOW % N_KEYS
-        parts[key].append({"tenant": f"t{key}", **record})
-    return parts
-
-
-def windows_by_key(path: Path) -> dict[str, list[dict[str, Any]]]:
-    with Store(path) as store:
-        found = {}
-        for key in (f"t{number}" for number in range(N_KEYS)):
-            rows = store.windows(STREAM, key, limit=10_000)
-            details = (store.window(STREAM, key, row.window_index) for row in reversed(rows))
-            found[key] = [detail.report for detail in details if detail is not None]
-    return found
-
-
-def test_two_daemons_hand_partitions_over_with_their_monitors(
-    records: Records, tmp_path: Path, kafka_broker: KafkaService, unique: str
-) -> None:
-    parts = keyed(records)
-    feeder = KafkaFeeder(kafka_broker, unique, n_partitions=N_KEYS)
-    settings = SETTINGS.replace("[streams.source]", 'key = "tenant"\n[streams.source]')
-    timeout = '[streams.source.options]\n"session.timeout.ms" = "6000"\n'
-    state = tmp_path / "shared"
-
-    def daemon(name: str, group: str, state_dir: Path) -> DaemonService:
-        directory = tmp_path / name
-        directory.mkdir()
-        text = settings.format(directory=directory) + kafka(kafka_broker, unique, group) + timeout
-        return DaemonService(directory, text, state_dir=state_dir)
-
-    def send(share: slice) -> None:
-        for partition, part in enumerate(parts):
-            feeder.send(part[share], partition)
-
-    def total(path: Path) -> int:
-        if not path.exists():
-            return 0
-        with Store(path) as store:
-            return sum(row.n_windows for row in store.monitors(STREAM))
-
-    third = len(parts[0]) // 3 // WINDOW * WINDOW
-    first, second = daemon("first", unique, state), daemon("second", unique, state)
-    send(slice(0, third))
-    first.start()
-    wait_for(lambda: total(first.history) >= third // WINDOW * N_KEYS, "a third", 120)
-    second.start()
-    send(slice(third, 2 * third))
-    wait_for(lambda: total(first.history) >= 2 * third // WINDOW * N_KEYS, "two thirds", 120)
-    first.kill()
-    send(slice(2 * third, None))
-    wait_for(lambda: total(second.history) >= N_WINDOWS, "all windows", 180)
-    assert second.end() == 0, second.log_tail()
-
-    alone = daemon("alone", f"{unique}-alone", tmp_path / "alone-state")
-    alone.start()
-    wait_for(lambda: total(alone.history) >= N_WINDOWS, "all windows", 180)
-    assert alone.end() == 0, alone.log_tail()
-    assert windows_by_key(first.history) == windows_by_key(alone.history)

@@ -131,10 +131,11 @@ def owns_a_lane(daemon: DaemonService) -> bool:
 
 @pytest.fixture
 def make_daemon(tmp_path: Path, kafka_broker: KafkaService, unique: str) -> Iterator[Any]:
-    def make(name: str, group: str, database: str | None) -> DaemonService:
+    def make(name: str, group: str, place: Path | str | None = None) -> DaemonService:
         (tmp_path / name).mkdir(exist_ok=True)
         text = SETTINGS.format(broker=kafka_broker.address, topic=unique, group=group)
-        daemon = DaemonService(tmp_path / name, text, database=database)
+        of_all = {"database": place} if isinstance(place, str) else {"state_dir": place}
+        daemon = DaemonService(tmp_path / name, text, **of_all)
         daemon.prepare = shorten_leases
         return daemon
 
@@ -163,7 +164,7 @@ def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
     killed.kill()
     wait_for(lambda: total(place) == n_windows, "the second quarter", 120)
 
-    alone = make_daemon("alone", f"{unique}-alone", None)
+    alone = make_daemon("alone", f"{unique}-alone")
     alone.begin()
     wait_for(lambda: owns_a_lane(paused), "it has a share again", 60)
     feed.send(1)
@@ -193,6 +194,29 @@ def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
     assert found == expected
     assert max(found.places.values()) == 1
     assert len(found.places) == N_KEYS
+
+
+def test_two_daemons_on_one_directory_hand_partitions_over_with_their_monitors(
+    make_daemon: Any, kafka_broker: KafkaService, tmp_path: Path, unique: str
+) -> None:
+    feed = Feed(kafka_broker, unique)
+    first, second = (make_daemon(name, unique, tmp_path / "state") for name in ("first", "second"))
+    n_windows = feed.send(2)
+    first.start()
+    wait_for(lambda: total(first.place) == n_windows, "a quarter", 120)
+    second.start()
+    n_windows = feed.send(2)
+    wait_for(lambda: total(first.place) == n_windows, "half of it", 120)
+    first.kill()
+    n_windows = feed.send(N_WINDOWS - 4)
+    wait_for(lambda: total(second.place) == n_windows, "all windows", 120)
+    assert second.end() == 0, second.log_tail()
+
+    alone = make_daemon("alone", f"{unique}-alone")
+    alone.start()
+    wait_for(lambda: total(alone.place) == n_windows, "all windows of a single one", 120)
+    assert alone.end() == 0, alone.log_tail()
+    assert published(first.place) == published(alone.place)
 
 
 @pytest.mark.parametrize("kind", ["http", "redis"])
@@ -249,10 +273,10 @@ def test_a_daemon_with_another_state_is_kept_out_of_the_group(
     """Partitions that came to it would begin with empty monitors, and silently."""
     n_windows = Feed(kafka_broker, unique).send(2)
     Store(tmp_path / "other" / "state" / FILE, new_id=uuid4).close()
-    daemon = make_daemon("one", unique, None)
+    daemon = make_daemon("one", unique)
     daemon.start()
     wait_for(lambda: total(daemon.place) == n_windows, "all windows", 120)
-    other = make_daemon("other", unique, None)
+    other = make_daemon("other", unique)
     other.begin()
     assert other.wait() == 1
     told = other.log.read_text()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -55,11 +55,29 @@ class Acceptance(BaseModel):
     author: Annotated[str, Field(max_length=MAX_AUTHOR)] = ""
     comment: Annotated[str, Field(max_length=MAX_TEXT)] = ""
 
+    def wish(self, service: ServiceView, name: str, key: str) -> Wish:
+        """Return what is wanted of a monitor; ``ProblemError`` if it cannot be."""
+        stream = find_stream(service, name)
+        if stream is None:
+            raise unknown_monitor(name)
+        if stream.key is not None and not key:
+            raise bad_value("key", key, f"one of the values of {stream.key!r}: accept them singly")
+        find_monitor(service, name, key)
+        return self._wish(ActionKind.ACCEPT, name, key)
+
+    def _wish(self, kind: ActionKind, name: str, key: str, **more: Any) -> Wish:
+        return Wish(kind, name, key, author=self.author, comment=self.comment, **more)
+
 
 class Silence(Acceptance):
     """For how long drifts are not told."""
 
     hours: Annotated[float, Field(ge=0.0, le=MAX_HOURS)]
+
+    def wish(self, service: ServiceView, name: str, key: str) -> Wish:
+        find_monitor(service, name, key)
+        until = time.time() + _SECONDS_AN_HOUR * self.hours
+        return self._wish(ActionKind.SILENCE, name, key, until=until)
 
 
 class Comment(Acceptance):
@@ -68,6 +86,14 @@ class Comment(Acceptance):
     comment: Annotated[str, Field(max_length=MAX_TEXT, pattern=r"\S")]
     episode: int | None = None
 
+    def wish(self, service: ServiceView, name: str, key: str) -> Wish:
+        find_monitor(service, name, key)
+        number = self.episode
+        if number is not None and service.store.episode(name, key, number) is None:
+            detail = f"episode = {number} is not in the history of stream {name!r}"
+            raise not_found("episode", number, detail)
+        return self._wish(ActionKind.COMMENT, name, key, episode=number)
+
 
 @dataclass(frozen=True)
 class ActionPage:
@@ -75,9 +101,6 @@ class ActionPage:
 
     items: tuple[ActionRow, ...]
     next: str | None
-
-
-Body = TypeVar("Body", bound=Acceptance)
 
 
 class Acting:
@@ -93,8 +116,7 @@ class Acting:
 
         It is done with the next commit, and has a `window` then. A stream with a key needs one.
         """
-        body = await self._body(request, Acceptance)
-        return await run_in_threadpool(self._accepted, service, (name, key), body)
+        return await self._done(Acceptance, service, request, (name, key))
 
     async def silence(
         self, service: ServiceView, request: Request, name: Name, key: Key = ""
@@ -104,52 +126,29 @@ class Acting:
         Without a key all monitors of a stream are silenced. That something has ended or failed is
         told all the same.
         """
-        body = await self._body(request, Silence)
-        return await run_in_threadpool(self._silenced, service, (name, key), body)
+        return await self._done(Silence, service, request, (name, key))
 
     async def comment(
         self, service: ServiceView, request: Request, name: Name, key: Key = ""
     ) -> ActionRow:
         """Leave a comment on an episode, or on a monitor."""
-        body = await self._body(request, Comment)
-        return await run_in_threadpool(self._commented, service, (name, key), body)
+        return await self._done(Comment, service, request, (name, key))
 
-    async def _body(self, request: Request, shape: type[Body]) -> Body:
+    async def _done(
+        self,
+        shape: type[Acceptance],
+        service: ServiceView,
+        request: Request,
+        place: tuple[str, str],
+    ) -> ActionRow:
         content_type = request.headers.get("content-type", "")
         if content_type.partition(";")[0].strip().lower() != JSON_TYPE:
             problem = bad_value("Content-Type", content_type, JSON_TYPE)
             problem.status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
             raise problem
         async with self._reception.body(request) as sent:
-            text = sent.plain(MAX_BYTES)
-        return body_of(text, shape)
-
-    def _accepted(
-        self, service: ServiceView, place: tuple[str, str], body: Acceptance
-    ) -> ActionRow:
-        name, key = place
-        stream = find_stream(service, name)
-        if stream is None:
-            raise unknown_monitor(name)
-        if stream.key is not None and not key:
-            raise bad_value("key", key, f"one of the values of {stream.key!r}: accept them singly")
-        find_monitor(service, name, key)
-        return service.act(Wish(ActionKind.ACCEPT, *place, None, None, body.author, body.comment))
-
-    def _silenced(self, service: ServiceView, place: tuple[str, str], body: Silence) -> ActionRow:
-        find_monitor(service, *place)
-        until = time.time() + _SECONDS_AN_HOUR * body.hours
-        return service.act(Wish(ActionKind.SILENCE, *place, None, until, body.author, body.comment))
-
-    def _commented(self, service: ServiceView, place: tuple[str, str], body: Comment) -> ActionRow:
-        find_monitor(service, *place)
-        number = body.episode
-        if number is not None and service.store.episode(*place, number) is None:
-            detail = f"episode = {number} is not in the history of stream {place[0]!r}"
-            raise not_found("episode", number, detail)
-        return service.act(
-            Wish(ActionKind.COMMENT, *place, number, None, body.author, body.comment)
-        )
+            body = body_of(sent.plain(MAX_BYTES), shape)
+        return await run_in_threadpool(lambda: service.act(body.wish(service, *place)))
 
 
 def actions(
@@ -162,11 +161,11 @@ def actions(
     return ActionPage(tuple(found[:limit]), more)
 
 
-def body_of(text: bytes, shape: type[Body]) -> Body:
+def body_of(text: bytes, shape: type[Acceptance]) -> Acceptance:
     """Return what a body says. Raises ``ProblemError`` if it is not of this shape.
 
-    >>> body_of(b'{"hours": 4}', Silence).hours
-    4.0
+    >>> body_of(b'{"author": "ada"}', Acceptance).author
+    'ada'
     """
     try:
         return shape.model_validate_json(text or b"{}")

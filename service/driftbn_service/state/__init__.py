@@ -196,8 +196,8 @@ class Store:
                 self._owner.check_free(connection, values)
                 anew = (*values[:2], None, values[3] + 1, None, 0, None)
                 connection.execute(sql.LANES.upsert, sql.LANES.sealed(anew))
-            connection.execute(sql.FORGET_STATES, (stream,))
-            history.delete_monitor(connection, stream)
+            for statement in sql.FORGET_STREAM:
+                connection.execute(statement, (stream,))
 
         self._database.write(action)
 

@@ -502,11 +502,3 @@ def give_up_oldest(connection: Connection, n_kept: int) -> None:
             n_pending - n_kept, n_kept,
             extra={"outlet": outlet},
         )  # fmt: skip
-
-
-def delete_monitor(connection: Connection, stream: str) -> int:
-    """Delete all that is known of a monitor, for all of its keys; return how many windows."""
-    deleted = connection.execute(sql.FORGET_ALL_WINDOWS, (stream,))
-    for statement in sql.FORGET_MONITOR:
-        connection.execute(statement, (stream,))
-    return deleted.rowcount

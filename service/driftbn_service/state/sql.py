@@ -436,7 +436,6 @@ NUMBER: Final = f"{NUMBERS.select} WHERE name = ?{LOCKING}"
 STATE: Final = f"{STATES.select} WHERE stream = ? AND lane = ? AND key = ?"
 STATES_OF: Final = f"{STATES.select} WHERE stream = ? ORDER BY lane, key"
 STATE_KEYS: Final = "SELECT key FROM states WHERE stream = ? AND lane = ? ORDER BY key"
-FORGET_STATES: Final = "DELETE FROM states WHERE stream = ?"
 SURVEY: Final = (
     "SELECT l.stream, l.lane, l.position, l.n_ahead, l.committed, o.owner, o.host, o.pid,"
     " (SELECT count(*) FROM states AS s WHERE s.stream = l.stream AND s.lane = l.lane),"
@@ -523,11 +522,10 @@ FORGET_EVENTS: Final = (
     " AND n.type = e.type AND n.sequence > e.sequence) ORDER BY stored LIMIT ?)"
 )
 """Those from before a time, but for those that wait for an outlet and the newest of each type."""
-FORGET_MONITOR: Final = tuple(
+FORGET_STREAM: Final = tuple(
     f"DELETE FROM {table} WHERE stream = ?"
-    for table in ("episodes", "events", "monitors", "actions")
+    for table in ("states", "windows", "episodes", "events", "monitors", "actions")
 )
-FORGET_ALL_WINDOWS: Final = "DELETE FROM windows WHERE stream = ?"
 
 # --- Deliveries ---
 
