@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
 from starlette.responses import PlainTextResponse, Response
@@ -115,13 +115,13 @@ class Monitor:
     @classmethod
     def of(cls, name: str, row: MonitorRow | None, stream: StreamInfo | None) -> Monitor:
         """Return a monitor of which at least one of the two is known."""
-        found = cls(name)
+        known: dict[str, Any] = {}
         if stream is not None:
-            doing = {name: getattr(stream, name) for name in ("source", "state", "trouble")}
-            found = replace(found, key_field=stream.key, **doing)
+            known = {field: getattr(stream, field) for field in ("source", "state", "trouble")}
+            known["key_field"] = stream.key
         if row is not None:
-            found = replace(found, **{name: getattr(row, name) for name in _OF_HISTORY})
-        return found
+            known |= {field: getattr(row, field) for field in _OF_HISTORY}
+        return cls(name, **known)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from driftbn.drift.outcome import Association, ChangeType, DriftDecision, EdgeChange
 from driftbn.explain.changes import Change
 from driftbn.explain.picture import differences
 from driftbn.explain.sentences import decimal, strength
 from driftbn.explain.svg import LIGHT
-from driftbn.graphs.graph import Edge
 from driftbn.report import WindowReport
 from driftbn_service.events import naming_window
 from driftbn_service.http import ServiceView
@@ -59,23 +58,6 @@ class ChangedEdge:
     before: Association | None = None
     after: Association | None = None
     given: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls, ends: Edge, directed: bool, status: EdgeStatus, change: EdgeChange | None
-    ) -> ChangedEdge:
-        """Return an edge with the change of it that a test has confirmed."""
-        found = cls(*ends, directed, status)
-        if change is None:
-            return found
-        return replace(
-            found,
-            confirmed=change.change,
-            p_value=change.p_value,
-            before=change.before,
-            after=change.after,
-            given=change.given,
-        )
 
     @property
     def shown_status(self) -> EdgeStatus:
@@ -158,8 +140,18 @@ def changed_edges(report: WindowReport, decision: DriftDecision) -> tuple[Change
     for pair, change in changes.items():
         absent = (change.source, change.target), change.directed, EdgeStatus.ABSENT
         found.setdefault(pair, absent)
-    edges = (ChangedEdge.of(*item, changes.get(pair)) for pair, item in found.items())
+    edges = [
+        ChangedEdge(*ends, directed, status, *_confirmed(changes.get(pair)))
+        for pair, (ends, directed, status) in found.items()
+    ]
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
+
+
+def _confirmed(change: EdgeChange | None) -> tuple[Any, ...]:
+    """Return what an edge shows of a change that a test has confirmed."""
+    if change is None:
+        return ()
+    return change.change, change.p_value, change.before, change.after, change.given
 
 
 def changed_nodes(
