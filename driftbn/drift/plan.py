@@ -21,6 +21,7 @@ ROWS_PER_CONFIGURATION = 10  # in the table of a node
 ROWS_PER_CELL = 5  # in the table of a pair
 
 _UNSEEN = 255  # a schema has at most 252 codes
+_NO_LEVELS = np.zeros((0, 0), np.int32)
 _CONFIGURATIONS_MAX = 2**62  # so that no number of a configuration overflows
 
 
@@ -83,15 +84,20 @@ class TestPlan:
     def tests_of_pair(self, x: int, y: int) -> list[int]:
         return self._tests_by_pair[min(x, y), max(x, y)]
 
-    def count(self, table: PackedTable, codes: Codes, levels: LevelMap) -> Counts:
-        """Count all tables of a window; ``codes`` are already numbered by ``levels``."""
+    def count(self, table: PackedTable, codes: Codes, levels: LevelMap | None) -> Counts:
+        """Count all tables of a window; ``codes`` are already numbered by ``levels``.
+
+        Without ``levels`` tables of nodes are counted row by row, and the packed table, which may
+        be of other codes, is not read.
+        """
         counts = np.empty(self.n_cells, np.int32)
+        n_masks = 0 if levels is None else MASKS_MAX
         splits = Splits(
-            masks=np.empty((MASKS_MAX, table.evidence.bits.shape[1]), np.uint64),
+            masks=np.empty((n_masks, table.evidence.bits.shape[1]), np.uint64),
             total=np.zeros(MASKS_MAX, np.int64),
             row_code=np.empty(codes.shape[1], np.int32),
         )
-        coded = Coded(codes, levels.places(table))
+        coded = Coded(codes, _NO_LEVELS if levels is None else levels.places(table))
         count_tables(self.tables, coded, table.evidence, splits, counts)
         return counts
 

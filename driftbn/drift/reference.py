@@ -124,13 +124,15 @@ class Regime:
 
     def counted(self, window: LearnedWindow) -> PooledWindows:
         """Return a window counted by the tests of this regime."""
+        rows, table, by_rows = window.codes, window.table, False
         if window.bins != self.bins:
-            rows = self.bins.apply(window.cells)
-            window = replace(window, codes=rows, table=PackedTable(rows, window.names))
-        if self.levels.learn_packed(window.table):
+            rows, by_rows = self.bins.apply(window.cells), not self.plan.n_pair_tests
+            if not by_rows:  # to count nodes alone takes less time than packing
+                table = PackedTable(rows, window.names)
+        if self.levels.learn(rows) if by_rows else self.levels.learn_packed(table):
             self._make_room()
-        codes = self.levels.apply(window.codes)
-        counts = self.plan.count(window.table, codes, self.levels)
+        codes = self.levels.apply(rows)
+        counts = self.plan.count(table, codes, None if by_rows else self.levels)
         return PooledWindows(self.plan, counts, [codes], window.effects, cells=window.cells)
 
     def compare(self, window: PooledWindows) -> Comparison:

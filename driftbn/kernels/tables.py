@@ -67,7 +67,7 @@ def count_tables(
         previous = t
         n_masks = np.int64(tables.strata[t]) * tables.cards[tables.child[t]]
         n_counts = n_masks * (tables.cards[source] - 1 if source >= 0 else 1)
-        if n_masks <= MASKS_MAX and n_counts <= MASK_COUNTS_MAX:
+        if n_masks <= splits.masks.shape[0] and n_counts <= MASK_COUNTS_MAX:
             if not masked:
                 _split_masks(tables, coded, evidence, t, splits)
                 masked = True
