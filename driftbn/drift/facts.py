@@ -310,17 +310,17 @@ class _Window:
             counts[v] = np.bincount(self.codes[v], minlength=kinds.n_codes)
         self.shares = counts / self.n_rows
         self.cells = self.codes[kinds.scales].astype(np.int16) // N_PARTS
-        n_cells = kinds.low.shape[1]
-        levels = np.arange(N_PARTS * n_cells)
-        shares = np.pad(self.shares[kinds.scales], ((0, 0), (0, len(levels))))[:, : len(levels)]
-        known = levels < kinds.missing[kinds.scales, None] - 1  # the reserved codes are no numbers
-        self.cell_shares = np.where(known, shares, 0.0).reshape(-1, n_cells, N_PARTS)
+        shares = np.zeros((len(kinds.scales), kinds.low.shape[1] * N_PARTS))
+        width = min(shares.shape[1], kinds.n_codes)
+        known = np.arange(width) < kinds.missing[kinds.scales, None] - 1  # others are no numbers
+        shares[:, :width] = np.where(known, self.shares[kinds.scales, :width], 0.0)
+        self.cell_shares = shares.reshape(*kinds.low.shape, N_PARTS)
 
     @cached_property
     def by_cell(self) -> Floats:
         return np.asarray(self.cell_shares.sum(axis=2))
 
-    @property
+    @cached_property
     def range(self) -> Ints:
         """The lowest and the highest cell of each scale."""
         here, cells = self.by_cell > 0.0, np.arange(self.by_cell.shape[1])
@@ -333,10 +333,10 @@ class _Window:
         found = np.full((len(self.codes), HOURS), UNKNOWN)
         if self.times is None:
             return found
-        hour = self._hour
-        n_codes, n_of_hour = self.kinds.n_codes, np.bincount(hour, minlength=HOURS)
+        n_codes, n_of_hour = self.kinds.n_codes, np.bincount(self._hour, minlength=HOURS)
+        first = n_codes * self._hour
         for row, codes in zip(found, self.codes, strict=True):
-            counts = np.bincount(n_codes * hour + codes, minlength=HOURS * n_codes)
+            counts = np.bincount(first + codes, minlength=HOURS * n_codes)
             by_hour = counts.reshape(HOURS, n_codes)
             sure = by_hour.max(axis=1) > (1.0 - STRAYED) * n_of_hour
             row[sure] = by_hour.argmax(axis=1)[sure]
@@ -388,7 +388,6 @@ class _Window:
         others = shares[np.arange(len(shares)), kinds.missing - 1]
         moved = self.codes[:, 1:] != self.codes[:, :-1]
         unlike = _mean(moved)
-        beyond = self._beyond(low, high)
         repeated, moves, broken = self._in_order()
         rough, varied = self._roughness(unlike)
         return Measures(
@@ -401,7 +400,7 @@ class _Window:
             varied=varied,
             falling=_mean(self.cells[:, 1:] < self.cells[:, :-1]),
             between=np.where(kinds.whole, self.cell_shares[:, :, 2:].sum(axis=(1, 2)), 0.0),
-            outside=(self.by_cell * beyond).sum(axis=1),
+            outside=self._outside(low, high),
             repeated=repeated,
             moves=moves,
             broken=broken,
@@ -417,11 +416,13 @@ class _Window:
         found[some] = (lacks[:, 1:] & ~lacks[:, :-1]).sum(axis=1) / self.n_rows
         return found
 
-    def _beyond(self, low: Ints, high: Ints) -> npt.NDArray[np.bool_]:
-        """Return which cells lie beyond a range of cells: never the next, which may be its rest.
+    def _outside(self, low: Ints, high: Ints) -> Floats:
+        """Return the share of the rows beyond a range of cells; the next may be the rest of one.
 
         Farther from zero they must be so by a part of the width of the range.
         """
+        if np.all((self.range[0] >= low - 1) & (self.range[1] <= high + 1)):
+            return np.zeros(len(low))
         kinds, cells = self.kinds, np.arange(self.by_cell.shape[1])
         known, scale = (low <= high)[:, None], np.arange(len(low))[:, None]
         start, end = np.where(known, (low[:, None], high[:, None]), 0)
@@ -430,7 +431,7 @@ class _Window:
         above = kinds.low >= np.where(highest > 0.0, highest + gap, highest)
         below = kinds.high <= np.where(lowest < 0.0, lowest - gap, lowest)
         beyond = ((cells > end + 1) & above) | ((cells < start - 1) & below)
-        return np.asarray(known & beyond)
+        return np.asarray((self.by_cell * (known & beyond)).sum(axis=1))
 
     def _roughness(self, unlike: Floats) -> tuple[Floats, Floats]:
         """Return how much neighbouring rows differ, as a share of what any two rows do, and that.
