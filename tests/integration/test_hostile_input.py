@@ -28,12 +28,10 @@ from driftbn_service.state import Store
 
 from tests.decoding import TableFormat
 from tests.hostile import (
-    FIRST_TIME,
     GOOD_KEY,
     KEY,
     SECONDS,
     TIME,
-    arrow_stream,
     campaign,
     good_body,
     mutated,
@@ -351,33 +349,3 @@ def test_no_line_of_a_pipe_costs_another(
         found.append(windows(daemon.history, "pipe"))
     assert len(found[1]) == 10 * n_pieces // WINDOW
     assert found[0] == found[1]
-
-
-# --- Found by the above ---
-
-
-def joined_dictionaries(n_codes: int, *values: pa.Array) -> bytes:
-    """Return a stream with a batch for each dictionary; the codes have one byte."""
-    codes = pa.array(range(n_codes), pa.int8())
-    parts = [pa.DictionaryArray.from_arrays(codes, dictionary) for dictionary in values]
-    n_rows = n_codes * len(parts)
-    times = pa.array(range(FIRST_TIME, FIRST_TIME + n_rows))
-    columns = {"colour": pa.chunked_array(parts), KEY: pa.array(["d"] * n_rows), TIME: times}
-    return arrow_stream(pa.table(columns))
-
-
-def test_dictionaries_that_arrow_cannot_join_cost_no_stream(client: HostileClient) -> None:
-    bodies = {
-        "more values than codes": joined_dictionaries(
-            100, *(pa.array([f"{letter}{number}" for number in range(100)]) for letter in "ab")
-        ),
-        "a null among the values": joined_dictionaries(
-            2, pa.array([None, "a"]), pa.array(["b"] * 2)
-        ),
-        "no value at all": joined_dictionaries(2, pa.nulls(2), pa.nulls(2)),
-        "lists": joined_dictionaries(2, pa.array([["a"], ["b"]]), pa.array([["c"], ["d"]])),
-    }
-    for stream in STREAMS:
-        for name, body in bodies.items():
-            client.post_hostile(stream, TableFormat.ARROW, body, name)
-    check_a_daemon_survived(client)

@@ -562,7 +562,7 @@ MAX_OPENED = 64
 """Brackets of a line up to which Arrow's parser surely needs no deep stack."""
 
 
-class Lines(NamedTuple):
+class Spans(NamedTuple):
     """Lines that are not blank, without the white space around them."""
 
     starts: Integers  # [lines]
@@ -572,7 +572,7 @@ class Lines(NamedTuple):
 
 @kernel
 def find_lines(
-    data: Bytes, lines: Lines, paths: Hashes, slots: Hashes, n_most: int
+    data: Bytes, lines: Spans, paths: Hashes, slots: Hashes, n_most: int
 ) -> tuple[int, int]:
     """Write the lines of a text; return how many there are, and how many different fields.
 

@@ -27,7 +27,7 @@ from driftbn_service.records.scan_kernel import (
     WORD_BYTES,
     Fields,
     Found,
-    Lines,
+    Spans,
     Tokens,
     Variables,
     scan,
@@ -363,7 +363,7 @@ class ScanningDecoder:
             return [EncodedTable(scanner.schema, found.codes)], []
         if len(unfit) > max(1, len(found.fits) * _MAX_UNFIT_SHARE):
             return None
-        lines = Lines(found.starts, found.stops, np.zeros(len(found.fits), np.bool_))
+        lines = Spans(found.starts, found.stops, np.zeros(len(found.fits), np.bool_))
         text = Text(data, np.frombuffer(data, np.uint8), lines, is_unicode)
         records, rejected = decode_records(text, unfit.tolist(), place, self.limits)
         good = [record for record in records if record is not None]

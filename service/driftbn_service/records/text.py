@@ -50,7 +50,7 @@ from driftbn_service.records.rows import (
 from driftbn_service.records.scan_kernel import (
     MAX_OPENED,
     Bytes,
-    Lines,
+    Spans,
     count_names,
     find_lines,
 )
@@ -197,7 +197,7 @@ class Text(NamedTuple):
 
     data: bytes
     array: Bytes  # the same bytes
-    lines: Lines
+    lines: Spans
     is_unicode: bool
     is_wide: bool = False  # whether there are more fields than a table of them may have
 
@@ -212,14 +212,14 @@ class Text(NamedTuple):
 def read_lines(data: bytes, unicode: bool, limits: Limits) -> Text:
     array = np.frombuffer(data, np.uint8)
     n_lines = data.count(b"\n") + 1
-    room = Lines(
+    room = Spans(
         np.empty(n_lines, np.int64), np.empty(n_lines, np.int64), np.empty(n_lines, np.bool_)
     )
     n_most = min(limits.fields, MAX_CELLS // n_lines)
     paths = np.full(MAX_OPENED + 1, _HASH_KEY)
     slots = np.zeros(1 << (4 * n_most).bit_length(), np.uint64)
     n_lines, n_fields = find_lines(array, room, paths, slots, n_most)
-    lines = Lines(room.starts[:n_lines], room.stops[:n_lines], room.plain[:n_lines])
+    lines = Spans(room.starts[:n_lines], room.stops[:n_lines], room.plain[:n_lines])
     return Text(data, array, lines, unicode, n_fields > n_most)
 
 

@@ -119,7 +119,7 @@ def on_lines(value: bytes) -> bytes:
     return b"\n".join(record.replace(b"\n", b" ") for record in records)
 
 
-class Lines:
+class JoinedMessages:
     """Messages of JSON joined to lines.
 
     An empty message becomes a blank line.

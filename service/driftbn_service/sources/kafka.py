@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import KafkaSourceSettings, Partitions, Start
-from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
+from driftbn_service.sources.base import Chunk, JoinedMessages, LaneListener, Position, SourceError
 
 logger = logging.getLogger("driftbn.service.sources.kafka")
 Answer = TypeVar("Answer")
@@ -252,7 +252,7 @@ class LaneMessages:
 
         data, place = values[0], lambda record, byte: describe(0)
         if self.kind is TableFormat.NDJSON:
-            lines = Lines(values)
+            lines = JoinedMessages(values)
             data, place = lines.data, lines.place(describe)
         return Chunk(
             lane=self.lane,

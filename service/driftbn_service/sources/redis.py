@@ -20,7 +20,7 @@ from redis.retry import Retry
 
 from driftbn_service.records.formats import TableFormat
 from driftbn_service.settings import RedisSourceSettings, Start
-from driftbn_service.sources.base import Chunk, LaneListener, Lines, Position, SourceError
+from driftbn_service.sources.base import Chunk, JoinedMessages, LaneListener, Position, SourceError
 
 ANSWER_SECONDS: Final = 10.0
 """How long the server may take to answer."""
@@ -342,7 +342,7 @@ def as_block(stream: str, payload: str | None, entries: Sequence[Entry]) -> Bloc
         data = _csv([entry.fields or [] for entry in entries])
         return Block(data, TableFormat.CSV, lambda record, byte: describe(record))
     name = payload.encode()
-    lines = Lines([_payload(entry.fields or [], name) for entry in entries])
+    lines = JoinedMessages([_payload(entry.fields or [], name) for entry in entries])
     return Block(lines.data, TableFormat.NDJSON, lines.place(describe))
 
 

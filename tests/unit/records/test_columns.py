@@ -105,6 +105,29 @@ def test_an_instant_in_a_zone_that_nobody_knows_is_one_in_utc():
     assert known.schema.field("x").type == pa.timestamp("s", "UTC")
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([f"a{i}" for i in range(100)], [f"b{i}" for i in range(100)]),
+        ([None, "a"], ["b"]),
+        ([None], [None]),
+        ([["a"], ["b"]], [["c"], ["d"]]),
+    ],
+    ids=["more values than codes", "a null among them", "no value at all", "lists"],
+)
+def test_batches_whose_dictionaries_arrow_cannot_join_are_one_table(first, second):
+    parts = [
+        pa.DictionaryArray.from_arrays(pa.array(range(len(cells)), pa.int8()), pa.array(cells))
+        for cells in (first, second)
+    ]
+    n_rows = len(first + second)
+    data = stream(pa.table({"n": range(n_rows), "x": pa.chunked_array(parts)}))
+    (table,) = decode(data, TableFormat.ARROW).batches
+    cells = table["x"].to_pylist() if "x" in table.column_names else None
+    assert cells == (None if first == [["a"], ["b"]] else first + second)
+    assert len(table) == n_rows
+
+
 def test_objects_without_fields_keep_the_number_of_rows():
     assert decode_table(pa.table({"x": pa.array([{}] * 3, pa.struct([]))})).n_rows == 3
 

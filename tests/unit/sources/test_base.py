@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from driftbn_service.sources.base import Lines, on_lines
+from driftbn_service.sources.base import JoinedMessages, on_lines
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,9 @@ RECORDS = st.dictionaries(st.text(max_size=3), st.one_of(st.text(max_size=5), st
 def test_every_message_is_one_line_however_it_is_laid_out(
     messages: list[tuple[dict[str, object], int | None]],
 ) -> None:
-    lines = Lines([json.dumps(record, indent=indent).encode() for record, indent in messages])
+    lines = JoinedMessages(
+        [json.dumps(record, indent=indent).encode() for record, indent in messages]
+    )
     found = lines.data.split(b"\n")
     assert found.pop() == b""
     assert [json.loads(line) for line in found] == [record for record, _ in messages]

@@ -14,7 +14,6 @@ from driftbn_service.sources.redis import (
     as_block,
     ids_in,
     ids_since,
-    n_together,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,15 +40,6 @@ def test_fields_survive_as_a_table(rows: list[dict[str, str]]) -> None:
         {name: value for name, value in row.items() if value} for row in rows
     ]
     assert block.place(len(rows) - 1, 0) == f"stream orders entry {len(rows) - 1}-0"
-
-
-def test_entries_with_ever_other_fields_are_not_put_into_one_table() -> None:
-    alike = [Entry(b"%d-0" % number, [b"a", b"1", b"b", b"2"]) for number in range(100)]
-    other = [Entry(b"%d-0" % number, [b"f%d" % number, b"1"]) for number in range(100)]
-    assert n_together(None, alike) == 100
-    assert n_together(None, other) == 12
-    assert n_together("data", other) == 100
-    assert n_together(None, other[:1]) == 1
 
 
 def ids(numbers: range) -> list[bytes]:
