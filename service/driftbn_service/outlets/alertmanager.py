@@ -34,6 +34,7 @@ _DRIFT_ALERTS: Final = {
     "marginal": "DriftbnMarginalDrift",
     "data": "DriftbnDataFault",
 }
+_MONITOR_ALERTS: Final = ("DriftbnRelearnOverrun", "DriftbnMonitorFailed")
 
 Labels = dict[str, str]
 
@@ -88,9 +89,13 @@ class AlertmanagerOutlet(PostingOutlet):
         if event.type == EventType.SCHEMA_CHANGED:
             return [self._alert(event, _labels(event), ONCE_SECONDS)]
         labels, before = _labels(event), self._firing.get(_matter(event))
-        if event.type in ENDS:
-            ending = [labels] if before in (None, labels) else [before, labels]
-            return [self._alert(event, old, 0.0) for old in ending if old is not None]
+        if event.type == EventType.MONITOR_RECOVERED:
+            # From either of two alerts: after a restart nobody knows which of them fires.
+            ending = (labels | {"alertname": name} for name in _MONITOR_ALERTS)
+            return [self._alert(event, old, 0.0) for old in ending]
+        if event.type == EventType.DRIFT_ENDED:
+            known = [labels] if before in (None, labels) else [before, labels]
+            return [self._alert(event, old, 0.0) for old in known if old is not None]
         alerts = [self._alert(event, labels, FIRING_SECONDS)]
         if before is not None and before != labels:  # to Alertmanager that is another alert
             alerts.append(self._alert(event, before, 0.0))
