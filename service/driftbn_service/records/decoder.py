@@ -250,23 +250,15 @@ MAX_KEY_LENGTH: Final = 256
 """Characters of a key; longer ones are refused, because keys are names in files and answers."""
 
 
-class KeyedRows(NamedTuple):
-    """Rows that share a key; ``key`` is ``None`` for rows without one that can be used."""
-
-    key: str | None
-    rows: Any
-    n_rows: int
-
-
-def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
-    """Part rows by the value of ``field``, in the order in which the keys come first.
+def part_by_key(rows: Any, field: str) -> Iterator[tuple[str | None, Any, int]]:
+    """Part rows by the value of ``field``: keys as they come first, their rows, and how many.
 
     The rows are an Arrow table of plain columns. Keys are read as the library reads categories: 3,
-    3.0 and "3" are one key. The field is left out of the rows, as it would say the same in all rows
-    of a key.
+    3.0 and "3" are one key; rows without one that can be used share ``None``. The field is left out
+    of the rows, as it would say the same in all rows of a key.
 
     >>> rows = pa.table({"tenant": ["b", "a", "b", None], "x": [1, 2, 3, 4]})
-    >>> [(part.key, part.rows["x"].to_pylist()) for part in part_by_key(rows, "tenant")]
+    >>> [(key, part["x"].to_pylist()) for key, part, _ in part_by_key(rows, "tenant")]
     [('b', [1, 3]), ('a', [2]), (None, [4])]
     """
     texts, codes = read_keys(rows, field)
@@ -278,7 +270,7 @@ def part_by_key(rows: Any, field: str) -> Iterator[KeyedRows]:
         rest = rest.take(pa.array(order))
     for i in np.argsort(order[starts]).tolist():  # by the first row of each key
         code, n_rows = codes[order[starts[i]]], int(ends[i] - starts[i])
-        yield KeyedRows(texts[code] if code >= 0 else None, rest.slice(starts[i], n_rows), n_rows)
+        yield texts[code] if code >= 0 else None, rest.slice(starts[i], n_rows), n_rows
 
 
 def read_keys(rows: Any, field: str) -> tuple[list[str], NDArray[np.int64]]:

@@ -126,11 +126,6 @@ def put(slots: NDArray[np.int64], code: int, number: int) -> None:
     slots[slot] = number
 
 
-def hashed(token: bytes) -> bytes:
-    """Return the part of a value that the kernel hashes: a text without its quotes."""
-    return token[1:-1] if token.startswith(b'"') else token
-
-
 def hash_of(text: bytes) -> int:
     """Return the hash that the kernel makes byte by byte."""
     code = HASH_START
@@ -290,7 +285,8 @@ class Scanner:
         tokens.starts[number], tokens.stops[number] = self._n_bytes, stop
         tokens.codes[number] = code
         first, mask = int(tokens.first_slots[row]), int(tokens.masks[row])
-        put(tokens.slots[first : first + mask + 1], hash_of(hashed(token)), number)
+        plain = token[1:-1] if token.startswith(b'"') else token
+        put(tokens.slots[first : first + mask + 1], hash_of(plain), number)
         if token.startswith(b'"') and token.count(b'"') == 2:
             put(tokens.word_slots[first : first + mask + 1], hash_of_words(token), number)
         self._n_bytes, self._n_tokens = end, number + 1

@@ -115,7 +115,7 @@ def test_a_time_that_python_has_no_value_for_is_no_key(kind) -> None:
 
 def test_rows_with_nothing_but_a_key_keep_their_number() -> None:
     table = pa.table({"k": ["a", "b", "a"]})
-    assert [(part.key, len(part.rows), part.n_rows) for part in part_by_key(table, "k")] == [
+    assert [(key, len(rows), n_rows) for key, rows, n_rows in part_by_key(table, "k")] == [
         ("a", 2, 2),
         ("b", 1, 1),
     ]
