@@ -348,18 +348,15 @@ class Change:
     def sentences(self) -> tuple[list[str], list[str]]:
         """Say what the change is, and how shares of values moved: at most a sentence each."""
         if self.is_back:
-            return [self._back_meaning()], [] if self.causes else self._moved_sentences()
+            which = "those of an earlier stretch of the stream, after another alarm"
+            if self.decision.regime == 0:
+                which = "those that the stream began with"
+            how = [] if self.causes else self._moved_sentences()
+            return [f"These records are like {which}."], how
         if self.causes:
             others = self._moved_sentences() if self.edges else []
             return [self.causes[0].lead], self._hidden_sentence() or others
         return self._meaning(), self._moved_sentences()
-
-    def _back_meaning(self) -> str:
-        if self.decision.regime == 0:
-            return "These records are like those that the stream began with."
-        return (
-            "These records are like those of an earlier stretch of the stream, after another alarm."
-        )
 
     def _hidden_sentence(self) -> list[str]:
         """Say which dependencies cannot be compared, in place of how they changed."""

@@ -56,15 +56,25 @@ _EVENTS = {
 }
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """Two graphs of one kind, their difference, and its numbers side by side."""
+class _TwoGraphs:
+    """Two graphs of one kind, their difference, and its numbers side by side.
 
-    names: tuple[str, str]
-    previous: Dag | Pdag
-    current: Dag | Pdag
-    diff: StructureDiff
-    hamming: dict[str, int]
+    DAGs are compared as such and anything else as classes: a class has no more to compare.
+    """
+
+    def __init__(self, names: tuple[str, str], previous: Dag | Pdag, current: Dag | Pdag) -> None:
+        dags = _dags(previous, current)
+        if not (isinstance(previous, Dag) and isinstance(current, Dag)):
+            previous = previous.cpdag() if isinstance(previous, Dag) else previous
+            current = current.cpdag() if isinstance(current, Dag) else current
+        self.names, self.previous, self.current = names, previous, current
+        self.diff = compare(previous, current)
+        self.hamming = {
+            "cpdag": shd(previous, current),
+            "dag": compare(*dags).hamming,
+            "skeleton": self.diff.skeleton,
+            "contradictions": self.diff.contradictions,
+        }
 
     @property
     def differs(self) -> bool:
@@ -236,7 +246,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = LearnOptions.from_arguments(arguments)
     kind = options.input_format
     with Input(arguments.previous, kind) as first, Input(arguments.current, kind) as second:
-        found: _Comparison | _TwoTables
+        found: _TwoGraphs | _TwoTables
         if is_graph(first) or is_graph(second):
             if arguments.query is not None:
                 raise UsageError("--query is for two tables; a graph has no probabilities")
@@ -255,7 +265,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _compared(
     arguments: argparse.Namespace, options: LearnOptions, first: Input, second: Input
-) -> _Comparison:
+) -> _TwoGraphs:
     previous = _loaded(first, options)
     learned = previous if isinstance(previous, LearnedFile) else None
     current = _loaded(second, options, learned, warm=not arguments.cold)
@@ -265,7 +275,7 @@ def _compared(
     graphs = [g.structure.graph if isinstance(g, LearnedFile) else g for g in (previous, current)]
     names = first.name, second.name
     with blamed_on(" and ".join(names)):
-        return _comparison(names, *graphs)
+        return _TwoGraphs(names, *graphs)
 
 
 def _compared_tables(
@@ -318,22 +328,6 @@ def _loaded(
 def _event_text(event: SchemaEvent) -> str:
     levels = f" ({', '.join(map(shown, event.levels))})" if event.levels else ""
     return f"column {shown(event.column)} {_EVENTS[event.kind]}{levels}"
-
-
-def _comparison(names: tuple[str, str], previous: Dag | Pdag, current: Dag | Pdag) -> _Comparison:
-    """Compare DAGs as such and anything else as classes: a class has no more to compare."""
-    dags = _dags(previous, current)
-    if not (isinstance(previous, Dag) and isinstance(current, Dag)):
-        previous = previous.cpdag() if isinstance(previous, Dag) else previous
-        current = current.cpdag() if isinstance(current, Dag) else current
-    diff = compare(previous, current)
-    hamming = {
-        "cpdag": shd(previous, current),
-        "dag": compare(*dags).hamming,
-        "skeleton": diff.skeleton,
-        "contradictions": diff.contradictions,
-    }
-    return _Comparison(names, previous, current, diff, hamming)
 
 
 def _dags(previous: Dag | Pdag, current: Dag | Pdag) -> tuple[Dag, Dag]:

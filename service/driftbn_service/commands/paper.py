@@ -139,41 +139,40 @@ class Measure(NamedTuple):
     more: Callable[[Run], float] | None = None  # in brackets beside it in the table
 
 
-def _measures() -> list[Measure]:
-    return [
-        Measure(
-            "hamming",
-            "Hamming distance",
-            "Edges of the learned class that are missing, added, or directed otherwise than in the"
-            " class of the true network; in brackets those missing.",
-            distance,
-            "{:.1f}".format,
-            more=lambda run: run.missing,
-        ),
-        Measure(
-            "bdeu",
-            "BDeu score by row",
-            "In nats, with a prior worth one row.",
-            lambda run: run.bdeu / run.rows,
-            "{:.3f}".format,
-            true=lambda run: run.true_bdeu / run.rows,
-        ),
-        Measure(
-            "tests",
-            "Weighted tests of the search",
-            "Each test counts 2 + the size of its set; in brackets with those that direct edges.",
-            searched,
-            "{:,.0f}".format,
-            more=all_asked,
-        ),
-        Measure(
-            "time",
-            "CPU time",
-            "In milliseconds, from codes to a graph with directions, on one thread.",
-            lambda run: 1000 * run.seconds,
-            "{:.1f}".format,
-        ),
-    ]
+_MEASURES: Final = (
+    Measure(
+        "hamming",
+        "Hamming distance",
+        "Edges of the learned class that are missing, added, or directed otherwise than in the"
+        " class of the true network; in brackets those missing.",
+        distance,
+        "{:.1f}".format,
+        more=lambda run: run.missing,
+    ),
+    Measure(
+        "bdeu",
+        "BDeu score by row",
+        "In nats, with a prior worth one row.",
+        lambda run: run.bdeu / run.rows,
+        "{:.3f}".format,
+        true=lambda run: run.true_bdeu / run.rows,
+    ),
+    Measure(
+        "tests",
+        "Weighted tests of the search",
+        "Each test counts 2 + the size of its set; in brackets with those that direct edges.",
+        searched,
+        "{:,.0f}".format,
+        more=all_asked,
+    ),
+    Measure(
+        "time",
+        "CPU time",
+        "In milliseconds, from codes to a graph with directions, on one thread.",
+        lambda run: 1000 * run.seconds,
+        "{:.1f}".format,
+    ),
+)
 
 
 def report_parts(study: Study) -> list[Part]:
@@ -189,7 +188,7 @@ def report_parts(study: Study) -> list[Part]:
         ("", NETWORKS, None),
         (" by density", DENSITIES, study.most_rows(DENSITIES)),
     ):
-        parts += [_figure_part(study, shows, title, networks, most) for shows in _measures()]
+        parts += [_figure_part(study, shows, title, networks, most) for shows in _MEASURES]
     return parts
 
 

@@ -7,7 +7,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from statistics import median
@@ -41,56 +40,39 @@ from driftbn_service.errors import ExitCode, UsageError, blamed_on
 from driftbn_service.records.files import DEFAULT_ROWS, STDIN, Batch, Input
 
 
-@dataclass
 class Replay:
-    """Which files to run a monitor over, and how."""
+    """Which files to run a monitor over, in the order of the stream, and how.
 
-    paths: tuple[str, ...]  # in the order of the stream; ``-`` is standard input
-    config: MonitorConfig
-    reading: ReadingOptions
-    batch_rows: int = DEFAULT_ROWS
-    quiet: bool = False
-    n_unread: int = field(default=0, init=False)  # records that were left out
+    ``settings`` of the monitor come beside those given as options.
+    """
 
-    @classmethod
-    def from_arguments(cls, arguments: argparse.Namespace, **settings: Any) -> Replay:
-        """Check the parsed arguments; ``settings`` come beside those given as options."""
+    def __init__(self, arguments: argparse.Namespace, **settings: Any) -> None:
         if arguments.files.count(STDIN) > 1:
             raise UsageError("standard input can be read only once")
         check_integer("batch", arguments.batch, 1)
         settings |= given_settings(arguments, MonitorConfig)
         settings["window"] = WindowConfig(size=arguments.window, seconds=arguments.seconds)
-        return cls(
-            tuple(arguments.files),
-            MonitorConfig(**settings),
-            ReadingOptions.from_arguments(arguments),
-            arguments.batch,
-            arguments.quiet,
-        )
+        self.config = MonitorConfig(**settings)
+        self.paths, self.quiet = arguments.files, arguments.quiet
+        self.n_unread = 0  # records that were left out
+        self._reading, self._batch_rows = ReadingOptions.from_arguments(arguments), arguments.batch
 
     def reports(self, monitor: DriftMonitor, progress: Progress) -> Iterator[WindowReport]:
         """Yield the reports in order, each as soon as its window is complete."""
+        time_column, columns = self.config.time_column, self._reading.columns
+        if columns and time_column is not None:
+            columns = tuple(dict.fromkeys((*columns, time_column)))
+        lenient = self.config.on_error is ErrorPolicy.REJECT_ROWS
         for number, path in enumerate(self.paths):
-            with Input(path, self.reading.input_format) as source:
-                for batch in self._batches(source):
+            with Input(path, self._reading.input_format) as source:
+                for batch in source.batches(
+                    columns, self._batch_rows, time_column=time_column, lenient=lenient
+                ):
                     self.n_unread += batch.n_unread
                     reports = _taken(monitor, source.name, batch)
                     done = None if batch.share is None else number + batch.share
                     progress.show(done, source.name)
                     yield from reports
-
-    def _batches(self, source: Input) -> Iterator[Batch]:
-        lenient = self.config.on_error is ErrorPolicy.REJECT_ROWS
-        return source.batches(
-            self._columns, self.batch_rows, time_column=self.config.time_column, lenient=lenient
-        )
-
-    @property
-    def _columns(self) -> tuple[str, ...]:
-        time_column = self.config.time_column
-        if not self.reading.columns or time_column is None:
-            return self.reading.columns
-        return tuple(dict.fromkeys((*self.reading.columns, time_column)))
 
 
 def add_replay_options(parser: argparse.ArgumentParser, *more: str) -> None:
@@ -190,7 +172,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     if arguments.html == STDIN:
         raise UsageError("--html needs a file; standard output carries the windows")
-    replay = Replay.from_arguments(arguments)
+    replay = Replay(arguments)
     monitor = DriftMonitor(replay.config)
     told = _Told(arguments, replay.config.windows.row_limit)
     with Progress(len(replay.paths), quiet=replay.quiet) as progress:
@@ -325,7 +307,7 @@ def add_calibrate_parser(commands: argparse._SubParsersAction[argparse.ArgumentP
 
 
 def calibrate(arguments: argparse.Namespace) -> int:
-    replay = Replay.from_arguments(arguments, shadow_share=SHADOW_SHARE)
+    replay = Replay(arguments, shadow_share=SHADOW_SHARE)
     monitor = DriftMonitor(replay.config)
     monitor.calibration(arguments.wanted)  # refuses what is not allowed before the work
     seen: list[Seen] = []
