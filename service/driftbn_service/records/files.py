@@ -45,8 +45,6 @@ from driftbn_service.records.sizes import (
 
 ROWS: Final = 32_768
 """Rows of a table that are given at a time, unless they are wide."""
-MAX_RECORD_BYTES: Final = 1 << 20
-"""The longest record of a text unless somebody says otherwise."""
 MAX_MEMORY_BYTES: Final = 256 << 20
 """What a message of Arrow or the pages of a row group may become: both are read as a whole."""
 _TABLE_BYTES: Final = 16 << 20
@@ -345,7 +343,7 @@ def _checked_messages(read: Callable[[int], bytes], max_bytes: int) -> Iterator[
 def open_reader(
     descriptor: int,
     form: Form,
-    max_record_bytes: int = MAX_RECORD_BYTES,
+    max_record_bytes: int,
     mark: Mark = START,
     max_bytes: int | None = None,
 ) -> FileReader:

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 from driftbn.errors import DriftbnError, FormatError
 from driftbn_service.records.files import (
-    MAX_RECORD_BYTES,
     FileReader,
     IncompleteError,
     Part,
@@ -492,7 +491,7 @@ class FilesSource:
         self,
         settings: FilesSourceSettings,
         *,
-        max_record_bytes: int = MAX_RECORD_BYTES,
+        max_record_bytes: int,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.name = f"files {settings.path}"

@@ -27,13 +27,15 @@ _CRITICAL: Final = 2  # as syslog counts levels
 
 def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
     """Return the settings of the consumer, without callbacks."""
+    # With the newer protocol the broker assigns, and the client refuses the setting.
+    newer = settings.options.get("group.protocol") == "consumer"
     return {
         "client.id": "driftbn",
         "isolation.level": "read_committed",
         "queued.max.messages.kbytes": 32 * 1024,
         # Failing connections come as errors too, and are logged once; the client would log each.
         "log_level": _CRITICAL,
-        **_strategy(settings),
+        **({} if newer else {"partition.assignment.strategy": "cooperative-sticky"}),
         **settings.client_options,
         "group.id": settings.group,
         "enable.auto.commit": False,
@@ -43,18 +45,10 @@ def client_options(settings: KafkaSourceSettings) -> dict[str, Any]:
     }
 
 
-def is_incremental(settings: KafkaSourceSettings) -> bool:
+def is_incremental(options: dict[str, Any]) -> bool:
     """Whether a rebalance moves single partitions and leaves the others alone."""
-    options = {**_strategy(settings), **settings.options}
     strategy = options.get("partition.assignment.strategy", "")
     return options.get("group.protocol") == "consumer" or "cooperative" in strategy
-
-
-def _strategy(settings: KafkaSourceSettings) -> dict[str, str]:
-    # With the newer protocol the broker assigns, and the client refuses the setting.
-    if settings.options.get("group.protocol") == "consumer":
-        return {}
-    return {"partition.assignment.strategy": "cooperative-sticky"}
 
 
 # What a topic of Kafka says about itself: its partitions, and where each begins and ends.
@@ -394,9 +388,8 @@ class Sight:
 
 
 class GroupOffsets:
-    def __init__(self, topic: str, group: str, mark: str) -> None:
-        self.topic = topic
-        self.group = group
+    def __init__(self, settings: KafkaSourceSettings, mark: str) -> None:
+        self.topic, self.group = settings.topic, settings.group
         self.mark = mark  # says with which state they were read
         self._released: dict[int, int] = {}
         self._committed: dict[int, int] = {}
@@ -480,7 +473,7 @@ class KafkaSource:
         self._options = client_options(settings)
         self._mark = "" if state is None else f"{STATE_MARK}{state}"
         self._merged = settings.partitions is not Partitions.EACH
-        self._incremental = is_incremental(settings) and not self._merged
+        self._incremental = is_incremental(self._options) and not self._merged
         self._clock = clock
         self._pause = threading.Event()
         self._reset()
@@ -490,7 +483,7 @@ class KafkaSource:
         self._lanes: Lanes | None = None
         self._chunks: deque[Chunk] = deque()
         self._gaps: set[int] = set()
-        self._group = GroupOffsets(self.settings.topic, self.settings.group, self._mark)
+        self._group = GroupOffsets(self.settings, self._mark)
         self._sight = Sight(self.settings)
         self._broken = False
         self._looked_at = -CHECK_SECONDS
@@ -578,7 +571,7 @@ class KafkaSource:
             lanes.close(name)
         self._lanes = None
         self._leave(consumer)
-        self._group = GroupOffsets(self.settings.topic, self.settings.group, self._mark)
+        self._group = GroupOffsets(self.settings, self._mark)
         self._lanes, self._broken = lanes, False
         return self._connect(lanes)
 

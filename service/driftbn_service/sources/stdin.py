@@ -28,9 +28,6 @@ from driftbn_service.sources.base import Chunk, LaneListener, Position, SourceEr
 
 logger = logging.getLogger("driftbn.service.sources.stdin")
 
-DEFAULT_RECORD_BYTES: Final = 1 << 20
-"""The longest record unless the stream says otherwise."""
-
 _HEADER_ENCODING: Final = "latin-1"  # gives every byte back
 
 
@@ -50,7 +47,7 @@ class StdinSource:
         settings: StdinSourceSettings,
         stream_file: BinaryIO | None = None,
         *,
-        max_record_bytes: int = DEFAULT_RECORD_BYTES,
+        max_record_bytes: int,
     ) -> None:
         self._settings = settings
         self._file = stream_file

@@ -569,7 +569,8 @@ def test_more_files_are_followed_than_are_kept_open(
 def test_closing_wakes_a_poll_that_waits(tmp_path: Path) -> None:
     append(tmp_path / "a.ndjson", LINES[0])
     source = FilesSource(
-        FilesSourceSettings(path=str(tmp_path / "a.ndjson"), follow=True, poll_seconds=3600.0)
+        FilesSourceSettings(path=str(tmp_path / "a.ndjson"), follow=True, poll_seconds=3600.0),
+        max_record_bytes=1000,
     )
     source.open(Lane())
     assert source.poll(1) is not None

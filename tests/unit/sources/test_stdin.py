@@ -189,7 +189,7 @@ def test_a_regular_file_may_be_standard_input(tmp_path: Any) -> None:
     path = tmp_path / "in.ndjson"
     path.write_bytes(b"".join(LINES))
     with path.open("rb") as file:
-        source = StdinSource(StdinSourceSettings(), file)
+        source = StdinSource(StdinSourceSettings(), file, max_record_bytes=1000)
         source.open(Lane())
         chunk = source.poll(0)
         assert chunk is not None
@@ -202,7 +202,7 @@ def test_a_regular_file_may_be_standard_input(tmp_path: Any) -> None:
 def test_a_missing_standard_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(SourceError, match="standard input: it is closed; pipe records") as caught:
-        StdinSource(StdinSourceSettings()).open(Lane())
+        StdinSource(StdinSourceSettings(), max_record_bytes=1000).open(Lane())
     assert caught.value.fatal
 
 
