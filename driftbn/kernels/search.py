@@ -1,4 +1,4 @@
-"""The search for separators: subsets in the order of their tallies, questions and answers."""
+"""The search for separators and their census: subsets by tally, questions and answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from driftbn.kernels.chi_square import SEPARATED, judge
+from driftbn.kernels.chi_square import MUTE, SEPARATED, judge
 from driftbn.kernels.compiled import inlined, kernel, open_kernel
 from driftbn.kernels.evidence import Evidence, Ints, Workspace
 
@@ -213,6 +213,7 @@ def _next_index(subsets: Subsets, entry: int, above: int) -> int:
 # Questions and answers.
 
 Mask = npt.NDArray[np.bool_]
+Small = npt.NDArray[np.int32]
 
 # What ``ask`` returns.
 FINISHED = 0
@@ -229,10 +230,10 @@ TALLY_SHIFT = 24
 STRENGTH_MAX = 2**20
 
 # Places in the cursor, in the plan, and in the question's span.
-PHASE, LISTED, OPEN, OPENED_AT_SIZE, SIZE, QUEUED, NEXT, OFFERED = range(8)
-BY_NODE, STABLE, MAX_SIZE, MAX_SETS = range(4)
+PHASE, LISTED, OPEN, OPENED_AT_SIZE, SIZE, QUEUED, NEXT, OFFERED, SIDE = range(9)
+BY_NODE, STABLE, MAX_SIZE, MAX_SETS, CENSUS_SIZE = range(5)
 BEGIN, END, WIDTH = range(3)
-RECALL, LEVELS, OVER = range(3)  # phases: what separated before, then sets by size
+RECALL, LEVELS, OVER = range(3)  # phases: what separated before, sets by size, then the census
 
 
 class Question(NamedTuple):
@@ -241,6 +242,20 @@ class Question(NamedTuple):
     pair: Ints  # [2]; target and the node tested against it
     sets: Ints  # [block, members]; members in rising order
     span: Ints  # [3]; rows of ``sets`` to try, from and to, and their size
+
+
+class Census(NamedTuple):
+    """Which sets around a pair separate it, counted by the nodes they hold.
+
+    A pair is visited from both of its ends, all pairs of one end together, so that what was
+    computed for a target and a set serves every node tested against them.
+    """
+
+    sides: Ints  # [2 * pairs, 3]; target, other end, pair; sorted
+    asked: Ints  # [pairs]; sets tried
+    asked_with: Small  # [pairs, nodes]; of them, those that hold the node
+    found: Ints  # [pairs]; sets that separate
+    found_with: Small  # [pairs, nodes]
 
 
 class Search(NamedTuple):
@@ -260,8 +275,9 @@ class Search(NamedTuple):
     queue: Ints  # [nodes]; the target's neighbours in the order of asking
     subsets: Subsets
     question: Question
-    cursor: Ints  # [8]
-    plan: Ints  # [4]
+    cursor: Ints  # [9]
+    plan: Ints  # [5]
+    census: Census  # of no pair until the search is over
 
 
 @inlined
@@ -293,12 +309,15 @@ def ask(search: Search) -> int:
                 _close_in_vain(search)
         elif not _open_next_pair(search):
             cursor[PHASE] = OVER
-    return FINISHED
+    return _ask_census(search)
 
 
 @open_kernel
 def tell(search: Search, found: int) -> None:
     """Take the answer: the row of the question's sets that separates the pair, or -1."""
+    if search.cursor[PHASE] == OVER:
+        _tell_census(search, found)
+        return
     if found < 0:
         return
     question = search.question
@@ -366,7 +385,7 @@ def _ask_recalled(search: Search) -> bool:
         question.pair[1] = y
         for i in range(size):
             question.sets[0, i] = search.recalled[pair, i]
-        set_span(question, 1, size)
+        _set_span(question, 1, size)
         return True
     return False
 
@@ -379,7 +398,7 @@ def _refill_pool(search: Search) -> None:
 
 
 @inlined
-def set_span(question: Question, count: int, size: int) -> None:
+def _set_span(question: Question, count: int, size: int) -> None:
     """Have the first ``count`` sets tried, of this size."""
     question.span[BEGIN] = 0
     question.span[END] = count
@@ -476,27 +495,161 @@ def _fill_block(search: Search) -> bool:
             repeated = repeated and pool[y, question.sets[count, i]]
         if not repeated:
             count += 1
-    set_span(question, count, size)
+    _set_span(question, count, size)
     return count > 0
 
 
-# Questions of the search answered from packed tables without leaving compiled code.
+# The census of separators, which finds colliders.
+
+
+@inlined
+def _ask_census(search: Search) -> int:
+    cursor, span = search.cursor, search.question.span
+    while cursor[SIDE] < search.census.sides.shape[0]:
+        if span[BEGIN] < span[END]:
+            return READY
+        if cursor[OPEN]:
+            _fill_block_of_side(search)
+            cursor[OPEN] = span[END] > 0
+        else:
+            _open_next_side(search)
+    return FINISHED
+
+
+@inlined
+def _tell_census(search: Search, found: int) -> None:
+    """Take the answer; what of the block comes after the found set is the next question."""
+    census, question = search.census, search.question
+    span = question.span
+    if found < 0:
+        span[BEGIN] = span[END]
+        return
+    pair = census.sides[search.cursor[SIDE], 2]
+    census.found[pair] += 1
+    for i in range(span[WIDTH]):
+        census.found_with[pair, question.sets[found, i]] += 1
+    span[BEGIN] = found + 1
+
+
+@inlined
+def _withdraw(search: Search, row: int) -> None:
+    """Take back a set of the question that can say nothing about the pair."""
+    census, question = search.census, search.question
+    pair = census.sides[search.cursor[SIDE], 2]
+    census.asked[pair] -= 1
+    for i in range(question.span[WIDTH]):
+        census.asked_with[pair, question.sets[row, i]] -= 1
+
+
+@inlined
+def _open_next_side(search: Search) -> None:
+    """Go to the next size that has sets to offer, or else to the next side."""
+    cursor, subsets = search.cursor, search.subsets
+    cursor[SIZE] += 1
+    target, other = search.census.sides[cursor[SIDE], 0], search.census.sides[cursor[SIDE], 1]
+    count = 0
+    for z in range(search.adjacent.shape[0]):
+        if search.adjacent[target, z]:
+            subsets.candidates[count] = z
+            subsets.tallies[count] = 0
+            count += 1
+    if cursor[SIZE] > min(count, search.plan[CENSUS_SIZE]):
+        cursor[SIZE] = 0
+        cursor[SIDE] += 1
+        return
+    begin_subsets(subsets, count, cursor[SIZE])
+    search.question.pair[0] = target
+    search.question.pair[1] = other
+    cursor[OPEN], cursor[LISTED] = 1, 0
+
+
+@inlined
+def _place_in_listing(neighbours: Mask, members: Ints, size: int) -> int:
+    """Return how many sets of neighbours come before the members, which are neighbours."""
+    left = _n_neighbours(neighbours)
+    before = 0
+    met = 0
+    z = 0
+    while met < size:
+        if neighbours[z]:
+            left -= 1
+            if z == members[met]:
+                met += 1
+            else:  # sets that have z here and any later neighbours after it
+                before += _n_subsets(left, size - met - 1)
+        z += 1
+    return before
+
+
+@inlined
+def _n_neighbours(neighbours: Mask) -> int:
+    count = 0
+    for z in range(neighbours.shape[0]):
+        count += neighbours[z]
+    return count
+
+
+@inlined
+def _n_subsets(n_members: int, size: int) -> int:
+    """Count the subsets of a size, as far as 2**40: more are never listed."""
+    count = 1
+    for i in range(size):
+        count = min(count * (n_members - i) // (i + 1), 2**40)
+    return count
+
+
+@inlined
+def _fill_block_of_side(search: Search) -> None:
+    """Write the next sets around the target that were not asked around the other end."""
+    cursor, question, census = search.cursor, search.question, search.census
+    target, other = census.sides[cursor[SIDE], 0], census.sides[cursor[SIDE], 1]
+    pair = census.sides[cursor[SIDE], 2]
+    size = cursor[SIZE]
+    around_other = search.adjacent[other]
+    capped = _n_subsets(_n_neighbours(around_other), size) > search.plan[MAX_SETS]
+    count = 0
+    while count < question.sets.shape[0] and cursor[LISTED] < search.plan[MAX_SETS]:
+        if not next_subset(search.subsets, question.sets[count]):
+            break
+        cursor[LISTED] += 1
+        members = question.sets[count]
+        repeated = other < target
+        for i in range(size):
+            repeated = repeated and around_other[members[i]]
+        if repeated and capped:
+            repeated = _place_in_listing(around_other, members, size) < search.plan[MAX_SETS]
+        if repeated:
+            continue
+        census.asked[pair] += 1
+        for i in range(size):
+            census.asked_with[pair, question.sets[count, i]] += 1
+        count += 1
+    _set_span(question, count, size)
+
+
+# Questions answered from packed tables without leaving compiled code.
 
 PAUSED = 3  # the allotted number of tests is used up; call again to go on
 
 
 @kernel
 def pursue_search(search: Search, evidence: Evidence, work: Workspace, n_tests: int) -> int:
-    """Run the search for about ``n_tests`` tests; return PAUSED, FINISHED or NO_ROOM."""
-    question = search.question
+    """Run search or census for about ``n_tests`` tests; return PAUSED, FINISHED or NO_ROOM."""
+    pair, sets, span = search.question
     limit = np.sum(work.tests[:, 0]) + n_tests
     while np.sum(work.tests[:, 0]) < limit:
         state = ask(search)
         if state != READY:
             return state
-        size = question.span[WIDTH]
-        for k in range(question.span[BEGIN], question.span[END]):
-            if judge(evidence, work, question.pair, question.sets[k, :size]) == SEPARATED:
+        size = span[WIDTH]
+        for k in range(span[BEGIN], span[END]):
+            verdict = judge(evidence, work, pair, sets[k, :size])
+            if verdict == SEPARATED:
                 tell(search, k)
+                break
+            if search.cursor[PHASE] == OVER:
+                if verdict == MUTE:
+                    _withdraw(search, k)
+                span[BEGIN] = k + 1
                 break
     return PAUSED

@@ -23,8 +23,8 @@ from driftbn.learning.independence import (
     design_effects,
 )
 from driftbn.learning.orientation import (
-    OrientationPlan,
     extend_to_dag,
+    is_repaired,
     orient,
     orient_like,
     repair,
@@ -220,7 +220,7 @@ class StructureLearner:
         stop_at = None if seconds is None else started + seconds
         limits = Limits(self._clock, stop_at, config.max_tests)
         earlier = None if config.warm is WarmStart.NONE else previous
-        scored = test if config.repair and isinstance(test, ChiSquareTest) else None
+        scored = test if is_repaired(test, config) else None
         census_size = self.census_size if scored is None else 1
         test.begin(max(config.max_conditioning, census_size))
         tallies = separators = None
@@ -228,16 +228,15 @@ class StructureLearner:
             tallies = earlier.tallies
             recalls = config.warm is WarmStart.TALLIES_AND_SEPARATORS
             separators = earlier.separators if recalls else None
-        search = make_search(test, config, known, self.max_sets, tallies, separators)
+        search = make_search(test, config, known, self.max_sets, census_size, tallies, separators)
         skeleton = find_skeleton(test, search, limits)
         asked = test.tests.copy()
-        plan = OrientationPlan(config.collider_rule, census_size, self.max_sets, scored is not None)
         if not skeleton.finished:
             oriented = unoriented(skeleton)
         elif earlier is not None and scored and earlier.overrun is None:
             oriented = orient_like(skeleton, earlier.graph, known)
         else:
-            oriented = orient(skeleton, test, plan, known, limits)
+            oriented = orient(skeleton, test, config, known, limits)
         directed = test.tests.copy()
         n_tables = 0
         if scored is not None and oriented.finished:

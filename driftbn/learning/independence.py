@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -27,15 +27,7 @@ from driftbn.kernels.evidence import (
     Floats,
     Workspace,
 )
-from driftbn.kernels.orientation import (
-    MAX_PARENTS,
-    Census,
-    Repair,
-    ask_census,
-    pursue_census,
-    pursue_repair,
-    tell_census,
-)
+from driftbn.kernels.orientation import MAX_PARENTS, Repair, pursue_repair
 from driftbn.kernels.search import (
     BEGIN,
     END,
@@ -52,7 +44,6 @@ from driftbn.kernels.search import (
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_A = TypeVar("_A", Search, Census)
 _N = TypeVar("_N", bound=np.generic)
 _EMPTY_SET = np.empty((1, 0), np.int64)
 
@@ -119,21 +110,13 @@ class IndependenceTest(ABC):
                 adjacent[x, y] = adjacent[y, x] = False
 
     def pursue_search(self, search: Search, n_tests: int) -> int:
-        """Answer the questions of a search for about ``n_tests`` tests; return its state."""
-        return self._pursue(search, ask, tell, n_tests)
-
-    def pursue_census(self, census: Census, n_tests: int) -> int:
-        return self._pursue(census, ask_census, tell_census, n_tests)
-
-    def _pursue(
-        self, asker: _A, ask: Callable[[_A], int], tell: Callable[[_A, int], None], n_tests: int
-    ) -> int:
+        """Answer what search or census asks for about ``n_tests`` tests; return their state."""
         limit = self.tests[:, 0].sum() + n_tests
         while self.tests[:, 0].sum() < limit:
-            state = ask(asker)
+            state = ask(search)
             if state != READY:
                 return int(state)
-            tell(asker, self._answer(asker.question))
+            tell(search, self._answer(search.question))
         return PAUSED
 
     def _answer(self, question: Question) -> int:
@@ -381,9 +364,6 @@ class ChiSquareTest(IndependenceTest):
 
     def pursue_search(self, search: Search, n_tests: int) -> int:
         return int(pursue_search(search, self._evidence, self._work, n_tests))
-
-    def pursue_census(self, census: Census, n_tests: int) -> int:
-        return int(pursue_census(census, self._evidence, self._work, n_tests))
 
     def pursue_repair(self, repair: Repair, n_tables: int) -> int:
         """Improve a DAG by the extended BIC (Chen and Chen 2008), move by move; return the state.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 
-from driftbn.config import ColliderRule
+from driftbn.config import ColliderRule, LearnerConfig
 from driftbn.errors import VariableMismatchError
 from driftbn.graphs.graph import Dag, Edge, Pdag
 from driftbn.kernels.evidence import Floats
 from driftbn.kernels.orientation import (
     TABLES,
     Arrows,
-    Census,
     Colliders,
     Repair,
     close_directions,
@@ -25,9 +25,9 @@ from driftbn.kernels.orientation import (
     set_colliders,
     undirect_cycles,
 )
-from driftbn.kernels.search import PAUSED, UNLIMITED
+from driftbn.kernels.search import PAUSED, Census
 from driftbn.learning.independence import ChiSquareTest, IndependenceTest, Ints, Mask, places, upper
-from driftbn.learning.search import KnownEdges, Limits, Skeleton, make_question, make_subsets
+from driftbn.learning.search import KnownEdges, Limits, Skeleton, make_census, with_census
 
 CONTRAST = 0.5  # sets with a collider separate less than this share as often as sets without it
 TABLES_PER_LOOK = 1024  # counted by a repair between two looks at the clock
@@ -59,29 +59,16 @@ class Orientation:
         )
 
 
-@dataclass(frozen=True)
-class OrientationPlan:
-    """How colliders are told: the rule, the largest set and the number of sets it may try.
-
-    ``provisional``: a repair follows, so what no set of the census tells is not looked into.
-    """
-
-    rule: ColliderRule
-    max_size: int
-    max_sets: int | None
-    provisional: bool = False
-
-
 def orient(
     skeleton: Skeleton,
     test: IndependenceTest,
-    plan: OrientationPlan,
+    config: LearnerConfig,
     known: KnownEdges,
     limits: Limits,
 ) -> Orientation:
     """Direct the edges of a skeleton as far as the data and the knowledge tell."""
     triples = _Triples.of(skeleton, known)
-    colliders = _find_colliders(skeleton, triples, test, plan, limits)
+    colliders = _find_colliders(skeleton, triples, test, config, limits)
     if colliders is None:
         return unoriented(skeleton)
     return _direct(skeleton, colliders, known)
@@ -109,22 +96,26 @@ def _find_colliders(
     skeleton: Skeleton,
     triples: _Triples,
     test: IndependenceTest,
-    plan: OrientationPlan,
+    config: LearnerConfig,
     limits: Limits,
 ) -> Colliders | None:
-    if plan.rule is ColliderRule.STANDARD:
+    rule = config.collider_rule
+    if rule is ColliderRule.STANDARD:
         equal = np.zeros(len(triples.pair))
         return _strongest_first(triples, _outside_separator(skeleton, triples), equal)
-    census = _make_census(skeleton, triples, plan)
-    if not _take_census(census, test, limits):
-        return None
+    census = make_census(triples.low, triples.high, len(skeleton.names))
+    census.found[:] = skeleton.separators.sizes(triples.low, triples.high) == 0
+    search = with_census(skeleton.search, census)
+    while test.pursue_search(search, limits.allotment(test)) == PAUSED:
+        if not limits.go_on(test):
+            return None
     rate_with, rate_without = _rates(census, triples)
-    if plan.rule is ColliderRule.CONTRAST:
+    if rule is ColliderRule.CONTRAST:
         told = rate_with < CONTRAST * rate_without
     else:
         told = _outside_most(census, triples)
     unseen = census.found == 0
-    if np.any(unseen) and not plan.provisional:
+    if np.any(unseen) and not is_repaired(test, config):
         outside = _outside_clear_separator(skeleton, triples, unseen, test)
         told = np.where(unseen[triples.pair], outside, told)
     return _strongest_first(triples, told, rate_without - rate_with)
@@ -140,40 +131,6 @@ def _strongest_first(triples: _Triples, told: Mask, strength: Floats) -> Collide
         middle=triples.middle[chosen],
         strength=strength[chosen],
         fits=np.zeros(len(chosen), np.bool_),
-    )
-
-
-def _take_census(census: Census, test: IndependenceTest, limits: Limits) -> bool:
-    """Ask all that a census asks; return whether it came to its end."""
-    while test.pursue_census(census, limits.allotment(test)) == PAUSED:
-        if not limits.go_on(test):
-            return False
-    return True
-
-
-def _make_census(skeleton: Skeleton, triples: _Triples, plan: OrientationPlan) -> Census:
-    n_pairs, n_nodes = len(triples.low), len(skeleton.names)
-    pair = np.arange(n_pairs, dtype=np.int64)
-    sides = np.concatenate(
-        (
-            np.stack((triples.low, triples.high, pair), axis=1),
-            np.stack((triples.high, triples.low, pair), axis=1),
-        )
-    )
-    sides = sides[np.lexsort((sides[:, 1], sides[:, 0]))]
-    return Census(
-        adjacent=skeleton.adjacent,
-        sides=np.ascontiguousarray(sides),
-        asked=np.ones(n_pairs, np.int64),  # the empty set was asked by the search
-        asked_with=np.zeros((n_pairs, n_nodes), np.int32),
-        found=(skeleton.separators.sizes(triples.low, triples.high) == 0).astype(np.int64),
-        found_with=np.zeros((n_pairs, n_nodes), np.int32),
-        subsets=make_subsets(n_nodes, plan.max_size),
-        question=make_question(plan.max_size),
-        cursor=np.zeros(4, np.int64),
-        plan=np.array(
-            [plan.max_size, UNLIMITED if plan.max_sets is None else plan.max_sets], np.int64
-        ),
     )
 
 
@@ -257,6 +214,11 @@ def orient_like(skeleton: Skeleton, earlier: Pdag, known: KnownEdges) -> Orienta
 
 def _within(place: dict[str, int], edges: Sequence[Edge]) -> list[Edge]:
     return [(u, v) for u, v in edges if u in place and v in place]
+
+
+def is_repaired(test: IndependenceTest, config: LearnerConfig) -> TypeGuard[ChiSquareTest]:
+    """Whether a repair follows, so that what no set of a census tells is not looked into."""
+    return config.repair and isinstance(test, ChiSquareTest)
 
 
 def repair(

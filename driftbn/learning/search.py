@@ -17,8 +17,11 @@ from driftbn.graphs.graph import find_cycle
 from driftbn.kernels.search import (
     NO_ROOM,
     NO_SEPARATOR,
+    OVER,
     PAUSED,
+    PHASE,
     UNLIMITED,
+    Census,
     Question,
     Search,
     Subsets,
@@ -377,7 +380,7 @@ class Skeleton:
     ``adjacent``: edges, a symmetric matrix. ``dependent``: pairs that no empty set separates.
     ``separators``, ``tallies``: what separates the other pairs, and the RDSA tallies at the end.
     ``finished``: whether the search came to its end; if not, ``adjacent`` has edges not yet ruled
-    out.
+    out. ``search``: goes on with a census of separators.
     """
 
     names: tuple[str, ...]
@@ -386,6 +389,7 @@ class Skeleton:
     separators: SeparatorMap
     tallies: RdsaTally
     finished: bool
+    search: Search
 
 
 def make_search(  # noqa: PLR0913 - what is known from before may be left out
@@ -393,6 +397,7 @@ def make_search(  # noqa: PLR0913 - what is known from before may be left out
     config: LearnerConfig,
     known: KnownEdges,
     max_sets: int | None,
+    census_size: int,
     tallies: RdsaTally | None = None,
     separators: SeparatorMap | None = None,
 ) -> Search:
@@ -429,19 +434,52 @@ def make_search(  # noqa: PLR0913 - what is known from before may be left out
         separator_size=separator_size,
         covered=np.zeros((n_nodes, n_nodes), np.int16),
         queue=np.zeros(n_nodes, np.int64),
-        subsets=make_subsets(n_nodes, max_size),
-        question=make_question(max_size),
-        cursor=np.zeros(8, np.int64),
+        subsets=make_subsets(n_nodes, max(max_size, census_size)),
+        question=Question(
+            pair=np.zeros(2, np.int64),
+            sets=np.zeros((BLOCK, max(max_size, census_size)), np.int64),
+            span=np.zeros(3, np.int64),
+        ),
+        cursor=np.zeros(9, np.int64),
         plan=np.array(
             [
                 by_node,
                 config.algorithm is Algorithm.PC,
                 max_size,
                 UNLIMITED if max_sets is None else max_sets,
+                census_size,
             ],
             np.int64,
         ),
+        census=_NO_CENSUS,
     )
+
+
+def make_census(low: Ints, high: Ints, n_nodes: int) -> Census:
+    """Make a census of pairs, of which the empty set was asked by the search."""
+    n_pairs = len(low)
+    pair = np.arange(n_pairs)
+    sides = np.concatenate(
+        (np.stack((low, high, pair), axis=1), np.stack((high, low, pair), axis=1))
+    )
+    return Census(
+        sides=sides[np.lexsort((sides[:, 1], sides[:, 0]))],
+        asked=np.ones(n_pairs, np.int64),
+        asked_with=np.zeros((n_pairs, n_nodes), np.int32),
+        found=np.zeros(n_pairs, np.int64),
+        found_with=np.zeros((n_pairs, n_nodes), np.int32),
+    )
+
+
+_NO_CENSUS = make_census(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+
+
+def with_census(search: Search, census: Census) -> Search:
+    """Return a search that is over and goes on with a census."""
+    search.cursor[:] = 0
+    search.cursor[PHASE] = OVER
+    search.question.span[:] = 0
+    return search._replace(census=census)
 
 
 def find_skeleton(test: IndependenceTest, search: Search, limits: Limits) -> Skeleton:
@@ -465,6 +503,7 @@ def find_skeleton(test: IndependenceTest, search: Search, limits: Limits) -> Ske
         separators=SeparatorMap.from_arrays(test.names, search.separator, search.separator_size),
         tallies=RdsaTally(test.names, search.tallies),
         finished=finished,
+        search=search,
     )
 
 
@@ -484,14 +523,6 @@ def _run(test: IndependenceTest, search: Search, limits: Limits) -> bool:
             return True
         elif not limits.go_on(test):
             return False
-
-
-def make_question(max_size: int) -> Question:
-    return Question(
-        pair=np.zeros(2, np.int64),
-        sets=np.zeros((BLOCK, max_size), np.int64),
-        span=np.zeros(3, np.int64),
-    )
 
 
 def pair_index(low: _Place, high: _Place) -> _Place:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from driftbn.config import Algorithm, ColliderRule, Knowledge, LearnerConfig, WarmStart
 from driftbn.datasets import random_network, sample_codes
-from driftbn.kernels.orientation import _n_subsets
+from driftbn.kernels.search import _n_subsets
 from driftbn.learning import (
     ChiSquareTest,
     IndependenceTest,

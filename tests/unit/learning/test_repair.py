@@ -16,7 +16,7 @@ from driftbn.datasets import random_network, sample_codes
 from driftbn.kernels.orientation import Repair
 from driftbn.learning import ChiSquareTest, RdsaTally, SeparatorMap, StructureLearner
 from driftbn.learning.orientation import repair, unoriented
-from driftbn.learning.search import Limits, Skeleton, apply_knowledge
+from driftbn.learning.search import Limits, Skeleton, apply_knowledge, make_search
 from tests.networks import load
 
 Arrow = tuple[int, int]
@@ -66,16 +66,17 @@ def test_repair_ends_where_no_move_gains_and_knows_what_each_arrow_is_worth(seed
     test.begin(1)
     nothing = np.zeros((6, 6), np.bool_)
     names, everything = test.names, ~np.eye(6, dtype=np.bool_)
+    known = apply_knowledge(Knowledge(), names)
     skeleton = Skeleton(
-        names, nothing, everything, SeparatorMap(names), RdsaTally.zero(names), finished=True
+        names,
+        nothing,
+        everything,
+        SeparatorMap(names),
+        RdsaTally.zero(names),
+        finished=True,
+        search=make_search(test, LearnerConfig(), known, max_sets=None, census_size=1),
     )
-    repair(
-        unoriented(skeleton),
-        skeleton,
-        test,
-        apply_knowledge(Knowledge(), names),
-        Limits(time.perf_counter),
-    )
+    repair(unoriented(skeleton), skeleton, test, known, Limits(time.perf_counter))
     arrows = test.repaired.arrows
     dag = {(int(x), int(y)) for x, y in np.argwhere(arrows.arrow)}
     assert len(dag) > 3
