@@ -254,7 +254,7 @@ def scatter_weights(densities: np.ndarray, n: float) -> np.ndarray:
     for _ in range(60):
         shares = weights * densities
         found = (shares / shares.sum(axis=1, keepdims=True)).sum(axis=0)
-        found[0] *= 1.2
+        found[0] *= 1.0 + 0.5 * min(1.0, n / 7.0)
         before, weights = weights, (prior + found) / (prior + found).sum()
         if np.abs(weights - before).max() < 1e-5:
             break

@@ -203,6 +203,13 @@ class PooledWindows:
         return 2.0 * value - n_free * dof, np.where(counted < n_free, 0.0, dof)
 
 
+def bursts(plan: TestPlan, effects: Floats) -> Floats:
+    """Return by how much bursts make each test too large, less 1, by the effects of its fields."""
+    tables, excess = plan.tables, effects - 1.0
+    sources = np.where(tables.source < 0, tables.child, tables.source)
+    return np.asarray(np.sqrt(excess[sources] * excess[tables.child]))
+
+
 def standardized(statistics: Floats) -> tuple[Floats, Floats]:
     """Return deviances scaled to the mean of a chi-square, and its degrees of freedom."""
     value, mean, variance = statistics[:, [DEVIANCE, MEAN, VARIANCE]].T
@@ -275,6 +282,10 @@ class Comparison:
     def _overdispersed(self) -> bool:
         return self.dependent_rows and bool(np.any(self.newer.effects > 1.0))
 
+    @cached_property
+    def _bursts(self) -> Floats:
+        return bursts(self.plan, self.newer.effects)
+
     # --- scatter: by how much more than by chance windows differ anyway
 
     @cached_property
@@ -297,18 +308,18 @@ class Comparison:
         mean = np.concatenate([mean, np.maximum(self._pair_means, 1.0)])
         return at_least_usual(value - mean, mean)
 
-    def _scattered_nodes(self, nodes: Ints) -> Floats:
+    def _scattered_nodes(self, nodes: Ints, effects: Floats | None = None) -> Floats:
         if self._scatter is None or not len(nodes):
             return np.zeros(len(nodes))
         value, dof = standardized(self.node_statistics[nodes])
-        return self._scatter.p_values(nodes, value, dof, self._strength)
+        return self._scatter.p_values(nodes, value, dof, self._strength, effects)
 
-    def _scattered_pairs(self, pairs: Ints) -> Floats:
+    def _scattered_pairs(self, pairs: Ints, effects: Floats | None = None) -> Floats:
         if self._scatter is None or not len(pairs):
             return np.zeros(len(pairs))
         tests, value = self.plan.n_nodes + pairs, self.pair_statistics[0, pairs]
         dof = np.maximum(self._pair_means[pairs], 1.0)
-        return self._scatter.p_values(tests, value, dof, self._strength)
+        return self._scatter.p_values(tests, value, dof, self._strength, effects)
 
     # --- the family of mechanisms: each node given its parents
 
@@ -327,7 +338,7 @@ class Comparison:
         statistics = self.node_statistics
         if self._overdispersed:
             statistics = statistics.copy()
-            statistics[:, DEVIANCE] /= 1.0 + SCREENING_SHARE * (self.newer.effects - 1.0)
+            statistics[:, DEVIANCE] /= 1.0 + SCREENING_SHARE * self._bursts[: self.plan.n_nodes]
         return deviance_p_values(statistics)
 
     @cached_property
@@ -351,7 +362,9 @@ class Comparison:
         if v not in self._nodes or not self._nodes[v].suffices(exact_to):
             given = self.plan.conditioning_set(v)
             corrected, effect = self._corrected_states(self.node_statistics[v], given, v, exact_to)
-            self._nodes[v] = _Corrected(max(p, corrected), effect, exact_to)
+            scattered = self._scattered_nodes(np.array([v]), np.array([effect]))
+            p = max(p, corrected, float(scattered[0]))
+            self._nodes[v] = _Corrected(p, effect, exact_to)
         return self._nodes[v][:2]
 
     def node_given(self, v: int, members: Sequence[int]) -> tuple[float, float]:
@@ -411,27 +424,19 @@ class Comparison:
         out[0] *= 2.0
         return out
 
-    def _pair_excess(self, pairs: Ints) -> Floats:
-        """For pair tests by how much dispersion makes their statistics too large, less 1."""
-        tables, tests = self.plan.tables, self.plan.n_nodes + pairs
-        excess = self.newer.effects - 1.0
-        both: Floats = np.sqrt(excess[tables.source[tests]] * excess[tables.child[tests]])
-        return both
-
     def _pair_discounts(self, pairs: Ints) -> Floats:
         """For pair tests by how much their statistics are too large at least."""
-        return 1.0 + SCREENING_SHARE * self._pair_excess(pairs)
+        return 1.0 + SCREENING_SHARE * self._bursts[self.plan.n_nodes + pairs]
 
     @property
     def pair_factors(self) -> Floats:
         """For each pair test how many times as far as by chance it moves without a change."""
-        pairs = np.arange(self.plan.n_pair_tests)
-        factors = np.ones(len(pairs))
+        factors = np.ones(len(self.plan.tables.child))
         if self._scatter is not None:
-            factors = self._scatter.factors[self.plan.n_nodes :]
+            factors = self._scatter.factors * self._scatter.effects
         if self._overdispersed:
-            factors = np.maximum(factors, 1.0 + self._pair_excess(pairs))
-        return factors
+            factors = np.maximum(factors, 1.0 + self._bursts)
+        return factors[self.plan.n_nodes :]
 
     @cached_property
     def _pair_chances(self) -> Floats:
@@ -512,7 +517,8 @@ class Comparison:
         if not self.dependent_rows or p > rejects:
             return p, 1.0
         corrected, effect = self._corrected_interaction(index, exact_to)
-        p = max(p, corrected)
+        scattered = self._scattered_pairs(np.array([index]), np.array([effect]))
+        p = max(p, corrected, float(scattered[0]))
         source, child = self.plan.pair_of(index)
         given = self.plan.conditioning_set(self.plan.n_nodes + index)
         ends = self.end_statistics(index)

@@ -180,7 +180,7 @@ class FamilyResult:
 
 @dataclass(frozen=True)
 class Wander:
-    """A field that moves by itself: from window to window so many times as far as by chance."""
+    """A field that moves by itself: so many times as far as chance and bursts explain."""
 
     name: str
     factor: float

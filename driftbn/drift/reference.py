@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftbn.config import DecisionConfig, WarmStart
-from driftbn.drift.comparison import Comparison, Part, PooledWindows
+from driftbn.drift.comparison import Comparison, Part, PooledWindows, bursts
 from driftbn.drift.dispersion import BlockSums, CombinedSums
 from driftbn.drift.plan import LevelMap, TestPlan, make_plan, member_sets, plan_of, with_cards
 from driftbn.drift.scatter import Carried, LaterWindows, Scatter, Spread
@@ -72,6 +72,7 @@ class Regime:
         self.levels.learn(window.codes)
         self.learned = window.learned
         self.dag = window.learned.dag
+        self.effects = window.effects  # of each field, the mean of the windows taken in
         codes = self.levels.apply(window.codes)
         self.plan = make_plan(self.dag, self.levels.cards, codes.shape[1])
         counts = self.plan.count(window.table, codes, self.levels)
@@ -186,7 +187,8 @@ class Regime:
                 before, jumps = self._known_before(self.carried)
                 spread = spread.plus(before)
             weights = None if self.later is None else self.later.weights
-            self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, jumps, weights)
+            effects = 1.0 + bursts(self.plan, self.effects)
+            self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, effects, jumps, weights)
         return self._scatter[n_windows]
 
     def _known_before(self, carried: Carried) -> tuple[Spread, Scatter | None]:
@@ -224,6 +226,7 @@ class Regime:
         One that is ``suspicious`` waits until the next is stable too: a change that begins inside
         it must not make itself usual.
         """
+        effects = window.effects
         if self.waiting:
             self.waiting = False
             self.recent[-1] = self.recent[-1]._replace(in_reference=True)
@@ -234,6 +237,9 @@ class Regime:
                 window = self._counted(window.cells)
         grows = not self.full
         self.waiting = grows and suspicious
+        if grows:
+            self.effects = self.effects + (effects - self.effects) / (len(self.windows) + 1)
+            self._scatter = {}
         self.recent.append(_Recent(window, grows and not suspicious))
         # The last one is always kept, to say what one window shows.
         del self.recent[: -max(max(self.config.scales) - 1, 1)]
@@ -258,8 +264,9 @@ class Regime:
         if self.later.n_taken > before.n_taken:
             self._scatter = {}
             if self.later.refit_due:
-                scatter = Scatter(self.plan.n_nodes, self.scatter(self.pool).spread)
-                self.later = replace(self.later, weights=scatter.weights)
+                known = self.scatter(self.pool)
+                fitted = Scatter(self.plan.n_nodes, known.spread, known.effects)
+                self.later = replace(self.later, weights=fitted.weights)
                 self._scatter = {}
 
     def trim(self, n_windows: int) -> None:
@@ -348,6 +355,7 @@ class Regime:
             "children": tables.child,
             "sources": tables.source,
             "bins": asdict(self.bins),
+            "effects": self.effects,
             "windows": [part.cells for part in self.pool.parts],
             "recent": [recent.window.cells for recent in self.recent],
             "recent_in_reference": [recent.in_reference for recent in self.recent],
@@ -372,6 +380,7 @@ class Regime:
         held, recent = values["windows"], values["recent"]
         in_reference = values["recent_in_reference"]
         regime.plan = plan
+        regime.effects = values.get("effects", np.ones(plan.n_nodes))
         counted = [regime._counted(codes) for codes in held]
         regime._set_reference(counted)
         # The newest windows that are in the reference are its last.

@@ -37,7 +37,8 @@ _MIXTURE = Mixture(
 )
 _N_FACTORS, _N_EXTRAS = map(len, _MIXTURE)
 
-STILL_COUNT, STILL_BONUS = 1.0, 0.2  # pseudo-counts of keeping still: this, and a share of those
+STILL_COUNT, STILL_BONUS = 1.0, 0.5  # pseudo-counts of keeping still: this, and a share of those
+BONUS_FROM = 7.0  # differences between windows, from which on it is all of that share
 WIDE_COUNT, NARROW_COUNT = 0.04, 0.16  # of all components of a kind, once there are windows enough
 WINDOWS_ENOUGH = 3.0  # differences between windows from which on wandering is as likely as that
 LEAST_COUNT = 0.001  # of those, however few the windows
@@ -71,6 +72,12 @@ class Spread(NamedTuple):
     def of(self, tests: Ints) -> Spread:
         return Spread(self.excess[tests], self.n[tests], self.dof[tests])
 
+    def beyond(self, effects: Floats) -> Spread:
+        """Return what is left of it beyond these design effects."""
+        mean = self.n * self.dof
+        left = at_least_usual((self.excess + mean) / effects - mean, mean)
+        return self._replace(excess=np.where(effects > 1.0, left, self.excess))
+
     def densities(self) -> Floats:
         """Return how likely each sum of squares is under each component, up to a factor a test."""
         out = np.empty((len(self.n), _N_FACTORS + _N_EXTRAS))
@@ -89,18 +96,21 @@ def at_least_usual(excess: Floats, mean: Floats) -> Floats:
 class Scatter:
     """How far tests of a reference may be off without a change, given the spread that is known.
 
-    ``jumps``: the same of the jumps from one regime to the next. ``weights``: how common each
-    component is among nodes and among pairs, if that was fitted before.
+    ``effects``: how many times too large bursts make each test, as far as its fields show; they are
+    no scatter. ``jumps``: the same of the jumps from one regime to the next. ``weights``: how
+    common each component is among nodes and among pairs, if that was fitted before.
     """
 
     def __init__(
         self,
         n_nodes: int,
         spread: Spread,
+        effects: Floats | None = None,
         jumps: Scatter | None = None,
         weights: tuple[Floats, Floats] | None = None,
     ) -> None:
         self.spread = spread
+        self.effects = np.ones(len(spread.n)) if effects is None else effects
         self._jumps = jumps
         self._n_nodes = n_nodes
         self._known = (spread.n > 0.0) & (spread.dof > 0.0)
@@ -114,31 +124,52 @@ class Scatter:
 
     @cached_property
     def _node_weights(self) -> Floats:
-        return fitted_weights(self.spread.of(np.flatnonzero(self._known[: self._n_nodes])))
+        return fitted_weights(self._left(np.flatnonzero(self._known[: self._n_nodes])))
 
     @cached_property
     def _pair_weights(self) -> Floats:
         pairs = self._n_nodes + np.flatnonzero(self._known[self._n_nodes :])
-        return fitted_weights(self.spread.of(pairs))
+        return fitted_weights(self._left(pairs))
+
+    def _left(self, tests: Ints) -> Spread:
+        return self.spread.of(tests).beyond(self.effects[tests])
 
     def _weights_of(self, tests: Ints) -> Floats:
         return self._node_weights if tests[0] < self._n_nodes else self._pair_weights
 
-    def p_values(self, tests: Ints, value: Floats, dof: Floats, strength: float) -> Floats:
+    def p_values(
+        self,
+        tests: Ints,
+        value: Floats,
+        dof: Floats,
+        strength: float,
+        effects: Floats | None = None,
+    ) -> Floats:
         """Return the predictive p-values of tests of one family; 0 where nothing is known.
 
         Of a test without a past of its own, as that of a field which came alive, is known what its
         family does, if there is any of which more is known.
 
         ``value`` has the mean ``dof`` for independent rows. ``strength``: 1 for a single window;
-        more for several pooled, which count as one draw of whatever wanders.
+        more for several pooled, which count as one draw of whatever wanders. ``effects``: their own
+        design effects, where these are known.
         """
+        effects = self.effects[tests] if effects is None else effects
         p = np.zeros(len(tests))
         if self._any_known:
             weights, room = self._weights_of(tests), np.empty(_N_FACTORS + _N_EXTRAS)
-            spread = (self.spread.excess, self.spread.n, self.spread.dof)
+            left, places = self.spread.of(tests).beyond(effects), np.arange(len(tests))
             write_predictive_tails(
-                _MIXTURE, weights, spread, LEAST_SPREAD, tests, value, dof, strength, room, p
+                _MIXTURE,
+                weights,
+                (left.excess, left.n, left.dof),
+                LEAST_SPREAD,
+                places,
+                value / effects,
+                dof,
+                strength,
+                room,
+                p,
             )
         if self._jumps is not None:
             n_jumps, n = self._jumps.spread.n[tests], self.spread.n[tests]
@@ -154,16 +185,17 @@ class Scatter:
 
     @cached_property
     def factors(self) -> Floats:
-        """How many times as far as by chance each test moves from window to window.
+        """How many times as far as bursts and chance explain each test moves between windows.
 
         One that does not move by clearly more than that, or by less, as a clock does, has 1.
         """
         factors = np.ones(len(self.spread.n))
-        moves = self._known & (self.spread.excess > np.sqrt(2.0 * self.spread.n * self.spread.dof))
+        left = self.spread.beyond(self.effects)
+        moves = self._known & (left.excess > np.sqrt(2.0 * left.n * left.dof))
         moving = np.flatnonzero(moves)
         for tests in np.split(moving, [np.searchsorted(moving, self._n_nodes)]):
             if len(tests):
-                spread, found = self.spread.of(tests), np.empty(len(tests))
+                spread, found = left.of(tests), np.empty(len(tests))
                 weights = self._weights_of(tests)
                 write_mean_factors(_MIXTURE, weights, spread.densities(), spread.dof, found)
                 factors[tests] = found
@@ -179,7 +211,7 @@ def fitted_weights(spread: Spread) -> Floats:
         [1, _N_FACTORS - 1, _N_EXTRAS],
     )
     bonus = np.ones(len(prior))
-    bonus[0] += STILL_BONUS
+    bonus[0] += STILL_BONUS * min(1.0, n / BONUS_FROM)
     weights: Floats = prior / prior.sum()
     if len(spread.n):
         room = np.empty(len(prior))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
 from driftbn.config import DecisionConfig, Knowledge, LearnerConfig
 from driftbn.datasets import asia, remove_edge, sample_codes
-from driftbn.drift.comparison import Comparison, PooledWindows, clocks_in
+from driftbn.drift.comparison import Comparison, PooledWindows, bursts, clocks_in
 from driftbn.drift.reference import LearnedWindow, Regime
 from driftbn.graphs.graph import Pdag
 from driftbn.learning import Overrun, StructureLearner, learn_structure
@@ -195,6 +197,25 @@ def test_a_regime_comes_back_from_its_state(n_windows: int, reference_windows: i
         regime.absorb(groups[0])
         again.absorb(groups[1])
         assert again.dag == regime.dag
+
+
+def test_the_dispersion_inside_windows_comes_back_with_a_regime() -> None:
+    stream = DriftStream(asia(), bursts=Repeats(5), seed=1)
+    order = [stream.before.index(name) for name in NAMES]
+    first, *others = (
+        LEARNER.learn_window(codes[order], NAMES) for codes in islice(stream.batches(2000), 5)
+    )
+    regime = Regime(0, DecisionConfig(), LEARNER, first)
+    for one in others:
+        regime.absorb(regime.counted(one))
+    again = Regime.from_state(regime.state(), regime.config, LEARNER)
+    assert regime.effects.max() > 2.0
+    mean = np.mean([one.effects for one in (first, *others)], axis=0)
+    np.testing.assert_allclose(regime.effects, mean)
+    for scatter in (regime.scatter(regime.pool), again.scatter(again.pool)):
+        np.testing.assert_array_equal(scatter.effects, 1.0 + bursts(regime.plan, regime.effects))
+    known, kept = (one.scatter(one.pool).weights for one in (regime, again))
+    np.testing.assert_array_equal(known[1], kept[1])
 
 
 def test_an_archived_regime_keeps_its_newest_windows() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,8 +11,9 @@ from scipy import stats
 from driftbn import DriftMonitor
 from driftbn.config import DecisionConfig
 from driftbn.datasets import asia, remove_edge, sample
-from driftbn.drift.comparison import PooledWindows
+from driftbn.drift.comparison import PooledWindows, bursts
 from driftbn.drift.plan import TestPlan, make_plan
+from driftbn.drift.reference import Regime
 from driftbn.drift.scatter import (
     CARRIED_JUMPS,
     Carried,
@@ -22,7 +25,11 @@ from driftbn.drift.scatter import (
 )
 from driftbn.graphs.graph import Dag
 from driftbn.graphs.network import BayesianNetwork
+from driftbn.learning import StructureLearner
+from driftbn.learning.independence import PackedTable, design_effects
 from tests import reference_decision as naive
+from tests.drift_streams import DriftStream, Sessions
+from tests.networks import load
 
 N_TESTS = 400
 
@@ -156,7 +163,7 @@ def test_a_test_that_has_jumped_may_jump_again_as_often_and_as_far() -> None:
     jumps = Scatter(2, Spread(np.array([90.0, 0.0]), np.full(2, 2.0), dof))
     for value, least in ((40.0, 0.02), (3000.0, 0.0)):
         before = Scatter(2, calm).p_values(tests, dof + value, dof, 1.0)
-        jumping, still = Scatter(2, calm, jumps).p_values(tests, dof + value, dof, 1.0)
+        jumping, still = Scatter(2, calm, jumps=jumps).p_values(tests, dof + value, dof, 1.0)
         assert before.max() < 0.002
         assert least <= jumping <= 2.0 / 18.0
         assert still < 0.002
@@ -170,7 +177,7 @@ def test_what_some_tests_of_a_family_jump_does_not_hide_a_change_of_another() ->
     jumps = Scatter(0, Spread(jumped, np.ones(n_pairs), np.ones(n_pairs)))
     tests = np.array([0, n_pairs - 1])
     value = np.full(2, 1500.0)
-    known, new = Scatter(0, calm, jumps).p_values(tests, value, np.ones(2), 1.0)
+    known, new = Scatter(0, calm, jumps=jumps).p_values(tests, value, np.ones(2), 1.0)
     assert known > 0.01
     assert new == Scatter(0, calm).p_values(tests, value, np.ones(2), 1.0)[1]
 
@@ -211,6 +218,48 @@ def test_windows_of_one_network_lie_no_further_apart_than_by_chance() -> None:
         means.append(spread.excess / np.maximum(spread.n * spread.dof, 1.0))
     tested = spread.dof > 1.0
     assert abs(np.mean(np.array(means)[:, tested])) < 0.1
+
+
+@pytest.mark.parametrize("mean_length", [5, 20])
+def test_what_sessions_explain_is_no_scatter(mean_length: int) -> None:
+    """Windows of sessions lie apart as the dispersion inside them lets expect, and no further."""
+    network, far = asia(), []
+    plan = make_plan(network.dag, np.array(network.cards), 2000)
+    for seed in range(10):
+        stream = DriftStream(network, bursts=Sessions(mean_length), seed=seed)
+        codes = list(islice(stream.batches(2000), 8))
+        tables = [PackedTable(window, network.dag.nodes) for window in codes]
+        effects = np.mean([design_effects(table) for table in tables], axis=0)
+        alone = [PooledWindows(plan, plan.count_rows(window), [window]) for window in codes]
+        counts = np.add.reduce([window.counts for window in alone], dtype=np.int32)
+        spread = PooledWindows(plan, counts, codes, parts=[one.part for one in alone]).spread
+        held = [network.index(name) for name in stream.held]
+        chosen = np.isin(plan.tables.child, held) & (plan.tables.source < 0) & (spread.dof > 0.0)
+        left = spread.beyond(1.0 + bursts(plan, effects))
+        far.append([np.mean(of.excess[chosen] / (of.n * of.dof)[chosen]) for of in (spread, left)])
+    whole, left = np.mean(far, axis=0)
+    assert whole > 0.5 * (mean_length - 1)
+    assert abs(left) < 0.3
+
+
+def test_a_pair_that_keeps_still_does_not_pay_for_sessions_of_others() -> None:
+    learner, stream = StructureLearner(), DriftStream(load("insurance"), bursts=Sessions(5), seed=3)
+    names = sorted(stream.before.nodes)
+    order = [stream.before.index(name) for name in names]
+    first, *others = (
+        learner.learn_window(codes[order], names) for codes in islice(stream.batches(5000), 8)
+    )
+    regime = Regime(0, DecisionConfig(), learner, first)
+    for window in others:
+        regime.absorb(regime.counted(window))
+    tables, n_nodes = regime.plan.tables, regime.plan.n_nodes
+    held = np.array([name in stream.held for name in names])
+    pairs = np.flatnonzero(~held[tables.source[n_nodes:]] & ~held[tables.child[n_nodes:]]) + n_nodes
+    one, scatter = np.ones(len(pairs)), regime.scatter(regime.pool)
+    p = scatter.p_values(pairs, 40.0 * one, one, 1.0, effects=one)
+    blind = Scatter(n_nodes, scatter.spread).p_values(pairs, 40.0 * one, one, 1.0)
+    assert np.median(p) < 0.1 * np.median(blind)
+    assert np.median(p) < 1e-6
 
 
 def rows_of(network: BayesianNetwork, n_rows: int, rng: np.random.Generator) -> np.ndarray:
