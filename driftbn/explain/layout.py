@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right, insort
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
-import networkx as nx
 import numpy as np
 from scipy.optimize import isotonic_regression
 
@@ -52,14 +51,25 @@ def arrange(dag: Dag, widths: Mapping[str, float]) -> Layout:
     >>> layout.routes["a", "b"]
     ((20.0, 30.0), (20.0, 88.0))
     """
-    whole = dag.to_networkx()
     parts = []
-    for names in sorted(map(sorted, nx.weakly_connected_components(whole))):
-        part = _Part(whole.subgraph(names), widths)
+    for connected in _connected(dag):
+        part = _Part(connected, widths)
         _order_layers(part)
         parts.append(_placed(part))
     parts.sort(key=lambda part: (-part.height, -len(part.centres), min(part.centres)))
     return _packed(parts)
+
+
+def _connected(dag: Dag) -> list[Dag]:
+    """Return the connected parts of a graph."""
+    part_of = {name: [name] for name in dag.nodes}
+    for source, target in dag.edges:
+        part, other = part_of[source], part_of[target]
+        if part is not other:
+            part += other
+            part_of |= dict.fromkeys(other, part)
+    parts = {id(part): part for part in part_of.values()}.values()
+    return [Dag(part, [edge for edge in dag.edges if part_of[edge[0]] is part]) for part in parts]
 
 
 def _packed(parts: list[Layout]) -> Layout:
@@ -83,32 +93,27 @@ def _packed(parts: list[Layout]) -> Layout:
     return Layout(width, top + row_height, centres, routes)
 
 
-@dataclass
 class _Part:
-    """A connected graph on its way to a layout; nodes come first, then the bends of long edges."""
+    """A connected graph on its way to a layout; nodes come first, then the bends of long edges.
 
-    graph: nx.DiGraph
-    widths: Mapping[str, float]
-    names: list[str] = field(init=False)
-    chains: dict[Edge, list[int]] = field(init=False, default_factory=dict)
-    layers: list[list[int]] = field(init=False)  # layer, then place: number of node or bend
-    above: list[list[int]] = field(init=False)
-    below: list[list[int]] = field(init=False)
+    ``layers``: layer, then place: number of node or bend. ``chains``: what each edge runs through.
+    """
 
-    def __post_init__(self) -> None:
-        self.names = sorted(self.graph.nodes)
-        depth = _layers_of(self.graph, self.widths)
-        self.layers = [[] for _ in range(max(depth.values()) + 1)]
+    def __init__(self, graph: Dag, widths: Mapping[str, float]) -> None:
+        self.names, self.widths = graph.nodes, widths
+        depth = _layers_of(graph, widths)
+        self.layers: list[list[int]] = [[] for _ in range(max(depth.values()) + 1)]
+        self.chains: dict[Edge, list[int]] = {}
         number = {name: i for i, name in enumerate(self.names)}
         size = len(self.names)
-        for u, v in sorted(self.graph.edges):
+        for u, v in graph.edges:
             n_bends = depth[v] - depth[u] - 1
             self.chains[u, v] = [number[u], *range(size, size + n_bends), number[v]]
             for i, bend in enumerate(range(size, size + n_bends)):
                 self.layers[depth[u] + 1 + i].append(bend)
             size += n_bends
-        self.above = [[] for _ in range(size)]
-        self.below = [[] for _ in range(size)]
+        self.above: list[list[int]] = [[] for _ in range(size)]
+        self.below: list[list[int]] = [[] for _ in range(size)]
         for chain in self.chains.values():
             for upper, lower in pairwise(chain):
                 self.below[upper].append(lower)
@@ -123,16 +128,16 @@ class _Part:
         return 0.0 if self.is_bend(vertex) else self.widths[self.names[vertex]]
 
 
-def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float]) -> dict[str, int]:
+def _layers_of(graph: Dag, widths: Mapping[str, float]) -> dict[str, int]:
     """Give each node a layer below its parents; a layer that is full passes nodes on."""
     room = _room(graph, widths)
     longest: dict[str, int] = {}
-    for node in nx.lexicographical_topological_sort(graph):
-        longest[node] = max((longest[p] + 1 for p in graph.predecessors(node)), default=0)
+    for node in graph.topological_order():
+        longest[node] = max((longest[p] + 1 for p in graph.parents(node)), default=0)
     filled: dict[int, float] = {}
     layer: dict[str, int] = {}
-    for node in sorted(longest, key=lambda n: (longest[n], graph.out_degree(n) == 0, n)):
-        at = max((layer[p] + 1 for p in graph.predecessors(node)), default=0)
+    for node in sorted(longest, key=lambda n: (longest[n], not graph.children(n), n)):
+        at = max((layer[p] + 1 for p in graph.parents(node)), default=0)
         size = widths[node] + _NODE_GAP
         while filled.get(at, 0.0) and filled[at] + size > room:
             at += 1
@@ -144,17 +149,17 @@ def _layers_of(graph: nx.DiGraph, widths: Mapping[str, float]) -> dict[str, int]
     return {node: used.index(at) for node, at in layer.items()}
 
 
-def _room(graph: nx.DiGraph, widths: Mapping[str, float]) -> float:
-    total = sum(widths[node] + _NODE_GAP for node in graph)
+def _room(graph: Dag, widths: Mapping[str, float]) -> float:
+    total = sum(widths[node] + _NODE_GAP for node in graph.nodes)
     height = NODE_HEIGHT + _LAYER_GAP
-    widest = max(widths[node] for node in graph)
+    widest = max(widths[node] for node in graph.nodes)
     return max(8 * widest, _WIDE * math.sqrt(total * height))
 
 
-def _lower(node: str, graph: nx.DiGraph, layer: dict[str, int]) -> None:
+def _lower(node: str, graph: Dag, layer: dict[str, int]) -> None:
     """Move a node down to its children if that makes its edges shorter."""
-    children = [layer[child] for child in graph.successors(node)]
-    if children and len(children) > graph.in_degree(node):
+    children = [layer[child] for child in graph.children(node)]
+    if children and len(children) > len(graph.parents(node)):
         layer[node] = min(children) - 1
 
 

@@ -295,7 +295,7 @@ class _Placed:
     """A scene with coordinates, y downwards."""
 
     def __init__(self, scene: Scene) -> None:
-        # Here because a layout imports networkx, and most who import a report never draw one.
+        # Here because a layout imports scipy.optimize, and most who import a report draw none.
         from driftbn.explain.layout import arrange  # noqa: PLC0415
 
         self.scene = scene
