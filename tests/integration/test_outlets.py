@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 import urllib3
 from confluent_kafka import Consumer, TopicPartition
 from driftbn_service.events import Event, EventType
+from driftbn_service.metrics import Metrics
 from driftbn_service.outlets import Deliverer
 from driftbn_service.outlets import kafka as kafka_module
 from driftbn_service.outlets.alertmanager import REFRESH_SECONDS, AlertmanagerOutlet
@@ -54,15 +55,15 @@ os.kill(os.getpid(), signal.SIGKILL)  # between sending and the note that it was
 """
 
 
+def exit_code_of(script: str, argument: str) -> int:
+    return subprocess.run(
+        [sys.executable, "-c", script, argument],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    ).returncode  # fmt: skip
+
+
 def send_and_be_killed(**values: Any) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, json.dumps(values)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-        capture_output=True,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert exit_code_of(KILLED, json.dumps(values)) == -signal.SIGKILL
 
 
 # A file, from the history
@@ -75,6 +76,7 @@ from pathlib import Path
 import driftbn_service.outlets
 from driftbn.learning import Overrun
 from driftbn_service.events import EventState, Whose, publication_of
+from driftbn_service.metrics import Metrics
 from driftbn_service.outlets import Deliverer
 from driftbn_service.outlets.file import FileOutlet
 from driftbn_service.settings import FileOutletSettings
@@ -83,13 +85,6 @@ from tests.unit.test_events import make_report
 
 folder = Path(sys.argv[1])
 driftbn_service.outlets.BATCH_EVENTS = 2
-
-
-class Counts:
-    def notified(self, *_):
-        pass
-
-    alerting = notified
 
 
 def die(*_):
@@ -117,7 +112,7 @@ def deliver(point):
         store.delivered = die
     elif point == "after the note":
         store.delivered = lambda *arguments: die(delivered(*arguments))
-    deliverer = Deliverer(outlet, store, lambda: {("orders", "")}, Counts())
+    deliverer = Deliverer(outlet, store, lambda: {("orders", "")}, Metrics())
     assert deliverer.step() is None, deliverer.error
 
 
@@ -140,15 +135,7 @@ assert in_child(deliver, "") == 0
 
 
 def test_file_gets_each_event_once_through_sixty_kills(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_AT_EVERY_POINT, str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    assert exit_code_of(KILLED_AT_EVERY_POINT, str(tmp_path)) == 0
     lines = (tmp_path / "events.ndjson").read_text().splitlines()
     assert [json.loads(line)["data"]["window"] for line in lines] == list(range(1, 61))
 
@@ -526,14 +513,6 @@ def test_all_types_of_events_are_taken(alertmanager: AlertmanagerService) -> Non
     outlet.close()
 
 
-class Counts:
-    def notified(self, outlet: str, stream: str, outcome: str, n_events: int) -> None:
-        """Forget it."""
-
-    def alerting(self, outlet: str, matters: Collection[str]) -> None:
-        """Forget it."""
-
-
 def test_open_episode_fires_on_through_restarts_until_it_has_ended(
     alertmanager: AlertmanagerService, tmp_path: Path
 ) -> None:
@@ -545,7 +524,7 @@ def test_open_episode_fires_on_through_restarts_until_it_has_ended(
     def deliverer() -> Deliverer:
         lanes = {("orders", "3")}
         outlet = AlertmanagerOutlet(settings)
-        return Deliverer(outlet, store, lambda: lanes, Counts(), clock=lambda: now[0])
+        return Deliverer(outlet, store, lambda: lanes, Metrics(), clock=lambda: now[0])
 
     with Store(tmp_path / "state.sqlite") as store:
         store.publish([started], [("alertmanager", None)])
