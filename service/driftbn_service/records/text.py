@@ -205,9 +205,6 @@ class Text(NamedTuple):
     def n_records(self) -> int:
         return len(self.lines.starts)
 
-    def record(self, number: int) -> bytes:
-        return self.data[self.lines.starts[number] : self.lines.stops[number]]
-
 
 def read_lines(data: bytes, unicode: bool, limits: Limits) -> Text:
     array = np.frombuffer(data, np.uint8)

@@ -355,10 +355,6 @@ class Catalog:
         """Return all that is needed to go on, as plain values."""
         return {"files": [file.stored() for file in self._files]}
 
-    def in_order(self) -> list[TrackedFile]:
-        """Return the files by name; of those with the same name the one found first."""
-        return sorted(self._files, key=lambda file: file.path)
-
     def update(self, found: tuple[Found, ...], now: float) -> None:
         """Take note of the files that are there, and of those that are not any more."""
         seen: set[int] = set()
@@ -585,7 +581,8 @@ class FilesSource:
 
     def _line_up(self, now: float) -> None:
         in_place = {file.at for file in self._catalog if not file.is_left and file.size}
-        for file in self._catalog.in_order():
+        # By name; of those with the same name the one found first.
+        for file in sorted(self._catalog, key=lambda file: file.path):
             replaced = file.path in in_place or now - file.left_at >= GRACE_SECONDS
             ended = not self._settings.follow or (file.is_left and replaced)
             if file.can_be_read and (ended or (file.size and file.state != file.settled)):

@@ -248,18 +248,15 @@ class LaneMessages:
         if self.kind is TableFormat.NDJSON:
             lines = JoinedMessages(values)
             data, place = lines.data, lines.place(describe)
+        offsets = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
         return Chunk(
             lane=self.lane,
             data=data,
             kind=self.kind,
-            position=self.position(),
+            position={"topic": self.topic, "offsets": offsets},
             place=place,
             n_behind=n_behind(self.offsets),
         )
-
-    def position(self) -> Position:
-        offsets = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
-        return {"topic": self.topic, "offsets": offsets}
 
 
 # The lanes of a topic that are ours at the moment.
