@@ -223,12 +223,8 @@ def _find_key(store: Store, stream: str, key: str | None) -> str:
         raise InputError(str(store.path), problem)
     if key is None and ("" in found or len(found) == 1):
         return found[0]
-    more = " and more" if len(found) > _MAX_NAMED else ""
-    keys = ", ".join(repr(key) for key in found[:_MAX_NAMED]) + more
-    if key is None:
-        problem = f"stream {stream!r} has several keys, give one with --key: {keys}"
-    else:
-        problem = f"stream {stream!r} has no key {key!r}; there are: {keys}"
+    has = f"no key {key!r}; there are" if key is not None else "several keys, give one with --key"
+    problem = f"stream {stream!r} has {has}: {_listed(found)}"
     raise InputError(str(store.path), problem)
 
 
@@ -241,9 +237,12 @@ def _known(store: Store) -> str:
         if row is None:
             break
         names.append(row.stream)
+    return f"there are: {_listed(names)}" if names else "there is none of any stream yet"
+
+
+def _listed(names: Sequence[str]) -> str:
     more = " and more" if len(names) > _MAX_NAMED else ""
-    listed = ", ".join(repr(name) for name in names[:_MAX_NAMED])
-    return f"there are: {listed}{more}" if names else "there is none of any stream yet"
+    return ", ".join(map(repr, names[:_MAX_NAMED])) + more
 
 
 class _Source:
@@ -295,14 +294,14 @@ class _Source:
         naming = self._naming(episode)
         report = _with_all_changes(episode, naming)
         alarm = self._report(episode.started_window)
-        every = naming if alarm is None else [alarm, *naming]
+        told = [one.explain() for one in ([] if alarm is None else [alarm]) + naming]
         change = Change(report)
         what, how = change.sentences()
         words = Explanation(
             episode_headline(self._name, report, episode.recurring),
             (self._context(episode), *what, *how, *change.target_sentences()),
-            _once(text for one in every for text in one.explain().advice)[:_MAX_ADVICE],
-            _once(text for one in every for text in one.explain().details),
+            _once(text for one in told for text in one.advice)[:_MAX_ADVICE],
+            _once(text for one in told for text in one.details),
         )
         return Story(*self._whose, words, report, episode)
 

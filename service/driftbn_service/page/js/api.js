@@ -5,7 +5,7 @@ const TOKEN_KEY = "driftbn.token";
 const MAX_PAGES = 50;
 
 /** The API said no, or nothing. `status` is 0 if the service could not be reached. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, detail) {
     super(detail);
     this.status = status;
@@ -71,7 +71,7 @@ export async function askAll(path, query = {}) {
 }
 
 /** Return a path with a query; empty values are left out. */
-export function withQuery(path, query) {
+function withQuery(path, query) {
   const pairs = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path;
 }

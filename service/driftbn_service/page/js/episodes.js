@@ -15,7 +15,7 @@ export function showEpisodes(episodes, chosen, onPick) {
 }
 
 /** Return a title for each episode, no two the same. */
-export function titlesOf(episodes) {
+function titlesOf(episodes) {
   const met = new Map();
   return new Map([...episodes].reverse().map((episode) => {
     const words = withoutLead(episode.headline);

@@ -10,7 +10,7 @@ const MAX_CHANGES = 8;
 const MAX_DETAILED = 3;
 
 /** Whether nothing further changes in a window that belongs to an episode. */
-export function isCalm(report, episode) {
+function isCalm(report, episode) {
   return episode !== null && report.decision.level === "stable";
 }
 

@@ -10,7 +10,7 @@ const STRIP = 5;
 const MOST_LABELS = 24; // episodes that have their number written into the chart
 const FONT = "11px system-ui, sans-serif";
 
-/** Two charts over the windows, and a slider below them. */
+/** Three charts over the windows, and a slider below them. */
 export class Timeline {
   #series = null;
   #episodes = [];
