@@ -97,11 +97,10 @@ class MonitorSet:
         self._states = states
         self._outlast = outlast
         self._live: OrderedDict[str, KeyedMonitor] = OrderedDict()
-        self._n_keys = sum(1 for _ in states.keys())  # noqa: SIM118 - it is no mapping
 
     def __len__(self) -> int:
         """Return the number of monitors, in memory or on disk."""
-        return self._n_keys
+        return len(self._states) + sum(key not in self._states for key in self._live)
 
     @property
     def n_resident(self) -> int:
@@ -114,7 +113,7 @@ class MonitorSet:
 
     @property
     def is_full(self) -> bool:
-        return self._n_keys >= self._stream.max_keys
+        return len(self) >= self._stream.max_keys
 
     def __contains__(self, key: object) -> bool:
         return key in self._live or key in self._states
@@ -129,26 +128,22 @@ class MonitorSet:
         if item is not None:
             self._live.move_to_end(key)
             return item
-        is_new = key not in self._states
-        item = KeyedMonitor(DriftMonitor(self._config)) if is_new else self._read(key)
-        self._n_keys += is_new
+        is_known = key in self._states
+        item = self._read(key) if is_known else KeyedMonitor(DriftMonitor(self._config))
         self._make_room()
         self._live[key] = item
         return item
 
     def check(self) -> None:
         """Make sure that monitors on disk can go on: ``ChangedSettingsError`` if not."""
-        for key in self._states.keys():  # noqa: SIM118 - it is no mapping
+        for key in self._states:
             self.fetch(key)  # it stays in memory: mostly it is the only one, and soon needed
             return
 
     def drop(self, key: str) -> list[Any]:
         """Forget what is in memory of a monitor; return the batches that are not on disk then."""
         item = self._live.pop(key, None)
-        if item is None:
-            return []
-        self._n_keys -= key not in self._states
-        return item.since
+        return [] if item is None else item.since
 
     def save(self) -> None:
         """Write every monitor that has moved on; after an ``OSError`` the next call tries again."""
@@ -304,12 +299,17 @@ class Lane:
         """Say where the next rows begin; with ``None`` there is no commit amid them."""
         self.position = self.position if start is None else start
 
+    def unseen(self, batches: Iterable[Rows]) -> Iterator[Rows]:
+        """Iterate over rows, but for those that were taken before a restart."""
+        for rows in batches:
+            n_old = min(self._n_to_skip, n_rows_of(rows))
+            self._n_to_skip -= n_old
+            if n_old < n_rows_of(rows):
+                yield cut(rows, n_old, n_rows_of(rows))
+
     def take(self, rows: Rows) -> Taken:
-        """Give rows to their monitors, but for those that were taken before a restart."""
+        """Give rows to their monitors; they are ``unseen``."""
         taken = Taken()
-        n_old = min(self._n_to_skip, n_rows_of(rows))
-        self._n_to_skip -= n_old
-        rows = cut(rows, n_old, n_rows_of(rows))
         for key, part in self._parted(rows, taken):
             self._give(key, part, taken)
         self._publications.extend(taken.publications)

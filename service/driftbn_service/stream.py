@@ -478,7 +478,7 @@ class StreamPipeline:
         self._reject(work.decoded.rejected)
         lane.begin(work.start)
         lane.arrived = work.arrived
-        for rows in self._pace.parts(work.decoded.batches):
+        for rows in self._pace.parts(lane.unseen(work.decoded.batches)):
             self._note(lane.take(rows))
             if work.start is not None:
                 self._commit_due()

@@ -73,7 +73,7 @@ def test_a_body_of_many_windows_makes_progress_however_often_it_is_interrupted(
     records: Records, expected: History, tmp_path: Path
 ) -> None:
     daemon = DaemonService(tmp_path, SETTINGS.format(directory=tmp_path) + 'kind = "http"\n')
-    daemon.prepare = KillPoint("commit", 3, "after").arm
+    daemon.prepare = KillPoint("commit", 2, "after").arm
     counts = [0]
     with HttpFeeder(daemon.address, STREAM, piece=len(records)) as feeder:
         feeder.send(records)

@@ -63,9 +63,9 @@ def records_of(key: int) -> list[dict[str, Any]]:
 class Feed:
     """Sends the records of all keys, each key to a partition of its own."""
 
-    def __init__(self, broker: KafkaService, topic: str) -> None:
+    def __init__(self, broker: KafkaService, topic: str, n_keys: int = N_KEYS) -> None:
         self._feeder = KafkaFeeder(broker, topic, N_PARTITIONS)
-        self._records = [records_of(key) for key in range(N_KEYS)]
+        self._records = [records_of(key) for key in range(n_keys)]
         self._n_sent = 0
 
     def send(self, n_windows: int) -> int:
@@ -77,7 +77,7 @@ class Feed:
             turns = zip(*(records[share] for records in keys), strict=True)
             self._feeder.send([record for turn in turns for record in turn], partition)
         self._n_sent += n_windows
-        return self._n_sent * N_KEYS
+        return self._n_sent * len(self._records)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def test_daemons_that_come_go_hang_and_die_publish_what_one_does(
 def test_two_daemons_on_one_directory_hand_partitions_over_with_their_monitors(
     make_daemon: Any, kafka_broker: KafkaService, tmp_path: Path, unique: str
 ) -> None:
-    feed = Feed(kafka_broker, unique)
+    feed = Feed(kafka_broker, unique, n_keys=30)
     first, second = (make_daemon(name, unique, tmp_path / "state") for name in ("first", "second"))
     n_windows = feed.send(2)
     first.start()
@@ -271,7 +271,7 @@ def test_a_daemon_with_another_state_is_kept_out_of_the_group(
     make_daemon: Any, kafka_broker: KafkaService, tmp_path: Path, unique: str
 ) -> None:
     """Partitions that came to it would begin with empty monitors, and silently."""
-    n_windows = Feed(kafka_broker, unique).send(2)
+    n_windows = Feed(kafka_broker, unique, n_keys=6).send(2)
     Store(tmp_path / "other" / "state" / FILE, new_id=uuid4).close()
     daemon = make_daemon("one", unique)
     daemon.start()

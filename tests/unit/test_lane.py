@@ -15,6 +15,7 @@ from driftbn_service.lane import MAX_TRIES, ChangedSettingsError, Committer, Lan
 from driftbn_service.metrics import Metrics
 from driftbn_service.settings import CheckpointSettings, StreamSettings
 from driftbn_service.state import FILE, ActionKind, LaneLostError, Store, Wish
+from driftbn_service.stream import FIRST_ROWS, Pace
 
 from driftbn import DriftMonitor, datasets
 from tests.clock import Clock
@@ -48,7 +49,9 @@ def open_lane() -> Iterator[OpenLane]:
 
 
 def take(lane: Lane, rows: Any, position: Any) -> Taken:
-    taken = lane.take(tables_of(rows)[0] if isinstance(rows, list) else rows)
+    """Give a batch to a lane, of which some rows may have been taken before a restart."""
+    unseen = lane.unseen([tables_of(rows)[0] if isinstance(rows, list) else rows])
+    taken = next((lane.take(part) for part in unseen), Taken())
     lane.advance(position)
     return taken
 
@@ -236,6 +239,22 @@ def test_rows_of_a_chunk_that_a_commit_amid_it_has_are_not_taken_again(
     assert found == expected
     lane.close()
     whole.close()
+
+
+def test_rows_that_were_taken_before_a_restart_make_no_part_longer(
+    open_lane: OpenLane, tmp_path: Path
+) -> None:
+    """Else the commits of a long body would come ever more rarely, the more often it is begun."""
+    table = pa.table({"x": ["a", "b"] * 10_000})
+    lane = open_lane(tmp_path, stream(window=50_000))
+    lane.begin({"n": 0})
+    lane.take(table.slice(0, 15_000))
+    lane.commit()
+    lane.close()
+    again = open_lane(tmp_path, stream(window=50_000))
+    parts = [len(part) for part in Pace(Clock()).parts(again.unseen([table]))]
+    assert parts == [FIRST_ROWS, 20_000 - 15_000 - FIRST_ROWS]
+    again.close()
 
 
 CHANGES: list[tuple[dict[str, Any], str]] = [

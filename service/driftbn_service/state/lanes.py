@@ -132,7 +132,10 @@ class LaneState:
             self._keys = {key for (key,) in found}
         self._spill = _Spill(self._database.scratch)
 
-    def keys(self) -> Iterator[str]:
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
 
     def __contains__(self, key: object) -> bool:
