@@ -289,7 +289,13 @@ def pair_index(x: int, y: int) -> int:
 
 @open_kernel
 def ask(search: Search) -> int:
-    """Write the next question; return READY, FINISHED or NO_ROOM."""
+    """Write the next question of search or census; return READY, FINISHED or NO_ROOM."""
+    state = _ask_search(search)
+    return _ask_census(search) if state == FINISHED else state
+
+
+@inlined
+def _ask_search(search: Search) -> int:
     cursor = search.cursor
     while cursor[PHASE] != OVER:
         if cursor[PHASE] == RECALL:
@@ -309,7 +315,7 @@ def ask(search: Search) -> int:
                 _close_in_vain(search)
         elif not _open_next_pair(search):
             cursor[PHASE] = OVER
-    return _ask_census(search)
+    return FINISHED
 
 
 @open_kernel
@@ -317,9 +323,12 @@ def tell(search: Search, found: int) -> None:
     """Take the answer: the row of the question's sets that separates the pair, or -1."""
     if search.cursor[PHASE] == OVER:
         _tell_census(search, found)
-        return
-    if found < 0:
-        return
+    elif found >= 0:
+        _tell_search(search, found)
+
+
+@inlined
+def _tell_search(search: Search, found: int) -> None:
     question = search.question
     x, y, size = question.pair[0], question.pair[1], question.span[WIDTH]
     search.adjacent[x, y] = False
@@ -634,22 +643,36 @@ PAUSED = 3  # the allotted number of tests is used up; call again to go on
 
 @kernel
 def pursue_search(search: Search, evidence: Evidence, work: Workspace, n_tests: int) -> int:
-    """Run search or census for about ``n_tests`` tests; return PAUSED, FINISHED or NO_ROOM."""
-    pair, sets, span = search.question
+    """Run the search for about ``n_tests`` tests; return PAUSED, FINISHED or NO_ROOM."""
+    question = search.question
     limit = np.sum(work.tests[:, 0]) + n_tests
     while np.sum(work.tests[:, 0]) < limit:
-        state = ask(search)
+        state = _ask_search(search)
         if state != READY:
             return state
-        size = span[WIDTH]
-        for k in range(span[BEGIN], span[END]):
-            verdict = judge(evidence, work, pair, sets[k, :size])
-            if verdict == SEPARATED:
-                tell(search, k)
+        size = question.span[WIDTH]
+        for k in range(question.span[BEGIN], question.span[END]):
+            if judge(evidence, work, question.pair, question.sets[k, :size]) == SEPARATED:
+                _tell_search(search, k)
                 break
-            if search.cursor[PHASE] == OVER:
-                if verdict == MUTE:
-                    _withdraw(search, k)
-                span[BEGIN] = k + 1
-                break
+    return PAUSED
+
+
+@kernel
+def pursue_census(search: Search, evidence: Evidence, work: Workspace, n_tests: int) -> int:
+    """Run the census of a search that is over; in one kernel with it both would be slower."""
+    question = search.question
+    limit = np.sum(work.tests[:, 0]) + n_tests
+    while np.sum(work.tests[:, 0]) < limit:
+        state = _ask_census(search)
+        if state != READY:
+            return state
+        k = question.span[BEGIN]
+        verdict = judge(evidence, work, question.pair, question.sets[k, : question.span[WIDTH]])
+        if verdict == SEPARATED:
+            _tell_census(search, k)
+        else:
+            if verdict == MUTE:
+                _withdraw(search, k)
+            question.span[BEGIN] = k + 1
     return PAUSED

@@ -31,13 +31,16 @@ from driftbn.kernels.orientation import MAX_PARENTS, Repair, pursue_repair
 from driftbn.kernels.search import (
     BEGIN,
     END,
+    OVER,
     PAUSED,
+    PHASE,
     READY,
     STRENGTH_MAX,
     WIDTH,
     Question,
     Search,
     ask,
+    pursue_census,
     pursue_search,
     tell,
 )
@@ -363,7 +366,8 @@ class ChiSquareTest(IndependenceTest):
         adjacent &= self._ratios > 1.0
 
     def pursue_search(self, search: Search, n_tests: int) -> int:
-        return int(pursue_search(search, self._evidence, self._work, n_tests))
+        pursue = pursue_census if search.cursor[PHASE] == OVER else pursue_search
+        return int(pursue(search, self._evidence, self._work, n_tests))
 
     def pursue_repair(self, repair: Repair, n_tables: int) -> int:
         """Improve a DAG by the extended BIC (Chen and Chen 2008), move by move; return the state.
