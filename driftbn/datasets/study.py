@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from operator import attrgetter
 from statistics import fmean
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -534,16 +535,9 @@ def _on_warm_starts(study: Study) -> Finding:
     )
 
 
-def distance(run: Run) -> float:
-    return run.hamming
-
-
-def searched(run: Run) -> float:
-    return run.searching
-
-
-def all_asked(run: Run) -> float:
-    return run.weighted
+distance: Callable[[Run], float] = attrgetter("hamming")
+searched: Callable[[Run], float] = attrgetter("searching")
+all_asked: Callable[[Run], float] = attrgetter("weighted")
 
 
 def n_arcs(network: str) -> int:
