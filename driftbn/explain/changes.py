@@ -118,7 +118,9 @@ def _of_events(report: WindowReport) -> Iterator[Cause]:
         if event.kind is SchemaEventKind.MISSING_COLUMN and share >= MOSTLY:
             yield _absent(event.column, share)
         elif event.kind is SchemaEventKind.NEW_LEVEL and event.column in named:
-            yield from filter(None, [_of_levels(event, share, report.moved)])
+            cause = _of_levels(event, share, report.moved)
+            if cause is not None:
+                yield cause
 
 
 def _absent(field: str, share: float) -> Cause:
