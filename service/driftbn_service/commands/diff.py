@@ -24,6 +24,7 @@ from driftbn_service.commands import (
     Style,
     add_learning_options,
     add_setting_options,
+    check_names,
     edge_text,
     note,
     png_renderer,
@@ -240,8 +241,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     if arguments.previous == arguments.current == STDIN:
         raise UsageError("only one of the two can come from standard input")
-    if arguments.png == STDIN:
-        raise UsageError("--png needs a file; standard output carries the changes")
+    drawn = [name for name in (arguments.png, arguments.html) if name is not None]
+    if STDIN in drawn:
+        option = "--png" if arguments.png == STDIN else "--html"
+        raise UsageError(f"{option} needs a file; standard output carries the changes")
+    check_names([*drawn, arguments.output or STDIN])
     render = None if arguments.png is None else png_renderer(arguments.png)
     options = LearnOptions.from_arguments(arguments)
     kind = options.input_format

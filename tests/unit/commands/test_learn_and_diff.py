@@ -452,7 +452,10 @@ def test_one_side_of_a_diff_may_come_from_standard_input(
     feed(monkeypatch, table.read_bytes())
     assert run("diff", table, "-", "--input-format", "csv", "--exit-code").code == 0
     failed(run("diff", "-", "-"), ExitCode.USAGE, "only one")
-    failed(run("diff", table, table, "--png", "-"), ExitCode.USAGE, "--png")
+    for option in ("--png", "--html"):
+        failed(run("diff", table, table, option, "-"), ExitCode.USAGE, f"{option} needs a file")
+    same = ("--html", "d.html", "--png", "d.html")
+    failed(run("diff", table, table, *same), ExitCode.USAGE, "two outputs cannot both go to d.html")
 
 
 @pytest.mark.parametrize(
