@@ -1,16 +1,21 @@
-"""A client that calls an application without a socket, one event loop a request."""
+"""Clients of the endpoint: one calls an application without a socket, one is a mere socket."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import httpx
+from driftbn_service.http.server import EndpointServer
 from starlette.types import ASGIApp
 
 
 class Client:
-    """Sends requests to an application; one that raises answers 500, as a server would."""
+    """Sends requests to an application, each on an event loop of its own.
+
+    An application that raises answers 500, as a server would.
+    """
 
     def __init__(self, app: ASGIApp, base_url: str = "http://127.0.0.1:9464") -> None:
         self._app = app
@@ -29,3 +34,8 @@ class Client:
                 return await client.request(method, path, **more)
 
         return asyncio.run(send())
+
+
+def connected(server: EndpointServer) -> socket.socket:
+    host, port = server.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=20)

@@ -72,7 +72,9 @@ class Page:
 
     def begin(self, stream: str) -> Series:
         """Have the series of one more stream; of the process they are those of ``""``."""
-        found = self._series[stream] = Series(self._family, stream, self)
+        found = Series(self._family, stream, self)
+        with self._lock:
+            self._series[stream] = found
         self.changed.add(found)
         return found
 
@@ -92,7 +94,8 @@ class Page:
 
     def metric(self) -> Metric:
         metric = Metric(self._family.full_name, self._family.text, self._family.kind)
-        series = sorted(self._series.items())
+        with self._lock:
+            series = sorted(self._series.items())
         metric.samples = [sample for _, found in series for sample in found.samples()]
         return metric
 

@@ -20,6 +20,7 @@ import urllib3
 from driftbn_service.events import Publication
 from driftbn_service.settings import EndpointSettings
 
+from tests.http_client import connected
 from tests.http_service import (
     N_BEFORE,
     SLASH,
@@ -63,11 +64,6 @@ def post(server: EndpointServer, body: Any, **headers: str) -> urllib3.BaseHTTPR
     return urllib3.request(
         "POST", server.address + RECORDS, body=body, headers={**NDJSON, **named}, timeout=PATIENCE
     )
-
-
-def connected(server: EndpointServer) -> socket.socket:
-    host, port = server.address.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=PATIENCE)
 
 
 def first_line(connection: socket.socket) -> bytes:

@@ -27,6 +27,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tests.http_client import connected
 from tests.http_service import (
     FREE_CHUNKS,
     MAX_HEAD_BYTES,
@@ -137,11 +138,6 @@ def small(gate: Gate) -> Iterator[EndpointServer]:
     """A server with few places and much patience."""
     with running(gate, head_seconds=60.0, max_connections=PLACES) as server:
         yield server
-
-
-def connected(server: EndpointServer) -> socket.socket:
-    host, port = server.address.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=10)
 
 
 def rest_of(connection: socket.socket) -> bytes:

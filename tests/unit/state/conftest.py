@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -47,3 +49,14 @@ def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Places:
 @pytest.fixture
 def place(new_place: Places) -> Path | str:
     return new_place()
+
+
+def dump(path: Path) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        found = sorted(connection.iterdump())
+    connection.close()
+    return found
+
+
+def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]

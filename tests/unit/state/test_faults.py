@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pickle
 import random
@@ -34,6 +33,7 @@ from driftbn.config import DriftKind
 from tests.reports import EpisodeEvent, window_report
 from tests.reports import published as publications_of
 from tests.small_disk import small_disk_at
+from tests.unit.state.conftest import dump, errors_in
 
 N_KILLS = 40
 ROOT = Path(__file__).parents[3]
@@ -74,17 +74,6 @@ def published() -> list[Publication]:
     return [
         one for turn in zip(*(windows_of(key, 100) for key in "abc"), strict=True) for one in turn
     ]
-
-
-def dump(path: Path) -> list[str]:
-    with sqlite3.connect(path) as connection:
-        found = sorted(connection.iterdump())
-    connection.close()
-    return found
-
-
-def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
 
 
 # Killed

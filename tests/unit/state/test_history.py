@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from driftbn.monitor import DriftMonitor
 from tests.clock import Clock
 from tests.drift_streams import Abrupt, DriftStream
 from tests.reports import published as publications_of
+from tests.unit.state.conftest import dump, errors_in
 
 WINDOW, N_BEFORE, N_WINDOWS = 1000, 5, 12
 OUTLETS: list[tuple[str, tuple[str, ...] | None]] = [
@@ -82,17 +82,6 @@ def decided(publication: Publication, window: int, **changes: Any) -> Publicatio
     decision = publication.report["decision"] | changes
     report = publication.report | {"decision": decision}
     return replace(publication, window=window, report=report, events=())
-
-
-def dump(path: Path) -> list[str]:
-    with sqlite3.connect(path) as connection:
-        found = sorted(connection.iterdump())
-    connection.close()
-    return found
-
-
-def errors_in(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
 
 
 # Published once
