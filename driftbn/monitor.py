@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from driftbn.codec import Codec
 from driftbn.config import Knowledge, MonitorConfig, WindowMode, field_types
 from driftbn.drift.decider import CountDecider
 from driftbn.drift.facts import Fact, FactKind, FieldHistory, FieldKinds
@@ -59,12 +60,10 @@ from driftbn.snapshot import (
     VERSION,
     config_text,
     dag_values,
-    event_values,
     learned_values,
     pack,
     read_config,
     read_dag,
-    read_event,
     read_learned,
     unpack,
 )
@@ -90,6 +89,7 @@ _EVENTS: Final = {
     FactKind.UNUSUAL: SchemaEventKind.OTHER_SCALE,
 }
 """Facts that are differences from the schema."""
+_EVENT: Final = Codec()
 
 
 class ArrowStream(Protocol):
@@ -321,7 +321,7 @@ class DriftMonitor:
         return {
             "intake": self._intake.state(),
             "buffer": None if self._buffer is None else self._buffer.state(),
-            "events": [event_values(event) for event in self._events],
+            "events": [_EVENT.encode(event) for event in self._events],
         }
 
     def _core_values(self) -> dict[str, Any]:
@@ -344,7 +344,7 @@ class DriftMonitor:
             self._apply_knowledge()
             self._buffer = self._make_buffer(buffer["n_variables"])
             self._buffer.take_state(buffer)
-        self._events = tuple(read_event(event) for event in values["events"])
+        self._events = tuple(_EVENT.decode(SchemaEvent, event) for event in values["events"])
 
     def _read_core(self) -> None:
         """Read what a snapshot says of windows before; until one ends nobody asks for it."""

@@ -29,7 +29,6 @@ from driftbn.errors import FormatError
 from driftbn.graphs.graph import Dag, Pdag
 from driftbn.learning import LearnedStructure, SearchCost
 from driftbn.learning.search import RdsaTally, SeparatorMap
-from driftbn.tables.encode import SchemaEvent, SchemaEventKind
 from driftbn.tables.schema import Schema
 
 MAGIC: Final = b"driftbn-state\n"
@@ -284,17 +283,6 @@ def dag_values(dag: Dag) -> dict[str, Any]:
 
 def read_dag(values: Mapping[str, Any]) -> Dag:
     return Dag(values["nodes"], [(u, v) for u, v in values["edges"]])
-
-
-def event_values(event: SchemaEvent) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(asdict(event))
-    return plain
-
-
-def read_event(values: Mapping[str, Any]) -> SchemaEvent:
-    parts = dict(values)
-    kind, levels = SchemaEventKind(parts.pop("kind")), tuple(parts.pop("levels"))
-    return SchemaEvent(kind=kind, levels=levels, **parts)
 
 
 def _plain(value: Any) -> Any:

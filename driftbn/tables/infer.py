@@ -79,9 +79,7 @@ def infer_schema(
         if _holds_times(name, array):
             found = Exclusion(name, ExclusionReason.TEMPORAL, "holds times")
         else:
-            found = _infer(name, read_values(array), config, grid=grid)
-        if isinstance(found, Inferred):
-            found = _if_common(found)
+            found = _if_common(_infer(name, read_values(array), config, grid=grid))
         if isinstance(found, Exclusion):
             excluded.append(found)
         else:
@@ -304,8 +302,10 @@ def _infer(name: str, column: Column, config: SchemaConfig, *, grid: bool) -> In
     return id_like or _infer_numbers(name, column, config, grid=grid)
 
 
-def _if_common(found: Inferred) -> Inferred | Exclusion:
+def _if_common(found: Inferred | Exclusion) -> Inferred | Exclusion:
     """Leave out a variable that has values, but too few for any test."""
+    if isinstance(found, Exclusion):
+        return found
     n_rows, missing = len(found.row), found.variable.missing_code
     n_present = n_rows - found.row.count(missing) if missing in found.row else n_rows
     if n_present and is_rare(n_present, n_rows):

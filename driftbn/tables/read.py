@@ -193,7 +193,7 @@ def read_table(
         raise DataError(_NO_COLUMNS)
     if not split.n_rows:
         raise DataError("the table has no rows; there must be at least one")
-    return _read_flat(data, split, skip, exact=False)
+    return _read_flat(data, split, skip)
 
 
 def read_batch(
@@ -209,22 +209,26 @@ def read_batch(
     """
     if isinstance(data, np.ndarray):
         raise DataError(_NO_NAMES)
-    split = _split_named(data, lenient=lenient)
+    try:
+        split = _split_named(data)
+    except DataError:
+        if not lenient or not isinstance(data, list | tuple):
+            raise
+        data = [record for record in data if is_record(record)]
+        split = _split_named(data)
     if not split.labels and split.n_rows and not split.of_records:
         if not lenient:
             raise DataError(_NO_COLUMNS)
         split = split._replace(of_records=True)
-    return _read_flat(data, split, skip, exact=exact, lenient=lenient)
+    return _read_flat(data, split, skip, exact=exact)
 
 
-def _read_flat(
-    data: Any, split: _Split, skip: Collection[str], *, exact: bool, lenient: bool = False
-) -> Table:
+def _read_flat(data: Any, split: _Split, skip: Collection[str], *, exact: bool = False) -> Table:
     """Read a table; objects in it become fields with dotted names."""
     table = _read(split, skip, exact=exact)
     if not any(_is_nested(cell.value) for of in table.unread.values() for cell in of.values()):
         return table
-    return _read(_split_named(_flat_table(data), lenient=lenient), skip, exact=exact)
+    return _read(_split_named(_flat_table(data)), skip, exact=exact)
 
 
 def _is_nested(cell: object) -> bool:
@@ -304,7 +308,7 @@ def _split_array(data: NDArray[Any], names: Sequence[str] | None) -> _Split:
     return _Split(data.shape[0], list(names), data.T if masked else np.ascontiguousarray(data.T))
 
 
-def _split_named(data: Any, *, lenient: bool = False) -> _Split:
+def _split_named(data: Any) -> _Split:
     if isinstance(data, _loaded("pandas", "DataFrame")):
         return _Split(len(data), data.columns.tolist(), _arrays_of(data))
     if isinstance(data, pa.Table | pa.RecordBatch):
@@ -312,7 +316,7 @@ def _split_named(data: Any, *, lenient: bool = False) -> _Split:
     if isinstance(data, Mapping):
         return _split_mapping(data)
     if isinstance(data, list | tuple):
-        return _split_records(data, lenient=lenient)
+        return _split_dicts(data)
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return _split_arrow(pa.table(data))
@@ -360,15 +364,6 @@ def _split_mapping(data: Mapping[Any, Any]) -> _Split:
             problem = f"{len(column)} rows, where the first column has {n_rows}; all must agree"
             raise DataError(problem, column=str(label))
     return _Split(n_rows or 0, list(data), data.values())
-
-
-def _split_records(records: Sequence[Any], *, lenient: bool) -> _Split:
-    try:
-        return _split_dicts(records)
-    except DataError:
-        if not lenient:
-            raise
-    return _split_dicts([record for record in records if is_record(record)])
 
 
 def _split_dicts(records: Sequence[Any]) -> _Split:
