@@ -29,6 +29,8 @@ ALLOWED: Final = "a cell must be text, a number, a boolean or missing"
 TEMPORAL: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 """Types of values that are times."""
 PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+FEW_ROWS: Final = 64
+"""Rows up to which Python finds the distinct texts of a column sooner than Arrow is called."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WHOLE_FLOAT_TEXT: Final = re.compile(r"(-?(?:0|[1-9]\d*))\.0", re.ASCII)
 NO_KIND: Final = 255

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from driftbn.config import MissingPolicy
 from driftbn.errors import DataError
 from driftbn.kernels.counting import find_levels
 from driftbn.tables.cells import (
+    FEW_ROWS,
     Kind,
     as_numpy,
     cells_of,
@@ -30,7 +32,7 @@ from driftbn.tables.cells import (
     time_cells,
 )
 from driftbn.tables.read import Table, category_values, read_table, value_at
-from driftbn.tables.schema import OTHER, Schema, Variable, VariableKind, level_key
+from driftbn.tables.schema import MISSING, OTHER, Schema, Variable, VariableKind, level_key
 
 MISSING_BYTE: Final = 255
 """Marks a missing value in byte codes; as a signed byte it is -1, the mark in wider codes."""
@@ -90,7 +92,16 @@ def _read_arrow(array: Any) -> Column:
         return _read_mixed(array)
     if types.is_null(kind) or types.is_temporal(kind):
         return missing_factor(len(array), VariableKind.CATEGORICAL)
-    return _read_dictionary(array.dictionary_encode())
+    return _read_texts(array)
+
+
+def _read_texts(array: Any) -> Factor:
+    if len(array) > FEW_ROWS:
+        return _read_dictionary(array.dictionary_encode())
+    cells = array.to_pylist()
+    texts = [text for text in dict.fromkeys(cells) if text is not None]
+    codes = {text: code for code, text in enumerate(texts)} | {None: MISSING_BYTE}
+    return Factor(bytes(map(codes.__getitem__, cells)), texts, VariableKind.CATEGORICAL)
 
 
 def _read_integers(array: Any) -> Numbers:
@@ -174,16 +185,17 @@ def n_missing(factor: Factor) -> int:
     return codes.count(MISSING_BYTE) if isinstance(codes, bytes) else int((codes < 0).sum())
 
 
-def texts_of(factor: Factor, positions: Sequence[int]) -> list[str]:
+def texts_of(factor: Factor, positions: Sequence[int] | None = None) -> list[str]:
+    """Return the canonical texts of the values at some positions, or of all."""
     values = factor.values
     if isinstance(values, range):
-        return [str(values[position]) for position in positions]
-    if not isinstance(values, list | np.ndarray):
-        picked = values.take(pa.array(positions, "int64")).to_pylist()
-    elif len(positions) == len(values):
-        picked = values
-    else:
+        return [str(values[p]) for p in positions] if positions is not None else [*map(str, values)]
+    if positions is None:
+        picked = values if isinstance(values, list | np.ndarray) else values.to_pylist()
+    elif isinstance(values, list | np.ndarray):
         picked = [values[position] for position in positions]
+    else:
+        picked = values.take(pa.array(positions, "int64")).to_pylist()
     return [
         value if type(value) is str and value[-2:] != ".0" else declared_text(value)
         for value in picked
@@ -243,24 +255,31 @@ _N_COMPARED_EDGES: Final = 4
 """Edges up to which comparing with each is faster than a binary search per value."""
 
 
-def encode_factor(
-    variable: Variable, factor: Factor, positions: Sequence[int], texts: Sequence[str]
-) -> bytes:
-    """Return the row of a factor whose values at ``positions``, and no others, occur."""
+def encode_factor(variable: Variable, factor: Factor) -> bytes:
     codes = factor.codes
     if isinstance(codes, bytes):
-        in_place = len(positions) == len(factor.values) and tuple(texts) == variable.levels
-        if in_place and MISSING_BYTE not in codes:
-            return codes
-        table = bytearray(256)
-        for position, text in zip(positions, texts, strict=True):
-            table[position] = variable.code_of(text)
-        table[MISSING_BYTE] = variable.missing_code
-        return codes.translate(table)
+        texts = tuple(texts_of(factor))
+        if variable.kind is not VariableKind.NUMERIC:
+            return codes.translate(_translation(variable.levels, texts))
+        found = bytes(map(variable.code_of, texts))
+        return codes.translate(_table(found, variable.missing_code))
+    positions = used(factor)
     lookup = np.zeros(len(factor.values) + 1, np.uint8)
-    lookup[positions] = [variable.code_of(text) for text in texts]
+    lookup[positions] = [variable.code_of(text) for text in texts_of(factor, positions)]
     lookup[-1] = variable.missing_code  # where the mark -1 points
     return lookup[codes].tobytes()
+
+
+@lru_cache(maxsize=4096)
+def _translation(levels: tuple[str, ...], texts: tuple[str, ...]) -> bytes:
+    """Return the code of each text. The batches of a source have the same ones, mostly."""
+    codes = {text: code for code, text in enumerate((*levels, OTHER, MISSING))}
+    other = len(levels)
+    return _table(bytes(codes.get(text, other) for text in texts), codes[MISSING])
+
+
+def _table(codes: bytes, missing: int) -> bytes:
+    return codes + bytes([missing]) * (256 - len(codes))
 
 
 def encode_numbers(variable: Variable, column: Numbers) -> bytes:
@@ -462,17 +481,16 @@ def _encode(variable: Variable, column: Column) -> tuple[bytes, SchemaEvent | No
         if variable.kind is VariableKind.NUMERIC:
             return encode_numbers(variable, column), None
         column = cast(Factor, distinct(column))  # only a limit makes it None
-    positions = used(column)
-    texts = texts_of(column, positions)
-    row = encode_factor(variable, column, positions, texts)
+    row = encode_factor(variable, column)
     if variable.pooled or variable.other_code not in row:
         return row, None
-    return row, _new_level(variable, column, dict(zip(positions, texts, strict=True)))
+    return row, _new_level(variable, column)
 
 
-def _new_level(variable: Variable, factor: Factor, texts: dict[int, str]) -> SchemaEvent | None:
-    other = variable.other_code
-    new = {p: t for p, t in texts.items() if variable.code_of(t) == other and t != OTHER}
+def _new_level(variable: Variable, factor: Factor) -> SchemaEvent | None:
+    other, positions = variable.other_code, used(factor)
+    texts = zip(positions, texts_of(factor, positions), strict=True)
+    new = {p: t for p, t in texts if variable.code_of(t) == other and t != OTHER}
     if not new:
         return None
     counts, levels = counts_of(factor), set(new.values())

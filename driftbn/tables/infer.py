@@ -369,7 +369,7 @@ def _infer_factor(
     texts = texts_of(factor, positions)
     levels, pooled = _levels(factor, positions, texts, config.max_levels)
     variable = Variable(name, factor.kind, levels, pooled=pooled)
-    row = encode_factor(variable, factor, positions, texts)
+    row = encode_factor(variable, factor)
     check_missing(variable, row, config.missing)
     missing = variable.missing_code in row
     if len(levels) + pooled + missing > 1 or config.keep_constant:

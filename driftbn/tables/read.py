@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from driftbn.errors import DataError
 from driftbn.tables.cells import (
     ALLOWED,
+    FEW_ROWS,
     as_numpy,
     cells_of,
     declared_text,
@@ -556,17 +557,20 @@ def _read_arrow(raw: Any) -> _Read:
 
 
 def _values(array: Any) -> Any:
-    """Return a plain array with text as codes into the distinct ones.
+    """Return a plain array, with text of more than a few rows as codes into the distinct ones.
 
     Raises TypeError if its type is none of text, number, boolean, time or null.
     """
     if is_text(array.type):
+        if len(array) <= FEW_ROWS:
+            array.validate(full=True)  # that it is UTF-8
+            return array
         array = array.dictionary_encode()
     if pa.types.is_dictionary(array.type):
         values = array.dictionary
-        values.validate(full=True)  # of text, that it is UTF-8
-        array = _one_dictionary(array) if values.null_count else array
-    elif pa.types.is_decimal(array.type):
+        values.validate(full=True)
+        return _one_dictionary(array) if values.null_count else array
+    if pa.types.is_decimal(array.type):
         array = array.cast("float64")
     elif not is_plain(array.type) and array.null_count < len(array):
         raise TypeError(f"type {array.type} is not allowed: {ALLOWED}")
