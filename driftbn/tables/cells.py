@@ -273,11 +273,12 @@ def unified(arrays: Sequence[Any]) -> Any:
     >>> mixed_texts(unified([pa.array([1]), pa.array(["a"])])).to_pylist()
     [b'1', b'a']
     """
-    first = arrays[0].type
+    n_rows, first = sum(map(len, arrays)), arrays[0].type
+    if sum(array.null_count for array in arrays) == n_rows:
+        return pa.nulls(n_rows)
     alike = all(array.type == first for array in arrays)
     if alike and first in _KEPT:
-        whole = pa.concat_arrays(arrays)
-        return whole if whole.null_count < len(whole) else pa.nulls(len(whole))
+        return pa.concat_arrays(arrays)
     if alike and _is_coded_text(first):
         with suppress(pa.ArrowException):  # codes too narrow for all texts, or null among them
             return pa.concat_arrays(pa.chunked_array(arrays).unify_dictionaries().chunks)
@@ -293,7 +294,7 @@ def unified(arrays: Sequence[Any]) -> Any:
 
 
 _KEPT: Final = (pa.large_string(), pa.int64(), pa.bool_())
-"""Types of which ``_decoded`` makes no other, but for columns without any value."""
+"""Types of which ``_decoded`` makes no other."""
 
 
 def _is_coded_text(kind: Any) -> bool:

@@ -54,6 +54,19 @@ def test_of_times_and_values_in_a_column_the_second_is_refused(first, second, pr
         monitor.update({"x": last})
 
 
+def test_a_field_without_a_value_waits_alike_in_every_kind_of_table():
+    tails = set()
+    for nothing in (
+        [None] * 3,
+        pa.nulls(3, pa.string()),
+        pa.nulls(3, pa.string()).dictionary_encode(),
+    ):
+        monitor = DriftMonitor(window=9)
+        monitor.update({"x": nothing, "y": [1, 2, 3]})
+        tails.add(monitor.tail())
+    assert len(tails) == 1
+
+
 def test_categories_that_no_arrow_text_can_hold_wait_as_well():
     codes = pd.Categorical.from_codes([0, 1, -1], pd.Index(["\ud800", "a"], dtype=object))
     monitor = DriftMonitor(window=9)
