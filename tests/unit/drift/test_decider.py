@@ -288,17 +288,14 @@ def test_a_fact_is_a_notice_where_facts_raise_no_alarm() -> None:
         (DriftKind.MARGINAL, 0.02, Severity.NOTICE),
         (DriftKind.MARGINAL, 0.001, Severity.NOTICE),
         (DriftKind.MARGINAL, 0.3, Severity.WARNING),
+        (None, 0.0, None),
     ],
 )
 def test_severity_follows_from_kind_and_size(
-    kind: DriftKind, effect: float, severity: Severity
+    kind: DriftKind | None, effect: float, severity: Severity | None
 ) -> None:
     told = DriftDecision(DriftLevel.DRIFT, 0.01, kind=kind, effect=effect)
     assert told.severity is severity
-
-
-def test_what_has_not_changed_has_no_severity() -> None:
-    assert DriftDecision(DriftLevel.STABLE, 0.01).severity is None
 
 
 def test_a_regime_that_was_forgotten_is_a_new_one() -> None:

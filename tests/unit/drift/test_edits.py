@@ -553,8 +553,3 @@ def test_p_value_is_that_of_g_corrected_for_the_design_effect() -> None:
     assert tie.p_value() == pytest.approx(chi2.sf(g, dof))
     assert tie.p_value(4.0) == pytest.approx(chi2.sf(g / 4.0, dof))
     assert tie.p_value(4.0) > tie.p_value()
-
-
-def test_a_field_of_one_level_is_associated_with_nothing() -> None:
-    tie = information_in(np.array([[[5, 9]]]))
-    assert (tie.raw, tie.dof, tie.p_value()) == (0.0, 0.0, 1.0)

@@ -54,10 +54,6 @@ def naming(*names: str) -> DriftDecision:
     )
 
 
-def test_quiet_windows_belong_to_no_episode() -> None:
-    assert play("qqq") == [(None, None, None)] * 3
-
-
 def test_an_episode_is_started_updated_and_ended() -> None:
     assert play("qasqqqqq") == [
         (None, None, None),
@@ -83,12 +79,6 @@ def test_an_alarm_within_an_episode_continues_it() -> None:
         (0, None, 0),
         (0, ENDED, 0),
     ]
-
-
-def test_the_next_change_is_another_episode() -> None:
-    told = play("aqqqqqaqqqq")
-    assert [entry for entry in told if entry[1] is STARTED] == [(0, STARTED, 0), (1, STARTED, 6)]
-    assert [entry[0] for entry in told if entry[1] is ENDED] == [0, 1]
 
 
 def test_every_episode_starts_once_and_ends_at_most_once() -> None:
@@ -118,12 +108,6 @@ def test_an_episode_goes_on_from_its_parts() -> None:
     again = Episodes(**json.loads(json.dumps(asdict(episodes))))
     assert again == episodes
     assert first + play("qqqq", again) == whole[:7]
-
-
-def test_the_rest_of_a_decision_stays() -> None:
-    decision = DriftDecision(DriftLevel.DRIFT, alpha=0.2, p_value=0.1, scale=2)
-    told = Episodes().alarm(3, decision)
-    assert (told.level, told.alpha, told.p_value, told.scale) == (DriftLevel.DRIFT, 0.2, 0.1, 2)
 
 
 def another(before: DriftDecision, after: DriftDecision, n_quiet: int, *, back: bool) -> bool:
@@ -167,10 +151,6 @@ def test_an_alarm_at_once_goes_on_whatever_it_names(n_quiet: int) -> None:
 
 def test_what_is_back_as_before_is_another_change() -> None:
     assert another(naming("x"), naming("x"), 2, back=True)
-
-
-def test_after_the_end_the_same_names_start_another_episode() -> None:
-    assert another(naming("x"), naming("x"), QUIET_WINDOWS, back=False)
 
 
 def test_what_names_nothing_is_known_by_its_strongest_tests() -> None:

@@ -260,10 +260,6 @@ def test_limits_are_those_of_wilsons_rule(data: st.DataObject, n: int) -> None:
     assert wilson_interval(n_hits, n) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
-def test_nothing_is_known_of_nothing() -> None:
-    assert wilson_interval(0, 0) == (0.0, 1.0)
-
-
 # How far a monitor can be trusted.
 
 PAIRS = tuple(VisibleChange("a", f"b{i:02}", i / 1000) for i in range(20, 0, -1))
