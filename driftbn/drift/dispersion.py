@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from driftbn.drift.plan import n_configurations
 from driftbn.kernels.deviance import (
-    MIN_BOTH,
     MIN_EXPECTED,
     MIN_ROWS,
     N_MOMENTS,
@@ -373,9 +372,9 @@ def pool_rare_states(a: Ints, b: Ints) -> tuple[Ints, Ints]:
     The rules are those of the deviance: a configuration with too few rows is left out (-1).
     """
     n_a, n_b = a.sum(axis=1), b.sum(axis=1)
-    n = n_a + n_b
-    used = (np.minimum(n_a, n_b) >= MIN_ROWS) & (n >= MIN_BOTH)
-    least = MIN_EXPECTED * n / np.maximum(np.minimum(n_a, n_b), 1)
+    smaller = np.minimum(n_a, n_b)
+    used = smaller >= MIN_ROWS
+    least = MIN_EXPECTED * (n_a + n_b) / np.maximum(smaller, 1)
     rare = a + b < least[:, None]
     n_states = a.shape[1]
     target = np.arange(a.size).reshape(a.shape)

@@ -22,7 +22,6 @@ from driftbn.kernels.deviance import (
     Mixture,
     fit_weights,
     write_densities,
-    write_mean_factors,
     write_predictive_tails,
 )
 from driftbn.kernels.evidence import Floats, Ints
@@ -195,10 +194,12 @@ class Scatter:
         moving = np.flatnonzero(moves)
         for tests in np.split(moving, [np.searchsorted(moving, self._n_nodes)]):
             if len(tests):
-                spread, found = left.of(tests), np.empty(len(tests))
-                weights = self._weights_of(tests)
-                write_mean_factors(_MIXTURE, weights, spread.densities(), spread.dof, found)
-                factors[tests] = found
+                spread = left.of(tests)
+                share = self._weights_of(tests) * spread.densities()
+                own = np.empty(share.shape)  # what each component makes of the mean by chance
+                own[:, :_N_FACTORS] = _MIXTURE.factors
+                own[:, _N_FACTORS:] = 1.0 + _MIXTURE.extras / np.maximum(spread.dof, 1.0)[:, None]
+                factors[tests] = (share * own).sum(axis=1) / share.sum(axis=1)
         return factors
 
 

@@ -214,7 +214,6 @@ def _sum_moments(moments: Ints, begin: int, n_x: int, n_y: int, margins: Floats)
 # How far two groups of rows differ: deviances with the moments that small counts have.
 
 MIN_ROWS = 5  # of each group in a configuration; below, nothing is compared there
-MIN_BOTH = 8  # of the two groups together
 MIN_EXPECTED = 0.5  # in the smaller group; rarer states of a configuration are put together
 EXACT_MEAN = 40.0  # up to here the moments are summed, beyond the series is right to four digits
 NEGLIGIBLE = 1e-12  # a probability that no sum notices
@@ -292,7 +291,7 @@ def _compare_configuration(
         n_a += a[begin + j * step]
         n_b += b[begin + j * step]
     n = n_a + n_b
-    if min(n_a, n_b) < MIN_ROWS or n < MIN_BOTH:
+    if min(n_a, n_b) < MIN_ROWS:
         return
     f = n_a / n
     rare = MIN_EXPECTED * n / min(n_a, n_b)
@@ -671,17 +670,3 @@ def write_predictive_tails(
             density += share
             tail += share * _gamma_tail(0.5 * free, 0.5 * at)
         out[place] = tail / density
-
-
-@kernel
-def write_mean_factors(
-    mixture: Mixture, weights: Floats, densities: Floats, dof: Floats, out: Floats
-) -> None:
-    """Write how many times its mean by chance each test has, over the components."""
-    for t in range(out.shape[0]):
-        density, total = 0.0, 0.0
-        for c in range(weights.shape[0]):
-            share = weights[c] * densities[t, c]
-            density += share
-            total += share * _cumulants(mixture, c, dof[t], 1.0)[0]
-        out[t] = total / (density * dof[t])
