@@ -249,11 +249,8 @@ class Regime:
             self._grow(window)
 
     def _grow(self, window: PooledWindows) -> None:
-        pool, known = self.pool, self._scatter
-        jumps = self._before is not None and self._before[1] is not None
+        pool = self.pool
         self._set_pool(pool.counts + window.counts, [*pool.parts, window.part], pool.sums)
-        if not jumps:  # of which the pool says how large they are; all else is of the windows
-            self._scatter = known
         if len(self.windows) in RELEARNED_AT or self.full:
             self._relearn()
 

@@ -157,18 +157,10 @@ class Scatter:
         p = np.zeros(len(tests))
         if self._any_known:
             weights, room = self._weights_of(tests), np.empty(_N_FACTORS + _N_EXTRAS)
-            left, places = self.spread.of(tests).beyond(effects), np.arange(len(tests))
+            left = self.spread.of(tests).beyond(effects)
+            spread, value_left = (left.excess, left.n, left.dof), value / effects
             write_predictive_tails(
-                _MIXTURE,
-                weights,
-                (left.excess, left.n, left.dof),
-                LEAST_SPREAD,
-                places,
-                value / effects,
-                dof,
-                strength,
-                room,
-                p,
+                _MIXTURE, weights, spread, LEAST_SPREAD, value_left, dof, strength, room, p
             )
         if self._jumps is not None:
             n_jumps, n = self._jumps.spread.n[tests], self.spread.n[tests]

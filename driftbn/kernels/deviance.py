@@ -640,7 +640,6 @@ def write_predictive_tails(
     weights: Floats,
     spread: tuple[Floats, Floats, Floats],
     least: float,
-    tests: Ints,
     value: Floats,
     dof: Floats,
     strength: float,
@@ -649,24 +648,23 @@ def write_predictive_tails(
 ) -> None:
     """Write how likely each test is above its value, by a chi-square a component (Hall 1983).
 
-    It is 0 without degrees of freedom. ``spread``: what ``write_densities`` reads, of all tests; 0
-    where nothing is known. ``room``: for the densities of one test.
+    It is 0 without degrees of freedom. ``spread``: what ``write_densities`` reads; 0 where nothing
+    is known. ``room``: for the densities of one test.
     """
     excess, n, usual = spread
-    for place in range(out.shape[0]):
-        out[place] = 0.0
-        if dof[place] <= 0.0:
+    for t in range(out.shape[0]):
+        out[t] = 0.0
+        if dof[t] <= 0.0:
             continue
-        t = tests[place]
         room[:] = 1.0
         if n[t] > 0.0 and usual[t] > 0.0:
             _write_densities(mixture, excess[t], n[t], usual[t], least, room)
         density, tail = 0.0, 0.0
         for c in range(weights.shape[0]):
-            mean, variance, third = _cumulants(mixture, c, dof[place], strength)
+            mean, variance, third = _cumulants(mixture, c, dof[t], strength)
             free = 8.0 * variance**3 / third**2
-            at = free + math.sqrt(2.0 * free / variance) * (value[place] - mean)
+            at = free + math.sqrt(2.0 * free / variance) * (value[t] - mean)
             share = weights[c] * room[c]
             density += share
             tail += share * _gamma_tail(0.5 * free, 0.5 * at)
-        out[place] = tail / density
+        out[t] = tail / density
