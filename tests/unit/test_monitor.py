@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from driftbn import DriftMonitor, Knowledge, MonitorConfig, WindowConfig
@@ -127,9 +126,3 @@ def test_records_may_be_added_after_the_end() -> None:
         (1, 300, 100),
         (2, 400, 300),
     ]
-
-
-def test_frames_with_an_index_of_their_own_are_read_by_position() -> None:
-    shuffled = ASIA.set_index(pd.Index(np.arange(len(ASIA))[::-1]))
-    one, other = (DriftMonitor(window=400).update(table) for table in (ASIA, shuffled))
-    assert [report.to_dict() for report in one] == [report.to_dict() for report in other]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -148,14 +147,6 @@ def feed(
     return buffer, windows
 
 
-def rows_of(windows: list[Seen]) -> list[int]:
-    return [row for window in windows for row in window.rows]
-
-
-def by_time(**settings: Any) -> WindowBuffer:
-    return WindowBuffer(WindowConfig(**{"seconds": 10.0, **settings}), 3)
-
-
 @st.composite
 def row_configs(draw: st.DrawFn) -> WindowConfig:
     size = draw(st.integers(1, 8))
@@ -225,14 +216,6 @@ def test_row_windows_without_times_have_none() -> None:
     half, timed = buffer.append(codes_of(3, 3), [7, 9, 8])
     assert (half.start, half.end) == (None, None)
     assert (timed.start, timed.end) == (8.0, 9.0)
-
-
-def test_rows_within_the_lateness_do_not_outgrow_the_buffer() -> None:
-    times = [float(10 * (row // 2)) for row in range(40)]
-    buffer, windows = feed(by_time(size=6, lateness_seconds=1e6), times, [])
-    assert buffer.n_pending <= buffer.config.capacity == 12
-    assert rows_of(windows) == list(range(len(rows_of(windows))))
-    assert {len(window.rows) for window in windows} == {2}
 
 
 @pytest.mark.parametrize("config", [WindowConfig(size=4, step=1), WindowConfig(size=4, seconds=9)])
