@@ -19,7 +19,8 @@ import numpy.typing as npt
 from driftbn.datasets import Change
 from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork
-from tests.benchmarks import drift_changes as changes
+from tests import drawn_changes as changes
+from tests.drawn_changes import MEDIUM, STRONG, WEAK
 from tests.drift_streams import (
     Abrupt,
     DriftStream,
@@ -30,7 +31,6 @@ from tests.drift_streams import (
     Sessions,
     Stationary,
 )
-from tests.edge_picking import MEDIUM, STRONG, WEAK
 from tests.networks import load
 
 Codes = npt.NDArray[np.uint8]

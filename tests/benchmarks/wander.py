@@ -23,8 +23,8 @@ from driftbn import DriftMonitor
 from driftbn.datasets import Change, random_network, sample_codes
 from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork
+from tests import drawn_changes as changes
 from tests import networks
-from tests.benchmarks import drift_changes as changes
 from tests.benchmarks.drift_text import Table, in_order
 from tests.benchmarks.faults import seed_of
 from tests.benchmarks.real import (
@@ -37,8 +37,8 @@ from tests.benchmarks.real import (
     verdict_on,
     write,
 )
+from tests.drawn_changes import MEDIUM, STRONG, WEAK
 from tests.drift_streams import DriftStream, Sessions
-from tests.edge_picking import MEDIUM, STRONG, WEAK
 
 Rng = np.random.Generator
 Tilts = Mapping[str, npt.NDArray[np.float64]]  # by node, log weights of its states

@@ -26,7 +26,7 @@ from driftbn_service.settings import EndpointSettings
 
 from driftbn import DriftMonitor, MonitorConfig, datasets
 from driftbn.graphs.network import BayesianNetwork
-from tests.edge_picking import pick_added_edges, pick_removed_edges
+from tests.drawn_changes import pick_added_edges, pick_removed_edges
 from tests.http_service import FakeService
 from tests.networks import load
 

@@ -32,7 +32,7 @@ from tests.changed_networks import (
     small,
     untouched_below,
 )
-from tests.edge_picking import MEDIUM, add_edges, edge_strength, pick_added_edges, remove_edges
+from tests.drawn_changes import MEDIUM, add_edges, edge_strength, pick_added_edges, remove_edges
 from tests.networks import BayesianNetwork, joint
 
 each_seed = pytest.mark.parametrize("seed", SEEDS)

@@ -1,16 +1,24 @@
-"""Edges of a strength, picked at random, and several of them removed or added at once."""
+"""Changes drawn at random: edges of a strength, several at once, and what benchmarks change."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from driftbn import Dag, Edge
-from driftbn.datasets import Change, add_edge, remove_edge
+from driftbn.datasets import (
+    Change,
+    add_edge,
+    change_root_marginal,
+    change_table,
+    remove_edge,
+    reverse_edge,
+)
 from driftbn.datasets.changes import (
     family,
     family_to_be,
@@ -18,7 +26,7 @@ from driftbn.datasets.changes import (
     information,
     normalised,
 )
-from driftbn.errors import ConfigError
+from driftbn.errors import ConfigError, GraphError
 from driftbn.graphs.network import BayesianNetwork, ancestors
 
 STRONG = (0.03, math.inf)
@@ -28,6 +36,7 @@ MEDIUM = (0.01, 0.03)
 WEAK = (0.003, 0.01)
 
 _STRONGEST_ADDED = 0.1  # where a strength class has no upper end, added edges stay below this
+TABLE_NATS = 0.02  # of a changed table or root marginal
 _HEADROOM = 1.5  # a picked edge could be this much stronger: other picked edges may take some away
 
 
@@ -187,3 +196,83 @@ def _unheard_around(dag: Dag, parent: str, child: str) -> bool:
         if parent in beside or not nx.is_d_separator(graph, {parent}, beside - given, given):
             return False
     return True
+
+
+# The changes of the benchmarks, drawn for a network.
+
+
+def added(
+    k: int,
+    strength: tuple[float, float],
+    network: BayesianNetwork,
+    rng: np.random.Generator,
+    *,
+    keep_marginals: bool = False,
+) -> Change:
+    edges = pick_added_edges(network, k, strength, rng, keep_marginals=keep_marginals)
+    return add_edges(network, edges, rng)
+
+
+def removed(
+    k: int,
+    strength: tuple[float, float],
+    network: BayesianNetwork,
+    rng: np.random.Generator,
+    *,
+    keep_marginals: bool = False,
+) -> Change:
+    edges = pick_removed_edges(network, k, strength, rng, keep_marginals=keep_marginals)
+    return remove_edges(network, (edge.edge for edge in edges))
+
+
+def either(
+    strength: tuple[float, float],
+    network: BayesianNetwork,
+    rng: np.random.Generator,
+    *,
+    keep_marginals: bool = False,
+) -> Change:
+    """Add or remove an edge, at random; the other where the network has no such edge."""
+    ways = (added, removed) if rng.random() < 0.5 else (removed, added)
+    try:
+        return ways[0](1, strength, network, rng, keep_marginals=keep_marginals)
+    except ConfigError:
+        return ways[1](1, strength, network, rng, keep_marginals=keep_marginals)
+
+
+def rewired(network: BayesianNetwork, rng: np.random.Generator) -> Change:
+    """Remove a strong edge and add another one."""
+    (gone,) = pick_removed_edges(network, 1, STRONG, rng)
+    (new,) = pick_added_edges(network, 1, STRONG, rng)
+    changed = add_edge(remove_edge(network, *gone.edge).network, *new, rng).network
+    nodes = tuple(sorted({gone.child, new.child}))
+    return Change(changed, (new.edge,), (gone.edge,), nodes=nodes)
+
+
+def turned(network: BayesianNetwork, rng: np.random.Generator) -> Change:
+    """Turn a strong edge that data can tell from its reverse, as strong as it was.
+
+    Only where no edge of a network can be turned like this, one becomes weaker on the way.
+    """
+    edges = [network.dag.edges[i] for i in rng.permutation(len(network.dag.edges))]
+    for strength in (None, STRONG[0]):
+        for parent, child in edges:
+            if edge_strength(network, parent, child) < STRONG[0]:
+                continue
+            with suppress(ConfigError, GraphError):
+                return reverse_edge(network, parent, child, strength)
+    raise ConfigError("edge", None, "a strong edge that can be turned, and there is none")
+
+
+def table(network: BayesianNetwork, rng: np.random.Generator) -> Change:
+    """Change the table of a node with parents."""
+    nodes = [node for node, parents in zip(network.nodes, network.parents, strict=True) if parents]
+    return change_table(network, nodes[rng.integers(len(nodes))], TABLE_NATS, rng)
+
+
+def root(network: BayesianNetwork, rng: np.random.Generator) -> Change:
+    """Change the distribution of a node without parents."""
+    roots = [
+        node for node, parents in zip(network.nodes, network.parents, strict=True) if not parents
+    ]
+    return change_root_marginal(network, roots[rng.integers(len(roots))], TABLE_NATS, rng)
