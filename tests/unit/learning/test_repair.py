@@ -63,7 +63,6 @@ def rows_of(seed: int, n_rows: int = 4000) -> np.ndarray:
 def test_repair_ends_where_no_move_gains_and_knows_what_each_arrow_is_worth(seed: int) -> None:
     codes = rows_of(seed)
     test = Watched(codes, "abcdef")
-    test.begin(1)
     nothing = np.zeros((6, 6), np.bool_)
     names, everything = test.names, ~np.eye(6, dtype=np.bool_)
     known = apply_knowledge(Knowledge(), names)
