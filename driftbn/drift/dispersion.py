@@ -54,6 +54,7 @@ from driftbn.learning.independence import BLOCK_ROWS, BLOCK_ROWS_MAX, BLOCKS_PER
 RISE_ERRORS = 3.0  # standard errors by which newer rows must be more overdispersed than older ones
 NO_VARIATION = 1e-9  # below this expected sum of squares each group has one state only
 LARGE_EFFECT = 1.5  # from here on rows are taken to come in bursts
+TOO_LARGE_EFFECT = 20.0  # above, a window of usual size has too few bursts to tell anything by
 MIN_BACKING = 5.0  # blocks with a state that the smaller group must be expected to have
 FEW_WINDOWS = 4  # older ones; fewer say too little of scatter, so longer blocks are looked at
 MIN_LONG_BLOCKS = 6

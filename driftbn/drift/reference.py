@@ -11,7 +11,7 @@ import numpy as np
 
 from driftbn.config import DecisionConfig, WarmStart
 from driftbn.drift.comparison import Comparison, Part, PooledWindows, bursts
-from driftbn.drift.dispersion import BlockSums, CombinedSums
+from driftbn.drift.dispersion import TOO_LARGE_EFFECT, BlockSums, CombinedSums
 from driftbn.drift.plan import LevelMap, TestPlan, make_plan, member_sets, plan_of, with_cards
 from driftbn.drift.scatter import Carried, LaterWindows, Scatter, Spread
 from driftbn.graphs.graph import Edge
@@ -187,7 +187,8 @@ class Regime:
                 before, jumps = self._known_before(self.carried)
                 spread = spread.plus(before)
             weights = None if self.later is None else self.later.weights
-            effects = 1.0 + bursts(self.plan, self.effects)
+            known = np.where(self.effects > TOO_LARGE_EFFECT, 1.0, self.effects)
+            effects = 1.0 + bursts(self.plan, known)
             self._scatter[n_windows] = Scatter(self.plan.n_nodes, spread, effects, jumps, weights)
         return self._scatter[n_windows]
 

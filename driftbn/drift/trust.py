@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from driftbn.drift.comparison import Comparison, PooledWindows
+from driftbn.drift.dispersion import TOO_LARGE_EFFECT
 from driftbn.drift.outcome import UndecidedPair
 from driftbn.drift.reference import Regime
 from driftbn.kernels.evidence import Floats
@@ -24,7 +25,6 @@ MAX_UNDECIDED = 50
 PERMUTED_ROWS = 256  # neighbours that stay together in a shadow window, so that sessions do
 MIN_SHADOW_REFERENCE = 4  # windows in the reference
 SEEN_PAIRS = 0.9  # share of the pairs of fields in which a change is to be seen
-TOO_LARGE_EFFECT = 20.0  # above, a window of usual size has too few independent rows
 
 _NORMAL_90 = 1.2816  # quantile of the standard normal for a power of nine in ten
 _NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from driftbn.config import DriftKind
+from driftbn.drift.dispersion import TOO_LARGE_EFFECT
 from driftbn.drift.facts import MISSING_RISE, Fact, FactKind
 from driftbn.drift.outcome import (
     Association,
@@ -51,8 +52,6 @@ MAX_CHANGES = 5
 """Changes of one kind that are told in full; the others are counted."""
 SURE_P = 1e-6
 """P-value below which no larger window would tell anything else."""
-TOO_DEPENDENT_ROWS = 20.0
-"""Design effect above which windows should be larger."""
 _UNITS = (
     "Strength is measured in nats: how much knowing one field tells about the other, where 0 is"
     " nothing and 0.03 or more is strong; the interval holds the true value in 95 of 100 cases."
@@ -440,7 +439,7 @@ class Change:
             found.append(f"Raise {setting}, or watch fewer fields, so that the search can finish.")
         # Larger windows could decide otherwise.
         in_doubt = decision.kind is None or decision.p_value > SURE_P
-        if decision.design_effect > TOO_DEPENDENT_ROWS and in_doubt:
+        if decision.design_effect > TOO_LARGE_EFFECT and in_doubt:
             found.append(
                 "Use larger windows: where records resemble each other this much, windows of this"
                 " size can raise false alarms."
