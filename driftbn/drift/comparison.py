@@ -65,9 +65,7 @@ def logs_up_to(n_rows: int) -> Floats:
 
 
 MIN_CLOCK_LEVELS = 3
-MIN_CLOCK_MOVES = (
-    12  # more than there are levels: by chance all of them go the same way once in 4096
-)
+MIN_CLOCK_MOVES = 12  # more than levels: by chance all go the same way once in 4096
 CLOCK_SHARE = 0.98  # of the moves: a clock may be set, and records may be missing
 
 Clocks = npt.NDArray[np.bool_]

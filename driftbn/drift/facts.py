@@ -61,9 +61,9 @@ STRAYED = 0.02  # records of a clock that are not what the hour says
 HOURS, SECONDS_OF_HOUR, SECONDS_OF_DAY = 24, 3600, 86_400
 SLOW = 0.01  # neighbours that differ: calendars and counters have no more
 RISING = 0.002  # neighbours that fall: counters have no more
+_SAFELY = 1024.0  # ends of cells are divided by it, so that no difference of them is infinite
 
-
-_SAFELY = 1024.0
+Flags = npt.NDArray[np.bool_]
 
 
 class FactKind(StrEnum):
@@ -118,9 +118,9 @@ class FieldKinds:
     names: tuple[str, ...]
     n_codes: int
     missing: Ints
-    pooled: npt.NDArray[np.bool_]
+    pooled: Flags
     scales: Ints
-    whole: npt.NDArray[np.bool_]  # [scales]
+    whole: Flags  # [scales]
     low: Floats  # [scales, cells]
     high: Floats  # [scales, cells]
 
@@ -372,7 +372,7 @@ class _Window:
         repeated, moves, broken = found.astype(np.float64)
         return repeated / self.n_rows, moves, broken
 
-    def _within(self, moved: Moved) -> Floats:
+    def _within(self, moved: Flags) -> Floats:
         """Return how often each field moves where the day does not."""
         if self.times is None:
             return np.asarray(moved.sum(axis=1), np.float64)
@@ -469,15 +469,14 @@ def _widths(low: Floats, high: Floats) -> Floats:
     return np.maximum(high - low, LEAST_WIDTH * (high[:, -1:] - low[:, :1]))
 
 
-def _lies_beyond(now: Floats, low: Floats, high: Floats, short: Floats) -> Moved:
+def _lies_beyond(now: Floats, low: Floats, high: Floats, short: Floats) -> Flags:
     """Whether enough quantiles lie beyond all of theirs; with a ``short`` past by more."""
     by = np.maximum(now - high, low - now)
     beyond = (by >= UNUSUAL_WIDTHS * short * _widths(low, high)) & (by > 0.0)
     return np.asarray(beyond.sum(axis=1) >= UNUSUAL_QUANTILES)
 
 
-Moved = npt.NDArray[np.bool_]
-Told = tuple[npt.NDArray[np.bool_], Floats, Floats]  # whether, the share now, and that before
+Told = tuple[Flags, Floats, Floats]  # whether, the share now, and that before
 
 
 class _Compared:
@@ -500,7 +499,7 @@ class _Compared:
         oftener, _ = self._risen(now.gaps, past.gaps)
         return more | (oftener & (now.missing > most)), now.missing, most
 
-    def _risen(self, now: Floats, past: Floats) -> tuple[npt.NDArray[np.bool_], Floats]:
+    def _risen(self, now: Floats, past: Floats) -> tuple[Flags, Floats]:
         """Return whether shares exceed all before, the others by their range; and the largest."""
         some = past[-MISSING_WINDOWS:]
         # An outage that is over, of at most two windows, does not make the next one usual.
@@ -557,7 +556,7 @@ class _Compared:
         told = now >= self.short * np.maximum(OUTSIDE_SHARE, 2.0 * most)
         return told & self.roaming, now, most
 
-    def unusual(self, later: npt.NDArray[np.bool_]) -> Told:
+    def unusual(self, later: Flags) -> Told:
         """Whether quantiles lie beyond all of theirs; with the share of the rows that do.
 
         ``later``: which windows came after the numbers had moved. They are a past of their own:

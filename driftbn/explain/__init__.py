@@ -445,13 +445,13 @@ _UNDONE = (
 )
 
 
-def monitor_name(monitor: str, key: str) -> str:
-    """Return a monitor in words.
+def monitor_name(stream: str, key: str) -> str:
+    """Return a stream in words, or the part of it that has a key.
 
     >>> monitor_name("orders", ""), monitor_name("orders", "eu")
     ('orders', "orders for 'eu'")
     """
-    return f"{monitor} for {quoted(key)}" if key else monitor
+    return f"{stream} for {quoted(key)}" if key else stream
 
 
 def episode_headline(name: str, report: WindowReport, back: bool) -> str:
@@ -584,7 +584,7 @@ def degraded(name: str, report: WindowReport) -> Explanation:
         f"If this goes on, raise {limit.setting} of the learner, or watch fewer fields.",
         *([busy] if report.overrun is Overrun.DEADLINE else []),
     )
-    headline = f"Monitor {name} shows an older state: learning was stopped by a limit."
+    headline = f"Stream {name} shows an older state: learning was stopped by a limit."
     return Explanation(headline, sentences, advice)
 
 
@@ -597,12 +597,12 @@ def failed(name: str, reason: str) -> Explanation:
         "The log has the whole error, and the quarantine the records; please report both.",
         "A restart tries again from the last good state; 'driftbn run --reset' begins anew.",
     )
-    return Explanation(f"Monitor {name} has failed and takes no more records.", sentences, advice)
+    return Explanation(f"Stream {name} has failed and takes no more records.", sentences, advice)
 
 
 def recovered(name: str, report: WindowReport) -> Explanation:
     sentence = f"Window {report.index:,} ({counted(report.rows, 'record')}) was learned in full."
-    return Explanation(f"Monitor {name} works as it should again.", (sentence,))
+    return Explanation(f"Stream {name} works as it should again.", (sentence,))
 
 
 def accepted(name: str, known: str, author: str, comment: str) -> Explanation:
