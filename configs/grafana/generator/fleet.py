@@ -48,7 +48,8 @@ def make_fleet() -> Dashboard:
         bars(
             "Drifts that began",
             "By kind: structural and association are about which fields depend on each"
-            " other, mechanism and marginal about how a field comes out, data about a field that looks broken.",
+            " other, mechanism and marginal about how a field comes out, data about a field that"
+            " looks broken.",
             Query("sum by (kind) (increase(driftbn_alerts_total[$__rate_interval]))", "{{kind}}"),
         )
     )
