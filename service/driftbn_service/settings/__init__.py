@@ -477,7 +477,6 @@ NOT_SETTABLE: Final = {
         "shadow_share",
         "archived_regimes",
     ),
-    "WindowConfig": ("late",),
     "LearnerConfig": (
         "alpha",
         "max_conditioning",

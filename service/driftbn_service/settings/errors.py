@@ -34,7 +34,6 @@ MOVED: Final = {
     **dict.fromkeys(
         (
             "reference_windows",
-            "window.late",
             "learner.alpha",
             "learner.max_conditioning",
             "schema.integer_levels",
