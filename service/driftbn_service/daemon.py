@@ -23,7 +23,7 @@ from driftbn_service.errors import StateError, UsageError
 from driftbn_service.http import LiveSignal, NotNowError, ServiceView, StreamInfo
 from driftbn_service.http.server import EndpointServer, make_app
 from driftbn_service.lane import Committer
-from driftbn_service.metrics import Metrics, Shown, StreamMetrics
+from driftbn_service.metrics import Known, Metrics, Shown
 from driftbn_service.outlets import Deliverer, make_outlet
 from driftbn_service.page import page_routes
 from driftbn_service.process import Notifier, Signals, configure_logging
@@ -193,9 +193,10 @@ class Assembly:
         )
         wanted = tuple((outlet.name, outlet.types) for outlet in self.settings.outlets)
         keyed = settings.key is not None
-        metrics = self.metrics.add_stream(settings.name, settings.source.kind, keyed=keyed)
+        metrics = self.metrics.add_stream(
+            settings.name, settings.source.kind, keyed=keyed, known=self._known(settings.name)
+        )
         metrics.restored(self.store.restored_from or 0.0)
-        self._recall(settings.name, metrics)
         committer = Committer(self.settings.checkpoint, wanted, metrics, self._wake)
         parts = StreamParts(
             settings=settings,
@@ -217,19 +218,19 @@ class Assembly:
             return None
         return self.store.journal(stream.name, max_pending_bytes=source.max_pending_bytes)
 
-    def _recall(self, name: str, metrics: StreamMetrics) -> None:
-        """Let metrics show what was known before the restart."""
+    def _known(self, name: str) -> Known | None:
+        """Return what metrics are to show from before the restart."""
         try:
             rows = self.store.monitors(name, limit=_RECALLED)
             if not rows:
-                return
+                return None
             last = self.store.window(name, "", rows[0].last.window_index)
             open_ = {row.key: self._shown(row.open_episode) for row in rows if row.open_episode}
         except StoreError as error:
             logger.error("metrics begin without the last window: %s", error)
-            return
+            return None
         levels = {row.key: row.last.level for row in rows}
-        metrics.recall(None if last is None else last.report, levels, open_)
+        return None if last is None else last.report, levels, open_
 
     def _shown(self, episode: EpisodeRow) -> Shown:
         began, stored = episode.started_window, time()

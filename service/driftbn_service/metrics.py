@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import product
 from time import time
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -446,6 +446,10 @@ def kind_and_severity(kind: str | None, severity: str | None) -> tuple[str, str]
     return kind or _UNNAMED.value, severity or SEVERITIES[DriftKind(kind or _UNNAMED)].value
 
 
+Known: TypeAlias = tuple[Mapping[str, Any] | None, Mapping[str, str], Mapping[str, Shown]]
+"""What was known before a restart: the last report; levels and open episodes by key."""
+
+
 class StreamMetrics:
     """What one stream tells, and what its gauges are made of; any thread may tell it.
 
@@ -709,14 +713,22 @@ class Metrics(Collector):
         for stream in self._streams.values():
             self._begin_outlet(stream, outlet)
 
-    def add_stream(self, stream: str, source: str, *, keyed: bool = False) -> StreamMetrics:
-        """Have all series of a stream, at zero, and return what it is to tell them to."""
+    def add_stream(
+        self, stream: str, source: str, *, keyed: bool = False, known: Known | None = None
+    ) -> StreamMetrics:
+        """Have all series of a stream and return what it is to tell them to.
+
+        They are at zero but for what is ``known`` from before a restart: no scrape comes between,
+        which would end an alert that goes on.
+        """
         with self._scraping:
             found = StreamMetrics(stream, source, self._pages, keyed=keyed, clock=self._clock)
             for outlet in self._outlets:
                 self._begin_outlet(found, outlet)
             found.series[OUTLET_ALERTS].replace(self._outlet_alerts())
             found.silence(self._silences)
+            if known is not None:
+                found.recall(*known)
             self._streams = {**self._streams, stream: found}
         return found
 

@@ -261,10 +261,36 @@ def test_an_accepted_episode_is_closed_at_once(told: Told) -> None:
     assert not told.samples("edge_change_score")
 
 
-def test_a_restart_shows_what_was_known(told: Told) -> None:
+class SlowlyRead(dict[str, str]):
+    """Levels that are read when they may be."""
+
+    begun, ready = threading.Event(), threading.Event()
+
+    def items(self) -> Any:
+        self.begun.set()
+        assert self.ready.wait(10.0)
+        return super().items()
+
+
+def test_no_scrape_after_a_restart_lacks_what_was_known(told: Told) -> None:
     shown = Shown("structural", "alert", NOW, "a - b added")
-    told.stream.recall(DRIFT.report, {"": "drift"}, {"": shown})
-    assert told.value("episodes_open", **STRUCTURAL) == 1.0
+    known = DRIFT.report, SlowlyRead({"": "drift"}), {"": shown}
+    told.metrics.drop_stream("orders")
+    texts: list[bytes] = []
+
+    def restart() -> None:
+        told.stream = told.metrics.add_stream("orders", "http", known=known)
+
+    restarting = threading.Thread(target=restart)
+    scraping = threading.Thread(target=lambda: texts.append(told.metrics.text(OPEN)[0]))
+    restarting.start()
+    assert SlowlyRead.begun.wait(10.0)
+    scraping.start()
+    scraping.join(0.1)  # it waits, or is done with what it found
+    SlowlyRead.ready.set()
+    for thread in (restarting, scraping):
+        thread.join()
+    assert re.search(rb"driftbn_episodes_open{[^}]*structural[^}]*alert[^}]*} 1.0", texts[0])
     assert told.value("alerts_total", **STRUCTURAL) == 0.0
     assert told.samples("edge_change_score")
     assert told.value("graph_nodes") == 4.0
