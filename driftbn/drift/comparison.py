@@ -7,7 +7,7 @@ corrected for the dispersion of their own statistic (section 3), which can only 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -359,10 +359,14 @@ class Comparison:
         exact_to = min(exact_to, 1.0 / self.plan.n_nodes)
         if v not in self._nodes or not self._nodes[v].suffices(exact_to):
             given = self.plan.conditioning_set(v)
-            corrected, effect = self._corrected_states(self.node_statistics[v], given, v, exact_to)
-            scattered = self._scattered_nodes(np.array([v]), np.array([effect]))
-            p = max(p, corrected, float(scattered[0]))
-            self._nodes[v] = _Corrected(p, effect, exact_to)
+            corrected, effect = self._corrected_states(
+                self.node_statistics[v],
+                given,
+                v,
+                exact_to,
+                lambda effect: float(self._scattered_nodes(np.array([v]), np.array([effect]))[0]),
+            )
+            self._nodes[v] = _Corrected(max(p, corrected), effect, exact_to)
         return self._nodes[v][:2]
 
     def node_given(self, v: int, members: Sequence[int]) -> tuple[float, float]:
@@ -396,7 +400,12 @@ class Comparison:
         return np.asarray(above * (n_a + n_b) / (2.0 * n_a * n_b))
 
     def _corrected_states(
-        self, statistics: Floats, members: tuple[int, ...], v: int, exact_to: float
+        self,
+        statistics: Floats,
+        members: tuple[int, ...],
+        v: int,
+        exact_to: float,
+        scattered: Callable[[float], float] = lambda _: 0.0,
     ) -> tuple[float, float]:
         """Return corrected p-value and design effect of the states of v given others."""
         if statistics[VARIANCE] <= 0.0:
@@ -408,7 +417,7 @@ class Comparison:
         )
         largest = float(self.newer.effects.max(initial=1.0))
         rows = StateRows((older, newer), n_configurations(cards, members), int(cards[v]), largest)
-        return corrected_state_test(rows, statistics, self._logs, exact_to)
+        return corrected_state_test(rows, statistics, self._logs, exact_to, scattered)
 
     # --- the family of associations: each source and child given the child's other parents
 
@@ -515,8 +524,7 @@ class Comparison:
         if not self.dependent_rows or p > rejects:
             return p, 1.0
         corrected, effect = self._corrected_interaction(index, exact_to)
-        scattered = self._scattered_pairs(np.array([index]), np.array([effect]))
-        p = max(p, corrected, float(scattered[0]))
+        p = max(p, corrected)
         source, child = self.plan.pair_of(index)
         given = self.plan.conditioning_set(self.plan.n_nodes + index)
         ends = self.end_statistics(index)
@@ -537,7 +545,11 @@ class Comparison:
             sums = self.older.sums, self.newer.sums
             self._dispersion[index] = pair_dispersion(sums, (*given, child, source), (a, b))
         value, dof = self.pair_statistics[:, index].tolist()
-        return self._dispersion[index].p_value(value, dof, 2.0 * dof, exact_to)
+
+        def scattered(effect: float) -> float:
+            return float(self._scattered_pairs(np.array([index]), np.array([effect]))[0])
+
+        return self._dispersion[index].p_value((value, dof, 2.0 * dof), exact_to, scattered)
 
 
 def chi_square_p(value: Floats | float, dof: Floats | float) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -188,20 +188,28 @@ class TwoSampleDispersion:
         )
 
     def p_value(
-        self, statistic: float, mean: float, variance: float, exact_to: float
+        self,
+        statistics: tuple[float, float, float],
+        exact_to: float,
+        scattered: Callable[[float], float] = lambda _: 0.0,
     ) -> tuple[float, float]:
         """Return the corrected p-value of a statistic and its design effect.
 
-        Three lower limits of the p-value come first, each dearer than the one before. As soon as
-        one is above ``exact_to`` it is returned: the rest could only raise it further. (A p-value
-        above 0.1 may be lowered by concentration, but stays above 0.1.)
+        ``statistics``: the statistic with its mean and variance for independent rows.
+        ``scattered``: the p-value of scatter beyond a design effect; the larger one counts. Lower
+        limits of the p-value come first, each dearer than the one before. As soon as one is above
+        ``exact_to`` it is returned: the rest could only raise it further. (A p-value above 0.1 may
+        be lowered by concentration, but stays above 0.1.)
         """
         for lower_limit in (self._of_older_blocks, self._of_pooled_blocks, self._of_each_group):
             dispersion = lower_limit()
-            p = corrected_p_value(statistic, mean, variance, dispersion)
+            p = corrected_p_value(*statistics, dispersion)
             if p > exact_to:
                 return p, dispersion.effect
-        return corrected_p_value(statistic, mean, variance, self.dispersion), self.effect
+        p = scattered(self.effect)
+        if p <= exact_to:
+            p = max(p, corrected_p_value(*statistics, self.dispersion))
+        return p, self.effect
 
     def _of_older_blocks(self) -> Dispersion:
         """Return what the older blocks show, as if the newer ones added nothing.
@@ -331,7 +339,11 @@ class StateRows(NamedTuple):
 
 
 def corrected_state_test(
-    rows: StateRows, statistics: Floats, logs: Floats, exact_to: float
+    rows: StateRows,
+    statistics: Floats,
+    logs: Floats,
+    exact_to: float,
+    scattered: Callable[[float], float] = lambda _: 0.0,
 ) -> tuple[float, float]:
     """Return p-value and design effect of the states of one field given others.
 
@@ -364,7 +376,7 @@ def corrected_state_test(
             return 1.0, effect
         dispersion = backed.dispersion
     value, mean, variance = statistics[:3].tolist()
-    return dispersion.p_value(value, mean, variance, exact_to)
+    return dispersion.p_value((value, mean, variance), exact_to, scattered)
 
 
 def pool_rare_states(a: Ints, b: Ints) -> tuple[Ints, Ints]:

@@ -207,12 +207,12 @@ def test_concentration_is_measured_only_where_a_p_value_may_matter() -> None:
     measured = TwoSampleDispersion(*groups)
     plain = Dispersion(measured.effect, 1.0, measured.dispersion.blocks_dof)
     asked = groups[0].n_asked
-    large, effect = measured.p_value(12.0, 3.0, 6.0, exact_to=0.01)
+    large, effect = measured.p_value((12.0, 3.0, 6.0), exact_to=0.01)
     assert effect <= measured.effect
     assert large >= 0.01
     assert large <= 1.2 * corrected_p_value(12.0, 3.0, 6.0, plain)
     assert groups[0].n_asked == asked
-    small, effect = measured.p_value(120.0, 3.0, 6.0, exact_to=0.01)
+    small, effect = measured.p_value((120.0, 3.0, 6.0), exact_to=0.01)
     assert effect == measured.effect
     assert small == corrected_p_value(120.0, 3.0, 6.0, measured.dispersion) < 0.01
 
@@ -230,7 +230,7 @@ def test_older_blocks_hide_nothing_that_longer_blocks_would_show() -> None:
         RowScores([alternating(1280, rng) for _ in range(8)]), RowScores([alternating(1280, rng)])
     )
     assert measured.effect < 1.5
-    p, effect = measured.p_value(40.0, 1.0, 2.0, exact_to=1e-3)
+    p, effect = measured.p_value((40.0, 1.0, 2.0), exact_to=1e-3)
     assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dispersion) < 1e-6
     assert effect == measured.effect
 
@@ -244,7 +244,7 @@ def test_newer_rows_that_ask_for_longer_blocks_hide_nothing_either() -> None:
     measured = TwoSampleDispersion(older, newer)
     assert older.squares(64) / (older.expected + newer.expected) > 3.0
     assert measured.effect < 2.0
-    p, _ = measured.p_value(40.0, 1.0, 2.0, exact_to=1e-3)
+    p, _ = measured.p_value((40.0, 1.0, 2.0), exact_to=1e-3)
     assert p == corrected_p_value(40.0, 1.0, 2.0, measured.dispersion) < 1e-4
 
 
@@ -266,7 +266,7 @@ def test_a_p_value_that_is_left_early_does_not_reject(
     }
     windows = [draw[kind]() * rng.choice([0.1, 1.0, 2.0]) for kind in kinds]
     measured = TwoSampleDispersion(RowScores(windows[:-1]), RowScores(windows[-1:]))
-    p, effect = measured.p_value(value, 2.0, 4.0, most)
+    p, effect = measured.p_value((value, 2.0, 4.0), most)
     exact = corrected_p_value(value, 2.0, 4.0, measured.dispersion)
     assert p == exact or min(p, exact) > most
     assert effect <= measured.effect * (1.0 + 1e-12)
@@ -277,7 +277,7 @@ def test_few_newer_rows_are_not_looked_at_where_older_ones_suffice() -> None:
     older = RowScores([repeated_rows(4, 1280, rng) for _ in range(8)])
     newer = RowScores([repeated_rows(4, 1280, rng)])
     newer.squares = lambda length: pytest.fail("asked")  # type: ignore[method-assign]
-    p, effect = TwoSampleDispersion(older, newer).p_value(12.0, 3.0, 6.0, exact_to=0.01)
+    p, effect = TwoSampleDispersion(older, newer).p_value((12.0, 3.0, 6.0), exact_to=0.01)
     assert p > 0.01
     assert effect == pytest.approx(4.0 * 8 / 9, rel=0.2)
 
